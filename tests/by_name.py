@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from fetchwork.db.calls import Call, Row
+from fetchwork.db.calls.call import Call, Row
 from fetchwork.db.database import Database
 
 

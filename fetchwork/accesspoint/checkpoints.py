@@ -17,8 +17,8 @@ from collections.abc import Awaitable, Callable
 
 from fetchwork.accesspoint.children import Account, Children
 from fetchwork.accesspoint.later import Later
-from fetchwork.db import calls
-from fetchwork.db.calls import LeftCheckpoint
+from fetchwork.db.calls import files
+from fetchwork.db.calls.files import LeftCheckpoint
 from fetchwork.db.pool import AsyncDatabase
 from fetchwork.errors import NOT_NOW, FetchworkError
 from fetchwork.log import event
@@ -72,7 +72,7 @@ class Checkpoints:
         try:
             while True:
                 try:
-                    owners = await self._database.run(calls.checkpoint_owners(access_point=self._name))
+                    owners = await self._database.run(files.checkpoint_owners(access_point=self._name))
                 except NOT_NOW as error:
                     event(log, logging.DEBUG, "checkpoints_wait", problem=error)
                     owners = []
@@ -102,7 +102,7 @@ class Checkpoints:
             while time.monotonic() < end:
                 async with self._room:
                     page = await self._database.run(
-                        calls.left_checkpoints(
+                        files.left_checkpoints(
                             most_rows=PAGE, but_for=len(passed), access_point=self._name, of_owner=owner
                         ),
                         acting_for=acting,
@@ -168,7 +168,7 @@ class Checkpoints:
             return False
         # who deletes it twice has the same result
         forgotten = await self._database.run(
-            calls.forget_checkpoint(cluster=one.cluster_id, proc=one.proc_id, base=one.base),
+            files.forget_checkpoint(cluster=one.cluster_id, proc=one.proc_id, base=one.base),
             acting_for=acting,
         )
         later.forget(one.base)

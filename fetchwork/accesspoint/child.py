@@ -19,7 +19,7 @@ from typing import cast
 
 from fetchwork.client import wire
 from fetchwork.client.wire import Json
-from fetchwork.db.calls import LeftCheckpoint
+from fetchwork.db.calls.files import LeftCheckpoint
 from fetchwork.errors import FetchworkError, SubmitError
 from fetchwork.matchmaker import policy
 from fetchwork.queue import cleanup, contents, inputs, logentry, submission

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from fetchwork import errors
 from fetchwork.client import wire
 from fetchwork.client.wire import Json
-from fetchwork.db.calls import CHUNK_BYTES
+from fetchwork.db.calls.files import CHUNK_BYTES
 from fetchwork.errors import FetchworkError
 
 #: a child that nobody needs for so long is let go, and one that has done so much

@@ -19,8 +19,8 @@ from dataclasses import dataclass, field
 from fetchwork.accesspoint.children import Account, Children
 from fetchwork.accesspoint.later import Later
 from fetchwork.client.wire import Json
-from fetchwork.db import calls
-from fetchwork.db.calls import CHUNK_BYTES, PART_BYTES, JobOutputs
+from fetchwork.db.calls import files
+from fetchwork.db.calls.files import CHUNK_BYTES, PART_BYTES, JobOutputs
 from fetchwork.db.pool import AsyncDatabase
 from fetchwork.errors import NOT_NOW, BucketUnavailable, FetchworkError, ProtocolError
 from fetchwork.log import event
@@ -94,7 +94,7 @@ class Outputs:
         try:
             while True:
                 try:
-                    waiting = await self._database.run(calls.awaited_owners(access_point=self._name))
+                    waiting = await self._database.run(files.awaited_owners(access_point=self._name))
                 except NOT_NOW as error:
                     # what failed goes on waiting for its next try
                     event(log, logging.WARNING, "outputs_wait", problem=error)
@@ -122,7 +122,7 @@ class Outputs:
         after = (-1, -1)
         while True:
             page = await self._database.run(
-                calls.job_outputs(
+                files.job_outputs(
                     jobs=jobs,
                     access_point=self._name,
                     of_owner=owner,
@@ -148,7 +148,7 @@ class Outputs:
             while True:
                 began = time.monotonic()
                 page = await self._database.run(
-                    calls.awaited_outputs(
+                    files.awaited_outputs(
                         access_point=self._name,
                         of_owner=owner,
                         after_cluster=after[0],
@@ -198,7 +198,7 @@ class Outputs:
                     await self._hold(outputs, error, acting)
                     return {**report, "files": 0, "problem": str(error), "errno": error.errno}
                 dropped = await self._database.run(
-                    calls.drop_outputs(cluster=job[0], proc=job[1], run_id=outputs.run_id),
+                    files.drop_outputs(cluster=job[0], proc=job[1], run_id=outputs.run_id),
                     acting_for=acting,
                 )
             except BucketUnavailable as error:
@@ -225,7 +225,7 @@ class Outputs:
     async def _hold(self, outputs: JobOutputs, failed: TransferFailed, acting: str | None) -> None:
         """Hold a job whose outputs can't be written, if its end waits for them."""
         held = await self._database.run(
-            calls.not_brought(
+            files.not_brought(
                 cluster=outputs.cluster_id,
                 proc=outputs.proc_id,
                 run_id=outputs.run_id,
@@ -251,12 +251,12 @@ class Outputs:
                 raise ProtocolError(f"a child of '{outputs.owner}' asks for what the job has not left")
             if content_id not in in_bucket:
                 data = await self._database.run(
-                    calls.read_output_chunk(content_id=content_id, n=n), acting_for=acting
+                    files.read_output_chunk(content_id=content_id, n=n), acting_for=acting
                 )
             else:
                 part, at = divmod(n * CHUNK_BYTES, PART_BYTES)
                 url = await self._database.run(
-                    calls.left_part_url(content_id=content_id, n=part), acting_for=acting
+                    files.left_part_url(content_id=content_id, n=part), acting_for=acting
                 )
                 size = min(CHUNK_BYTES, in_bucket[content_id] - n * CHUNK_BYTES)
                 data = None if url is None else await objects.aside(part_of_output, url, at, size)

@@ -39,8 +39,9 @@ from fetchwork.client import wire
 from fetchwork.client.wire import Json
 from fetchwork.condor import directory
 from fetchwork.dag import environment, programs
-from fetchwork.db import calls
-from fetchwork.db.calls import SchedulerClaim, SchedulerRun
+from fetchwork.db.calls import runs, scheduler
+from fetchwork.db.calls.call import Call
+from fetchwork.db.calls.scheduler import SchedulerClaim, SchedulerRun
 from fetchwork.db.pool import AsyncDatabase
 from fetchwork.errors import NOT_NOW, FetchworkError, NotFound
 from fetchwork.log import event
@@ -169,7 +170,7 @@ class SchedulerJobs:
 
     async def _tend(self) -> None:
         live = await self._database.run(
-            calls.tend_scheduler_runs(access_point=self._name, alive=list(self._runs))
+            scheduler.tend_scheduler_runs(access_point=self._name, alive=list(self._runs))
         )
         for row in live:
             if row.run_id in self._tasks:
@@ -188,7 +189,7 @@ class SchedulerJobs:
     async def _claim(self) -> None:
         while not self._stopping:
             claim = await self._database.run(
-                calls.claim_scheduler_job(access_point=self._name, max_each=MAX_EACH, lease_s=LEASE_S),
+                scheduler.claim_scheduler_job(access_point=self._name, max_each=MAX_EACH, lease_s=LEASE_S),
                 again=False,
             )
             if claim is None:
@@ -204,7 +205,7 @@ class SchedulerJobs:
         """A live run of a former process of this access point."""
         if row.state != "running":
             # it was claimed, and nothing of it started
-            ad = await self._database.run(calls.run_policy(run_id=row.run_id, token=row.token))
+            ad = await self._database.run(runs.run_policy(run_id=row.run_id, token=row.token))
             if ad is not None:
                 self._begin(SchedulerClaim(row.run_id, row.token, row.cluster_id, row.proc_id, row.owner, ad))
             return
@@ -241,7 +242,7 @@ class SchedulerJobs:
         except _Refused as problem:
             event(log, logging.WARNING, "job_not_started", job=job, problem=problem)
             await self._settled(
-                calls.refuse_start(
+                runs.refuse_start(
                     run_id=claim.run_id, token=claim.token, reason=str(problem), code=FAILED_TO_START
                 )
             )
@@ -274,9 +275,7 @@ class SchedulerJobs:
         hello = await received(run.link)
         supervisor = Process.find(int(hello["pid"]))
         refusal = await self._database.run(
-            calls.start(
-                run_id=claim.run_id, token=claim.token, starter=f"{socket.gethostname()} {supervisor}"
-            )
+            runs.start(run_id=claim.run_id, token=claim.token, starter=f"{socket.gethostname()} {supervisor}")
         )
         if refusal is not None or self._stopping:
             event(log, logging.INFO, "job_not_started", run=claim.run_id, problem=refusal or "stopping")
@@ -320,7 +319,7 @@ class SchedulerJobs:
             beat = {"JobState": "Running", **told["status"]}
             with contextlib.suppress(*NOT_NOW):
                 await self._database.run(
-                    calls.heartbeat(run_id=run.claim.run_id, token=run.claim.token, report=beat)
+                    runs.heartbeat(run_id=run.claim.run_id, token=run.claim.token, report=beat)
                 )
 
     async def _for_dagman(self, account: Account, request: Json) -> None:
@@ -345,7 +344,7 @@ class SchedulerJobs:
             if run.pid is None or run.asked == requested:
                 return
             beat = await self._database.run(
-                calls.heartbeat(run_id=run.claim.run_id, token=run.claim.token, report={"JobPid": run.pid})
+                runs.heartbeat(run_id=run.claim.run_id, token=run.claim.token, report={"JobPid": run.pid})
             )
             if beat.action == "end":
                 run.asked = requested
@@ -370,7 +369,7 @@ class SchedulerJobs:
         if reason == "exit" and "ExitBySignal" in report:
             verdict = await self._verdict(run, account, report)
         await self._settled(
-            calls.finish(
+            runs.finish(
                 run_id=run.run_id, token=run.token, hook_reason=reason, report=report, verdict=verdict
             )
         )
@@ -380,7 +379,7 @@ class SchedulerJobs:
     async def _verdict(
         self, run: SchedulerClaim | SchedulerRun, account: Account, report: Json
     ) -> Json | None:
-        ad = await self._settled(calls.run_policy(run_id=run.run_id, token=run.token))
+        ad = await self._settled(runs.run_policy(run_id=run.run_id, token=run.token))
         if ad is None or not any(name.lower() in ("onexithold", "onexitremove") for name in ad):
             return None
         request = {"do": "judge", "ad": ad, "report": report}
@@ -391,7 +390,7 @@ class SchedulerJobs:
         verdict: Json | None = answer["verdict"]
         return verdict
 
-    async def _settled(self, call: calls.Call[T]) -> T | None:
+    async def _settled(self, call: Call[T]) -> T | None:
         """The result of a call that has to be made, however long the database is away."""
         while True:
             try:

@@ -21,8 +21,9 @@ from fetchwork.accesspoint.children import Account, Children
 from fetchwork.accesspoint.logs import LogKeeper
 from fetchwork.client.wire import Json
 from fetchwork.codes import JobStatus
-from fetchwork.db import calls
-from fetchwork.db.calls import Call
+from fetchwork.db.calls import administration, jobs
+from fetchwork.db.calls import files as file_calls
+from fetchwork.db.calls.call import Call
 from fetchwork.db.database import Database
 from fetchwork.db.pool import AsyncDatabase
 from fetchwork.errors import JobStateConflict, NotFound, SubmitError
@@ -117,7 +118,7 @@ class Submitting:
         key, dry_run = checked.pop("key"), checked.pop("dry_run")
         await self._logs.ready()
         has_logs = True
-        begun = await self._database.run(calls.begin_submission(owner=owner, key=key), acting_for=as_owner)
+        begun = await self._database.run(jobs.begin_submission(owner=owner, key=key), acting_for=as_owner)
         cluster = begun.cluster_id
         before: int | None = cluster
         if not begun.is_made:
@@ -190,7 +191,7 @@ class Submitting:
 
     async def _before(self, owner: str, key: str, as_owner: str | None) -> int:
         """The cluster that the same request has made meanwhile."""
-        before = await self._database.run(calls.submitted_as(owner=owner, key=key), acting_for=as_owner)
+        before = await self._database.run(jobs.submitted_as(owner=owner, key=key), acting_for=as_owner)
         if before is None:
             raise JobStateConflict(f"submission '{key}' was being made by another request: submit again")
         return before
@@ -202,7 +203,7 @@ class Submitting:
         kept.seek(0)
         common: Json = json.loads(kept.readline())["common"]
         own: list[Json] = json.loads(kept.readline())["own"]
-        put = calls.submit_noted(owner=owner, key=key, common=common, procs=own, cluster=cluster)
+        put = jobs.submit_noted(owner=owner, key=key, common=common, procs=own, cluster=cluster)
         async with self._turn:
             now = await self._few.run(put, acting_for=as_owner, again=False)
         answer = _answer(cluster, len(own), common, now)
@@ -260,20 +261,20 @@ class Submitting:
         alike = True
         with contextlib.suppress(_Unwanted), database.transaction():
             if acting:
-                database.run(calls.act_for(owner=owner))
-            database.run(calls.note_submission(owner=owner, key=key, cluster=cluster))
+                database.run(administration.act_for(owner=owner))
+            database.run(jobs.note_submission(owner=owner, key=key, cluster=cluster))
             for line in kept:
                 answer = json.loads(line)
                 if "own" in answer:
                     # the first call makes the cluster
                     part = common if number == 0 else None
-                    database.run(calls.submit_ads(common=part, procs=answer["own"], cluster=cluster))
+                    database.run(jobs.submit_ads(common=part, procs=answer["own"], cluster=cluster))
                     number += len(answer["own"])
                     alike = alike and not any(answer["own"])
                 elif "files" in answer and not dry_run:
-                    database.run(calls.add_job_files(cluster=cluster, files=answer["files"]))
+                    database.run(file_calls.add_job_files(cluster=cluster, files=answer["files"]))
                 elif "secret" in answer:
-                    database.run(calls.add_job_key(cluster=cluster, **answer["secret"]))
+                    database.run(file_calls.add_job_key(cluster=cluster, **answer["secret"]))
             (now,) = database.query("SELECT extract(epoch FROM now())::bigint AS at")
             if dry_run:
                 raise _Unwanted
@@ -335,7 +336,7 @@ class _Acting:
             return
         with self._database.transaction():
             if self._owner is not None:
-                self._database.run(calls.act_for(owner=self._owner))
+                self._database.run(administration.act_for(owner=self._owner))
             self._within = True
             try:
                 yield

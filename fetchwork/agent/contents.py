@@ -19,8 +19,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from fetchwork.db import calls
-from fetchwork.db.calls import PART_BYTES
+from fetchwork.db.calls import files
+from fetchwork.db.calls.files import PART_BYTES
 from fetchwork.db.pool import AsyncDatabase
 from fetchwork.errors import DatabaseUnavailable, FetchworkError, NotFound
 from fetchwork.log import event
@@ -257,12 +257,12 @@ async def _ask(
 ) -> bytes | None:
     if not reader.in_bucket:
         return await reader.database.carry(
-            calls.read_chunk(run_id=reader.run_id, token=reader.token, content_id=content_id, n=number),
+            files.read_chunk(run_id=reader.run_id, token=reader.token, content_id=content_id, n=number),
             timeout_s=timeout_s,
         )
     part, at = divmod(number * CHUNK_BYTES, PART_BYTES)
     url = await reader.database.run(
-        calls.input_part_url(run_id=reader.run_id, token=reader.token, content_id=content_id, n=part),
+        files.input_part_url(run_id=reader.run_id, token=reader.token, content_id=content_id, n=part),
         timeout_s=timeout_s,
     )
     if url is None:

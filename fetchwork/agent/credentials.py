@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from fetchwork.agent.rights import Rights
-from fetchwork.db import calls
+from fetchwork.db.calls import credentials
 from fetchwork.errors import CredentialError, DatabaseUnavailable, SchemaMismatch
 from fetchwork.handlers import accounts
 from fetchwork.handlers.hostcredentials import DATABASE_S, EARLY_S, HostCredentials, Opened
@@ -60,10 +60,10 @@ class CredentialUpkeep:
         if greeting is None or not self._host.usable():
             return
         rows = await session.database.run(
-            calls.changed_credentials(host_id=greeting.host_id, within_s=EARLY_S, settled_s=SETTLED_S),
+            credentials.changed_credentials(host_id=greeting.host_id, within_s=EARLY_S, settled_s=SETTLED_S),
             timeout_s=DATABASE_S,
         )
-        owners: defaultdict[str, list[calls.ChangedCredential]] = defaultdict(list)
+        owners: defaultdict[str, list[credentials.ChangedCredential]] = defaultdict(list)
         for row in rows:
             owners[row.owner].append(row)
         seen = {(row.run_id, row.name) for row in rows}
@@ -76,14 +76,14 @@ class CredentialUpkeep:
             if problem is not None:
                 raise problem
 
-    async def _within_time(self, rows: list[calls.ChangedCredential]) -> None:
+    async def _within_time(self, rows: list[credentials.ChangedCredential]) -> None:
         try:
             async with asyncio.timeout(OWNER_S):
                 await self._replace_all(rows)
         except TimeoutError:
             event(log, logging.WARNING, "credentials_late", owner=rows[0].owner)
 
-    async def _replace_all(self, rows: list[calls.ChangedCredential]) -> None:
+    async def _replace_all(self, rows: list[credentials.ChangedCredential]) -> None:
         """What one owner's runs need, one behind the other."""
         renewed: dict[str, Opened] = {}
         written: dict[int, dict[str, int]] = {}
@@ -97,7 +97,7 @@ class CredentialUpkeep:
                 await self._put(row, opened)
                 versions[row.name] = opened.version
                 await self._host.session.database.run(
-                    calls.note_credentials(
+                    credentials.note_credentials(
                         run_id=row.run_id, token=row.token, directory=row.directory, versions=versions
                     ),
                     timeout_s=DATABASE_S,
@@ -111,7 +111,7 @@ class CredentialUpkeep:
             self._said.pop((row.run_id, row.name), None)
             event(log, logging.INFO, "credential_replaced", run=row.run_id, name=row.name, owner=row.owner)
 
-    async def _current(self, row: calls.ChangedCredential) -> Opened:
+    async def _current(self, row: credentials.ChangedCredential) -> Opened:
         opened = self._host.open(row)
         if opened is None:
             raise CredentialError(f"credential '{row.name}' is not stored")
@@ -125,7 +125,7 @@ class CredentialUpkeep:
             return fresh or opened
         return opened
 
-    async def _put(self, row: calls.ChangedCredential, opened: Opened) -> None:
+    async def _put(self, row: credentials.ChangedCredential, opened: Opened) -> None:
         uid = self._uid
         if uid is None:
             await accounts.known([row.owner])
@@ -134,7 +134,7 @@ class CredentialUpkeep:
             raise CredentialError(f"there is no account {row.owner} on this host")
         await self._rights.put_credential(Path(row.directory), row.name, opened.secret.content, uid)
 
-    def _complain(self, row: calls.ChangedCredential, error: Exception) -> None:
+    def _complain(self, row: credentials.ChangedCredential, error: Exception) -> None:
         text = str(error) or type(error).__name__
         if self._said.get((row.run_id, row.name)) != text:
             self._said[row.run_id, row.name] = text

@@ -12,7 +12,7 @@ from fetchwork.agent import orphans
 from fetchwork.agent.ends import Ends
 from fetchwork.agent.fetches import frees_slot
 from fetchwork.agent.replay import Replay
-from fetchwork.db import calls
+from fetchwork.db.calls import hosts
 from fetchwork.errors import DatabaseUnavailable, FetchworkError
 from fetchwork.handlers import matchround
 from fetchwork.handlers.context import Answer, Task
@@ -34,9 +34,9 @@ class UnwatchedRuns(Runs):
         super().__init__()
         self._replay = replay
         self._starter_logs = starter_logs
-        self._orphans: list[calls.HostRun] | None = None
+        self._orphans: list[hosts.HostRun] | None = None
         #: those whose starters and jobs are gone
-        self._gone: list[calls.HostRun] = []
+        self._gone: list[hosts.HostRun] = []
 
     async def look(self, context: KeywordContext, timeout_s: float) -> None:
         """Deliver what lies in the spool, and report which runs are alive, orphans among them."""
@@ -58,14 +58,14 @@ class UnwatchedRuns(Runs):
         alive += self._orphans
         if alive:
             ids = [run.run_id for run in alive]
-            await session.database.run(calls.beat(host_id=greeting.host_id, alive=ids), timeout_s=timeout_s)
+            await session.database.run(hosts.beat(host_id=greeting.host_id, alive=ids), timeout_s=timeout_s)
         told = dataclasses.replace(context, starter_logs=self._starter_logs)
         self._gone = [run for run in runs if run.starter is not None and run not in alive]
         for run in self._gone:
             if run.starter is not None:
                 await self._tell_end(told, run, run.starter)
 
-    async def _tell_end(self, context: KeywordContext, row: calls.HostRun, starter: str) -> None:
+    async def _tell_end(self, context: KeywordContext, row: hosts.HostRun, starter: str) -> None:
         """Report the end of a job without a JOB_EXIT, as an agent would; raises DatabaseUnavailable."""
         run = LiveRun.of_row(row, context)
         if run.state != "running" or not await self._starter_logs.tell_end(run.run_id, run.token):

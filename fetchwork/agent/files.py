@@ -12,7 +12,8 @@ from fetchwork.agent.outputs import Outputs
 from fetchwork.agent.parked import OutputSpool
 from fetchwork.agent.plugins import Plugins
 from fetchwork.config import HostConfig
-from fetchwork.db import calls
+from fetchwork.db.calls import files
+from fetchwork.db.calls.call import Call
 from fetchwork.db.pool import AsyncDatabase
 from fetchwork.errors import NotFound
 from fetchwork.handlers.context import Task
@@ -71,7 +72,7 @@ class AgentFiles:
         """The transfer plugins by scheme: path, whether one run takes several files, protocol."""
         return await self._plugins.known()
 
-    def expect(self, task: Task, key: RunKey, plan: calls.RunFiles) -> None:
+    def expect(self, task: Task, key: RunKey, plan: files.RunFiles) -> None:
         """The contents of this plan will be asked for."""
         owner = (task.context.session.name, plan.owner)
         self._plans[task.context.session, key.run_id] = {
@@ -88,7 +89,7 @@ class AgentFiles:
         if (session, key.run_id) not in self._plans:
             # an agent that came after the plan was given
             plan = await self._databases[session].run(
-                calls.run_files(run_id=key.run_id, token=key.token), timeout_s=task.left(CALL_S)
+                files.run_files(run_id=key.run_id, token=key.token), timeout_s=task.left(CALL_S)
             )
             if plan is None:
                 raise NotFound(f"run {key.run_id} is over")
@@ -99,7 +100,7 @@ class AgentFiles:
         reader = Reader(self._databases[session], key.run_id, key.token, content.in_bucket)
         return await self._contents.chunk(content, content_id, reader, number, task.left())
 
-    async def carry(self, task: Task, call: calls.Call[T]) -> T:
+    async def carry(self, task: Task, call: Call[T]) -> T:
         """Make a call that carries files, on a connection for these; raises FetchworkError."""
         return await self._databases[task.context.session].carry(call, timeout_s=task.left(CALL_S))
 

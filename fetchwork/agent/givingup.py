@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable
 
 from fetchwork.agent import orphans
 from fetchwork.agent.rights import Rights
-from fetchwork.db import calls
+from fetchwork.db.calls import runs as run_calls
 from fetchwork.errors import DatabaseUnavailable, FetchworkError
 from fetchwork.handlers.runs import LiveRun, Runs
 from fetchwork.handlers.start import could_not_start
@@ -99,5 +99,5 @@ class GivingUp:
             problem = None if fault is None else fault.reason(run.slot)
             # it matters whether the startd had accepted it: only such a try is counted
             await run.context.session.reports.write_accepts()
-            call = calls.starter_gone(run_id=run.run_id, token=run.token, problem=problem)
+            call = run_calls.starter_gone(run_id=run.run_id, token=run.token, problem=problem)
         await run.context.session.database.run(call, timeout_s=CALL_S)

@@ -15,7 +15,7 @@ from collections.abc import Callable, Coroutine
 from typing import TypeVar
 
 from fetchwork.agent.watch import WatchedRuns
-from fetchwork.db import calls
+from fetchwork.db.calls import hosts
 from fetchwork.errors import DatabaseUnavailable, FetchworkError, HostTaken
 from fetchwork.handlers.keywords import KeywordContext
 from fetchwork.handlers.session import HostSession
@@ -140,7 +140,7 @@ class Lease:
                 greeting = self.session.greeting
                 if greeting is not None:
                     await self.session.lease_database.run(
-                        calls.goodbye(host_id=greeting.host_id, agent_id=self._agent_id),
+                        hosts.goodbye(host_id=greeting.host_id, agent_id=self._agent_id),
                         timeout_s=patience_s,
                     )
         await self.session.close()

@@ -25,7 +25,7 @@ from typing import Any, Protocol
 
 from fetchwork.agent import orphans
 from fetchwork.agent.rights import Rights
-from fetchwork.db import calls
+from fetchwork.db.calls import runs as run_calls
 from fetchwork.errors import FetchworkError
 from fetchwork.handlers.runs import LiveRun, Runs
 from fetchwork.handlers.session import HostSession
@@ -94,7 +94,7 @@ class LiveOutputs:
         watched = {
             row.run_id: row
             for row in await self._session.database.run(
-                calls.watched_output(host_id=greeting.host_id), timeout_s=CALL_S
+                run_calls.watched_output(host_id=greeting.host_id), timeout_s=CALL_S
             )
         }
         for run_id in [run_id for run_id in self._readers if run_id not in watched]:
@@ -111,7 +111,7 @@ class LiveOutputs:
         for run_id in list(self._readers):
             await self._forget(run_id)
 
-    async def _serve(self, row: calls.WatchedOutput) -> None:
+    async def _serve(self, row: run_calls.WatchedOutput) -> None:
         known = self._readers.get(row.run_id)
         if known is None:
             run = self._runs.get(self._session, row.run_id)
@@ -147,7 +147,7 @@ class LiveOutputs:
     ) -> None:
         stdout, stderr = pieces.get(1), pieces.get(2)
         await self._session.database.run(
-            calls.ship_output(
+            run_calls.ship_output(
                 run_id=run.run_id,
                 token=run.token,
                 stdout_at=stdout[0] if stdout else None,

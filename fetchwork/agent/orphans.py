@@ -15,7 +15,7 @@ import os
 import signal
 
 from fetchwork.agent.rights import Rights
-from fetchwork.db.calls import HostRun
+from fetchwork.db.calls.hosts import HostRun
 from fetchwork.handlers.runs import LiveRun
 from fetchwork.log import event
 from fetchwork.process import Process

@@ -23,7 +23,7 @@ from fetchwork import handlers
 from fetchwork.agent.parked import OutputSpool, Parked
 from fetchwork.agent.sending import CALL_S, RunOver, send
 from fetchwork.agent.turns import Deliveries, Delivery
-from fetchwork.db import calls
+from fetchwork.db.calls import files
 from fetchwork.db.pool import AsyncDatabase
 from fetchwork.errors import (
     BucketUnavailable,
@@ -308,7 +308,7 @@ class Outputs:
 
         manifest = await send(database, key, self.spool, parked, told, turn.aside)
         kept = await database.run(
-            calls.keep_outputs(
+            files.keep_outputs(
                 run_id=key.run_id,
                 token=key.token,
                 manifest=manifest,
@@ -400,7 +400,7 @@ async def _note(
     database: AsyncDatabase, key: RunKey, phase: str, size: int | None = None, seconds: float | None = None
 ) -> None:
     await database.run(
-        calls.note_transfer(
+        files.note_transfer(
             run_id=key.run_id,
             token=key.token,
             phase=phase,

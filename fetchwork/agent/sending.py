@@ -15,8 +15,8 @@ from typing import TypeAlias
 
 from fetchwork.agent.contents import CHUNK_BYTES
 from fetchwork.agent.parked import OutputSpool, Parked, ParkedFile
-from fetchwork.db import calls
-from fetchwork.db.calls import JsonObject
+from fetchwork.db.calls import files
+from fetchwork.db.calls.call import JsonObject
 from fetchwork.db.pool import AsyncDatabase
 from fetchwork.handlers.runad import RunKey
 from fetchwork.sandbox import objects
@@ -98,7 +98,7 @@ async def _entry(
 async def _put(database: AsyncDatabase, key: RunKey, datas: list[bytes]) -> None:
     """Store whole contents of less than a chunk each."""
     wanted = await database.carry(
-        calls.put_whole_outputs(run_id=key.run_id, token=key.token, datas=datas), timeout_s=CALL_S
+        files.put_whole_outputs(run_id=key.run_id, token=key.token, datas=datas), timeout_s=CALL_S
     )
     if not wanted:
         raise RunOver
@@ -114,7 +114,7 @@ async def _in_chunks(
     """
     sha256, size, of_chunks = await asyncio.to_thread(_hash, fd, most)
     begun = await database.run(
-        calls.begin_output(run_id=key.run_id, token=key.token, sha256=sha256, size=size), timeout_s=CALL_S
+        files.begin_output(run_id=key.run_id, token=key.token, sha256=sha256, size=size), timeout_s=CALL_S
     )
     if begun is None:
         raise RunOver
@@ -138,7 +138,7 @@ async def _in_chunks(
         length = min(CHUNK_BYTES, size - at)
         data = await asyncio.to_thread(_read_part, fd, at, length, [of_chunk], name)
         wanted = await database.carry(
-            calls.put_output_chunk(
+            files.put_output_chunk(
                 run_id=key.run_id, token=key.token, content_id=begun.content_id, n=number, data=data
             ),
             timeout_s=CALL_S,
@@ -151,14 +151,14 @@ async def _in_chunks(
 async def _put_part(database: AsyncDatabase, key: RunKey, content_id: int, part: int, data: bytes) -> None:
     """Put a part of a content into its bucket."""
     url = await database.run(
-        calls.output_part_url(run_id=key.run_id, token=key.token, content_id=content_id, n=part),
+        files.output_part_url(run_id=key.run_id, token=key.token, content_id=content_id, n=part),
         timeout_s=CALL_S,
     )
     if url is None:
         raise RunOver
     await objects.aside(objects.put, url, data)
     wanted = await database.run(
-        calls.put_output_chunk(run_id=key.run_id, token=key.token, content_id=content_id, n=part, data=b""),
+        files.put_output_chunk(run_id=key.run_id, token=key.token, content_id=content_id, n=part, data=b""),
         timeout_s=CALL_S,
     )
     if not wanted:

@@ -10,8 +10,8 @@ from typing import NotRequired
 from fetchwork.classad.ads import parse_old
 from fetchwork.classad.jsonform import to_json
 from fetchwork.classad.values import ClassAd
-from fetchwork.db import calls
-from fetchwork.db.calls import JsonObject, Row
+from fetchwork.db.calls import hosts
+from fetchwork.db.calls.call import JsonObject, Row
 from fetchwork.errors import ClassAdError
 from fetchwork.handlers.context import Answer
 from fetchwork.handlers.keywords import KeywordContext
@@ -132,7 +132,7 @@ class SlotReports:
         if due:
             rows = [dict(row) for _, row in due]
             await session.database.run(
-                calls.report_slots(host_id=greeting.host_id, slots=rows), timeout_s=CALL_S
+                hosts.report_slots(host_id=greeting.host_id, slots=rows), timeout_s=CALL_S
             )
         for fetch, row in due:
             fetch.reported, fetch.reported_at = _status(row), now

@@ -40,7 +40,8 @@ from fetchwork.agent.nextfetch import was_taken
 from fetchwork.agent.rights import Rights
 from fetchwork.agent.starters import STALE_FETCH_S, Starter, Starters
 from fetchwork.classad.ads import parse_old
-from fetchwork.db import calls
+from fetchwork.db.calls import hosts
+from fetchwork.db.calls import runs as run_calls
 from fetchwork.errors import DatabaseRefused, DatabaseUnavailable, FetchworkError, NotFound
 from fetchwork.handlers.context import Answer
 from fetchwork.handlers.keywords import KeywordContext
@@ -229,7 +230,7 @@ class WatchedRuns(Runs):
         # a claim that PostgreSQL forgot in a crash is as good as taken back
         with contextlib.suppress(NotFound, DatabaseRefused):
             await run.context.session.database.run(
-                calls.withdraw(
+                run_calls.withdraw(
                     run_id=run.run_id, token=run.token, reason="the slot asked again without an answer"
                 ),
                 timeout_s=CALL_S,
@@ -335,7 +336,7 @@ class WatchedRuns(Runs):
         self.taken_over.add(context.session)
 
     async def adopt(
-        self, context: KeywordContext, rows: Sequence[calls.HostRun], known: list[LiveRun]
+        self, context: KeywordContext, rows: Sequence[hosts.HostRun], known: list[LiveRun]
     ) -> None:
         """Take over the runs that the database has of this host.
 

@@ -56,7 +56,7 @@ def use(conninfo: str, file: Path) -> None:
       fetchwork db credential-key use /etc/fetchwork/credential.key
     """
     from fetchwork.credentials.keys import KeyFile, key_id, seal
-    from fetchwork.db import calls
+    from fetchwork.db.calls import credentials
     from fetchwork.db.database import Database
     from fetchwork.errors import CredentialError
 
@@ -66,10 +66,12 @@ def use(conninfo: str, file: Path) -> None:
     resealed = 0
     closed: dict[tuple[str, str], str] = {}
     with Database(conninfo) as database:
-        changed = database.run(calls.publish_credential_key(public_key=public))
+        changed = database.run(credentials.publish_credential_key(public_key=public))
         click.echo(f"credentials are {'now' if changed else 'already'} sealed to key {name}")
         owner = of_owner = ""
-        while rows := database.run(calls.sealed_otherwise(n=_PIECE, after_owner=owner, after_name=of_owner)):
+        while rows := database.run(
+            credentials.sealed_otherwise(n=_PIECE, after_owner=owner, after_name=of_owner)
+        ):
             owner, of_owner = rows[-1].owner, rows[-1].name
             for row in rows:
                 try:
@@ -79,7 +81,7 @@ def use(conninfo: str, file: Path) -> None:
                     closed[row.owner, row.name] = str(error)
                     continue
                 resealed += database.run(
-                    calls.reseal_credential(
+                    credentials.reseal_credential(
                         owner=row.owner,
                         name=row.name,
                         version=row.version,
@@ -87,9 +89,9 @@ def use(conninfo: str, file: Path) -> None:
                         sealed=seal(opened, public),
                     )
                 )
-        left = {(row.owner, row.name) for row in database.run(calls.sealed_otherwise(n=_PIECE))}
+        left = {(row.owner, row.name) for row in database.run(credentials.sealed_otherwise(n=_PIECE))}
         # the keys that nothing is sealed to any more go
-        database.run(calls.publish_credential_key(public_key=public))
+        database.run(credentials.publish_credential_key(public_key=public))
     click.echo(f"{resealed} stored credentials were sealed anew")
     for (owner, of_owner), problem in closed.items():
         click.echo(f"not sealed anew, to be added again: {of_owner} of {owner}: {problem}")

@@ -161,11 +161,11 @@ def resume(conninfo: str) -> None:
     Example:
       fetchwork db resume
     """
-    from fetchwork.db import calls
+    from fetchwork.db.calls import maintenance
     from fetchwork.db.database import Database
 
     with Database(conninfo) as database:
-        waited = database.run(calls.resume_offers())
+        waited = database.run(maintenance.resume_offers())
     click.echo("jobs are offered again" if waited else "nothing to do: jobs are offered")
 
 
@@ -194,12 +194,12 @@ def maintain(conninfo: str) -> None:
     Example:
       fetchwork db maintain
     """
-    from fetchwork.db import calls
+    from fetchwork.db.calls import maintenance
     from fetchwork.db.database import Database
 
     with Database(conninfo) as database:
-        database.run(calls.maintain_queue())
-        database.run(calls.maintain_tables())
+        database.run(maintenance.maintain_queue())
+        database.run(maintenance.maintain_tables())
 
 
 @cli.command()
@@ -222,7 +222,7 @@ def grant(conninfo: str, role: str, owners: tuple[str, ...], groups: tuple[str, 
       fetchwork db grant alice alice
       fetchwork db grant portal webjobs analysis --accounting-group physics
     """
-    from fetchwork.db import calls
+    from fetchwork.db.calls import administration
     from fetchwork.db.database import Database
     from fetchwork.db.roles import may_submit, quoted
 
@@ -230,10 +230,10 @@ def grant(conninfo: str, role: str, owners: tuple[str, ...], groups: tuple[str, 
         raise click.UsageError("nothing to grant; allowed: OWNER..., --accounting-group GROUP")
     with Database(conninfo) as database, database.transaction():
         for owner in owners:
-            change = calls.revoke_owner if revoke else calls.grant_owner
+            change = administration.revoke_owner if revoke else administration.grant_owner
             database.run(change(role=role, owner=owner))
         for group in groups:
-            of_group = calls.revoke_group if revoke else calls.grant_group
+            of_group = administration.revoke_group if revoke else administration.grant_group
             database.run(of_group(role=role, accounting_group=group))
         lacks = not revoke and not may_submit(database, role)
     may = f"role {role} may {'no longer ' if revoke else ''}"
@@ -262,7 +262,7 @@ def setting(conninfo: str, name: str | None, value: float | None, as_json: bool)
       fetchwork db setting
       fetchwork db setting max_not_started 5
     """
-    from fetchwork.db import calls
+    from fetchwork.db.calls import administration
     from fetchwork.errors import NotFound
     from fetchwork.queue.reading import ads
     from fetchwork.queue.session import Session
@@ -270,7 +270,7 @@ def setting(conninfo: str, name: str | None, value: float | None, as_json: bool)
 
     with Session(conninfo) as session:
         if name is not None and value is not None:
-            session.database.run(calls.set_setting(name=name, value=value))
+            session.database.run(administration.set_setting(name=name, value=value))
         settings = [
             ad for ad in session.each(ads(SETTINGS, None, session.memory)) if name in (None, ad["Name"])
         ]
@@ -319,18 +319,18 @@ def bucket(
           --access-key-id-file id --secret-access-key-file secret
       fetchwork db bucket none
     """
-    from fetchwork.db import calls
+    from fetchwork.db.calls import administration
     from fetchwork.db.database import Database
     from fetchwork.queue.inputs import read_key
 
     with Database(conninfo) as database:
         if url == "none":
-            database.run(calls.set_bucket(url=None))
+            database.run(administration.set_bucket(url=None))
         elif url is not None:
             if access_key_id_file is None or secret_access_key_file is None:
                 raise click.UsageError("a bucket needs --access-key-id-file and --secret-access-key-file")
             database.run(
-                calls.set_bucket(
+                administration.set_bucket(
                     url=url,
                     access_key_id=read_key(access_key_id_file),
                     secret=read_key(secret_access_key_file),
@@ -338,7 +338,7 @@ def bucket(
                     above=above << 20,
                 )
             )
-        found = database.run(calls.buckets())
+        found = database.run(administration.buckets())
     if as_json:
         output.print_json([{**asdict(one), "bytes": int(one.bytes)} for one in found])
         return

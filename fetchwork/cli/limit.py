@@ -24,13 +24,13 @@ def cli(session: Session, name: str | None, maximum: str | None, as_json: bool) 
       fetchwork limit license 20
       fetchwork limit license none
     """
-    from fetchwork.db import calls
+    from fetchwork.db.calls import administration
     from fetchwork.queue.reading import ads
     from fetchwork.queue.views import LIMITS
 
     if name is not None and maximum is not None:
         session.database.run(
-            calls.set_limit(name=name, maximum=options.number_or_none("N", maximum, whole=False))
+            administration.set_limit(name=name, maximum=options.number_or_none("N", maximum, whole=False))
         )
     limits = [ad for ad in session.each(ads(LIMITS, None, session.memory)) if name in (None, ad["Name"])]
     if as_json:

@@ -36,7 +36,7 @@ def cli(
       fetchwork prio alice --factor 500
       fetchwork prio group_physics.bob --max-running 200
     """
-    from fetchwork.db import calls
+    from fetchwork.db.calls import administration
     from fetchwork.queue.reading import ads
     from fetchwork.queue.views import SUBMITTERS
 
@@ -54,7 +54,7 @@ def cli(
             f"nothing to set for '{submitter}'; allowed: --factor, --max-running, --reset-usage"
         )
     if submitter is not None:
-        session.database.run(calls.set_submitter(name=submitter, changes=changes))
+        session.database.run(administration.set_submitter(name=submitter, changes=changes))
     some = ["Name", "PriorityFactor", "MaxRunning"]
     submitters = sorted(
         (

@@ -65,12 +65,12 @@ def cli(
         changes["preempt_ratio"] = options.number_or_none("--preempt-ratio", preempt_ratio, whole=False)
     if changes and name is None:
         raise click.UsageError("no queue named")
-    from fetchwork.db import calls
+    from fetchwork.db.calls import administration
     from fetchwork.queue.reading import ads
     from fetchwork.queue.views import QUEUES
 
     if name is not None:
-        session.database.run(calls.set_queue(name=name, changes=changes))
+        session.database.run(administration.set_queue(name=name, changes=changes))
     queues = [ad for ad in session.each(ads(QUEUES, None, session.memory)) if name in (None, ad["Name"])]
     if as_json:
         output.print_json(queues)

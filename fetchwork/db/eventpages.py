@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from fetchwork.db.calls import Record
+from fetchwork.db.calls.call import Record
 
 __all__ = ["EventPage", "Statement", "all_events", "of_jobs", "of_log", "page"]
 
@@ -24,7 +24,7 @@ class Statement:
 
 @dataclass(frozen=True, slots=True)
 class EventPage(Record):
-    """Events behind a cursor, and how far they go; see ``calls.EventWindow``."""
+    """Events behind a cursor, and how far they go; see ``reading.EventWindow``."""
 
     kept_xid: str
     kept_id: int

@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 from dataclasses import dataclass
 
-from fetchwork.db.calls import Record
+from fetchwork.db.calls.call import Record
 from fetchwork.db.database import Database
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from fetchwork.config import HostConfig
 from fetchwork.credentials.keys import KeyFile
-from fetchwork.db import calls
+from fetchwork.db.calls import credentials
 from fetchwork.db.database import Database
 from fetchwork.doctor.line import Line, failed, ok, warned
 from fetchwork.errors import FetchworkError
@@ -22,7 +22,7 @@ def check(config: HostConfig) -> Iterator[Line]:
     for name, settings in config.databases.items():
         try:
             with Database(settings.conninfo, application_name="fetchwork doctor", timeout_s=10.0) as database:
-                current = database.run(calls.sealing_key())
+                current = database.run(credentials.sealing_key())
         except FetchworkError:
             # the database's own lines say so
             continue
@@ -36,7 +36,7 @@ def check(config: HostConfig) -> Iterator[Line]:
             )
 
 
-def _of_file(config: HostConfig, name: str, path: Path, current: calls.SealingKey | None) -> Line:
+def _of_file(config: HostConfig, name: str, path: Path, current: credentials.SealingKey | None) -> Line:
     keys = KeyFile(path)
     if problem := keys.problem() or _closed_to_agent(config, path):
         return failed(_SUBJECT, f"{name}: {problem}", f"put the file right ({_PAGE})")

@@ -4,7 +4,7 @@ import shutil
 from collections.abc import Iterator
 
 from fetchwork.config import HostConfig
-from fetchwork.db import calls
+from fetchwork.db.calls import maintenance
 from fetchwork.db.database import Database
 from fetchwork.doctor.line import Line, failed, ok, warned
 from fetchwork.errors import BucketUnavailable, FetchworkError
@@ -25,7 +25,7 @@ def check(config: HostConfig) -> Iterator[Line]:
     for name, settings in config.databases.items():
         with Database(settings.conninfo, application_name="fetchwork doctor", timeout_s=10.0) as database:
             try:
-                probes = database.run(calls.bucket_probes())
+                probes = database.run(maintenance.bucket_probes())
             except FetchworkError:
                 # the database has lines of its own
                 continue
@@ -57,7 +57,7 @@ def _disk(config: HostConfig) -> Iterator[Line]:
         yield ok("files", f"plugins for {', '.join(schemes)}; {free} MiB left")
 
 
-def _bucket(name: str, probe: calls.BucketProbe) -> Line:
+def _bucket(name: str, probe: maintenance.BucketProbe) -> Line:
     """Does a bucket answer this host, and know its key?"""
     try:
         told = objects.refusal(probe.url)

@@ -9,7 +9,7 @@ import subprocess
 import sys
 from collections.abc import Iterable
 
-from fetchwork.db.calls import JsonObject, Row
+from fetchwork.db.calls.call import JsonObject, Row
 from fetchwork.errors import ClassAdError, FetchworkError
 from fetchwork.explain.judging import Clause, Judged, Refusal
 from fetchwork.matchmaker.bounds import ITEM_CPU_S

@@ -15,7 +15,8 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from fetchwork.classad.values import ClassAd
-from fetchwork.db.calls import AutoclusterAd, Record
+from fetchwork.db.calls.call import Record
+from fetchwork.db.calls.matching import AutoclusterAd
 from fetchwork.db.database import Database
 from fetchwork.explain.slot import explained_on
 from fetchwork.matching.autoclusters import Autoclusters

@@ -13,8 +13,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from fetchwork.codes import JobStatus
-from fetchwork.db import calls
-from fetchwork.db.calls import JsonObject, Prospects, Record
+from fetchwork.db.calls import matching, reading
+from fetchwork.db.calls.call import JsonObject, Record
+from fetchwork.db.calls.matching import Prospects
 from fetchwork.db.database import Database
 from fetchwork.errors import ClassAdError, NotFound
 from fetchwork.explain.apart import TooCostly, judge_apart
@@ -101,7 +102,7 @@ class Analysis:
 def analyze(database: Database, cluster_id: int, proc_id: int) -> Analysis:
     """Look into one job; raises NotFound."""
     rows = database.query(_JOB, [cluster_id, proc_id])
-    prospects = database.run(calls.prospects(cluster=cluster_id, proc=proc_id))
+    prospects = database.run(matching.prospects(cluster=cluster_id, proc=proc_id))
     if not rows or prospects is None:
         raise NotFound(f"job '{cluster_id}.{proc_id}' is not in the queue, or not yours to see")
     job = JobState.from_row(rows[0])
@@ -136,7 +137,7 @@ def analyze(database: Database, cluster_id: int, proc_id: int) -> Analysis:
 
 def analyze_idle(database: Database, most: int) -> tuple[list[Analysis], bool]:
     """Look into one Idle job of each of ``most`` autoclusters, those with most; whether there are more."""
-    found = database.run(calls.first_idle(at_most=most + 1))
+    found = database.run(reading.first_idle(at_most=most + 1))
     analyses = []
     for first in found[:most]:
         try:
@@ -186,11 +187,11 @@ def _ahead(database: Database, analysis: Analysis, prospects: Prospects) -> list
     own = analysis.submitter
     waiting: Counter[str] = Counter()
     higher = 0
-    for autocluster in database.run(calls.waiting_autoclusters(queues=[analysis.queue])):
+    for autocluster in database.run(matching.waiting_autoclusters(queues=[analysis.queue])):
         if autocluster.blocked is None:
             waiting[autocluster.submitter] += 1
             higher += autocluster.submitter == own and autocluster.job_prio > prospects.job_prio
-    submitters = database.run(calls.shares())
+    submitters = database.run(matching.shares())
     shares = Shares()
     shares.update(submitters, 0.0)
     turn = (shares.need(own), own)

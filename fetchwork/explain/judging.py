@@ -27,7 +27,7 @@ from fetchwork.classad.values import (
     references,
     truth,
 )
-from fetchwork.db.calls import JsonObject, Record
+from fetchwork.db.calls.call import JsonObject, Record
 from fetchwork.errors import ClassAdError
 from fetchwork.matching.autoclusters import as_offered
 from fetchwork.matching.fit import JobRequest, SlotView

@@ -15,8 +15,9 @@ from dataclasses import dataclass, field
 from fetchwork.classad.ads import print_old
 from fetchwork.classad.jsonform import from_json
 from fetchwork.classad.values import ClassAd
-from fetchwork.db import calls
-from fetchwork.db.calls import AutoclusterAd, JsonObject, Record, WaitingAutocluster
+from fetchwork.db.calls import matching
+from fetchwork.db.calls.call import JsonObject, Record
+from fetchwork.db.calls.matching import AutoclusterAd, WaitingAutocluster
 from fetchwork.db.database import Database
 from fetchwork.errors import NotFound
 from fetchwork.matching.autoclusters import Autocluster, Autoclusters
@@ -119,13 +120,13 @@ class SlotMatch:
 def match(database: Database, slot: str) -> SlotMatch:
     """The jobs that ``slot`` would get; raises NotFound, also where the name stands for several slots."""
     asked, ad = _slot(database, slot)
-    waiting = database.run(calls.waiting_autoclusters(queues=asked.queues))
+    waiting = database.run(matching.waiting_autoclusters(queues=asked.queues))
     queues = asked.queues or sorted({each.queue for each in waiting})
     slot_match = SlotMatch(asked.name, asked.state or "", asked.activity or "", queues)
     slot_match.reasons = _reasons(asked, ad)
 
     autoclusters, positions, shares = Autoclusters(len(waiting) + 1), Positions(len(waiting) + 1), Shares()
-    shares.update(database.run(calls.shares()), 0.0)
+    shares.update(database.run(matching.shares()), 0.0)
     rows = database.query(_AUTOCLUSTERS, [[each.autocluster_id for each in waiting]])
     autoclusters.add(AutoclusterAd.from_row(row) for row in rows)
     resting = {row["autoclusterid"] for row in database.query(_RESTING, [asked.machine, asked.name])}

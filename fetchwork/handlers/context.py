@@ -7,7 +7,9 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal, Protocol, TypeVar
 
-from fetchwork.db import calls
+from fetchwork.db.calls import files as file_calls
+from fetchwork.db.calls import runs as run_calls
+from fetchwork.db.calls.call import Call
 from fetchwork.errors import DatabaseUnavailable, FetchworkError
 from fetchwork.handlers import accounts
 from fetchwork.handlers.keywords import KeywordContext
@@ -60,13 +62,13 @@ class HostFiles(Protocol):
     async def plugins(self) -> Mapping[str, tuple[str, bool, int]]:
         """The transfer plugins by scheme: path, whether one run takes several files, protocol."""
 
-    def expect(self, task: Task, key: RunKey, plan: calls.RunFiles) -> None:
+    def expect(self, task: Task, key: RunKey, plan: file_calls.RunFiles) -> None:
         """These contents will be asked for."""
 
     async def chunk(self, task: Task, key: RunKey, content_id: int, number: int) -> bytes:
         """A chunk of a content that was expected; raises FetchworkError."""
 
-    async def carry(self, task: Task, call: calls.Call[T]) -> T:
+    async def carry(self, task: Task, call: Call[T]) -> T:
         """Make a call that carries files, on a connection for these; raises FetchworkError."""
 
     async def saved(self, task: Task, name: str) -> str:
@@ -140,7 +142,7 @@ class Task:
 
     async def _recorded_owner(self, key: RunKey) -> str | None:
         return await self.context.session.database.run(
-            calls.run_owner(run_id=key.run_id, token=key.token), timeout_s=self.left(OWNER_S)
+            run_calls.run_owner(run_id=key.run_id, token=key.token), timeout_s=self.left(OWNER_S)
         )
 
     def left(self, most_s: float = float("inf"), reserve_s: float = 0.3) -> float:

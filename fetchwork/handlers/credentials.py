@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from fetchwork.codes import HoldCode
-from fetchwork.db import calls
+from fetchwork.db.calls import credentials
 from fetchwork.errors import ClassAdError, CredentialError, DatabaseUnavailable, FetchworkError, one_line
 from fetchwork.handlers.context import Task
 from fetchwork.handlers.hostcredentials import DATABASE_S, HostCredentials, Opened
@@ -82,20 +82,20 @@ async def brought(task: Task, key: RunKey) -> Brought:
 async def note(task: Task, key: RunKey, brought: Brought) -> None:
     """Let the agent know, also the one that comes after it, what to replace; raises DatabaseUnavailable."""
     await task.context.session.database.run(
-        calls.note_credentials(
+        credentials.note_credentials(
             run_id=key.run_id, token=key.token, directory=brought.directory, versions=brought.versions
         ),
         timeout_s=task.left(DATABASE_S),
     )
 
 
-async def _rows(task: Task, key: RunKey) -> list[calls.RunCredential]:
+async def _rows(task: Task, key: RunKey) -> list[credentials.RunCredential]:
     return await task.context.session.database.run(
-        calls.run_credentials(run_id=key.run_id, token=key.token), timeout_s=task.left(DATABASE_S)
+        credentials.run_credentials(run_id=key.run_id, token=key.token), timeout_s=task.left(DATABASE_S)
     )
 
 
-async def _usable(task: Task, key: RunKey, host: HostCredentials, row: calls.RunCredential) -> Opened:
+async def _usable(task: Task, key: RunKey, host: HostCredentials, row: credentials.RunCredential) -> Opened:
     """One credential that is good for a while, if that can be had."""
     now = datetime.now(UTC)
     opened = _opened(host, row)
@@ -126,7 +126,7 @@ async def _usable(task: Task, key: RunKey, host: HostCredentials, row: calls.Run
         opened = _opened(host, again[row.name])
 
 
-def _opened(host: HostCredentials, row: calls.RunCredential) -> Opened:
+def _opened(host: HostCredentials, row: credentials.RunCredential) -> Opened:
     problem = host.lacks_key([row])
     if problem is not None:
         # another host may have it

@@ -10,8 +10,9 @@ import contextlib
 import json
 from collections.abc import Awaitable, Callable, Mapping
 
-from fetchwork.db import calls
-from fetchwork.db.calls import JsonObject
+from fetchwork.db.calls import files as file_calls
+from fetchwork.db.calls import runs
+from fetchwork.db.calls.call import JsonObject
 from fetchwork.errors import ClassAdError, DatabaseUnavailable, FetchworkError, NotFound, one_line
 from fetchwork.handlers.context import Answer, HostFiles, Subject, Task
 from fetchwork.handlers.runad import RunKey, parked, read_starter_ad, run_key, unused_checkpoint
@@ -32,7 +33,7 @@ async def input_plan(task: Task) -> Answer:
     key, subject, files = await _asked(task)
     session = task.context.session
     plan = await session.database.run(
-        calls.run_files(run_id=key.run_id, token=key.token), timeout_s=task.left(DATABASE_S)
+        file_calls.run_files(run_id=key.run_id, token=key.token), timeout_s=task.left(DATABASE_S)
     )
     if plan is None:
         raise NotFound(f"run {key.run_id} is over")
@@ -91,7 +92,7 @@ async def input_failed(task: Task) -> Answer:
     # a 6 is what the starter would fail over now, which may have a better number
     fault = fault_of(reason) if code == "6" else None
     await session.database.run(
-        calls.fail_inputs(
+        runs.fail_inputs(
             run_id=key.run_id,
             token=key.token,
             reason=one_line(reason) or "Transfer input files failure",
@@ -136,7 +137,7 @@ async def output_url(task: Task) -> Answer:
     if not isinstance(url, str):
         raise ClassAdError("argument is not a URL in JSON form")
     signed = await task.context.session.database.run(
-        calls.output_url(run_id=key.run_id, token=key.token, url=url), timeout_s=task.left(DATABASE_S)
+        file_calls.output_url(run_id=key.run_id, token=key.token, url=url), timeout_s=task.left(DATABASE_S)
     )
     if signed is None:
         raise NotFound(f"run {key.run_id} is over")
@@ -184,7 +185,7 @@ async def note(
     """Let people see that files are moved; nothing depends on it."""
     with contextlib.suppress(FetchworkError):
         await task.context.session.database.run(
-            calls.note_transfer(
+            file_calls.note_transfer(
                 run_id=key.run_id,
                 token=key.token,
                 phase=phase,

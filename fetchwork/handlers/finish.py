@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import cast
 
-from fetchwork.db import calls
+from fetchwork.db.calls import runs
 from fetchwork.errors import NOT_NOW, ClassAdError, DatabaseUnavailable, FetchworkError, NotFound, one_line
 from fetchwork.handlers.context import Answer, ExitOutcome, Subject, Task
 from fetchwork.handlers.memory import killed_for_memory
@@ -103,7 +103,7 @@ async def _finish(task: Task, ad: StarterAd, key: RunKey, run: LiveRun | None) -
     try:
         if run is not None and run.unanswered is not None and "JobPid" not in exit_report:
             await session.database.run(
-                calls.withdraw(
+                runs.withdraw(
                     run_id=key.run_id,
                     token=key.token,
                     reason=f"start could not be confirmed: {run.unanswered}",
@@ -188,7 +188,7 @@ async def _verdict(
     if not has_policy or not ("ExitCode" in exit_report or "ExitSignal" in exit_report):
         return None
     job_ad = await task.context.session.database.run(
-        calls.run_policy(run_id=key.run_id, token=key.token), timeout_s=task.left(DATABASE_S)
+        runs.run_policy(run_id=key.run_id, token=key.token), timeout_s=task.left(DATABASE_S)
     )
     if job_ad is None:
         return None

@@ -23,7 +23,7 @@ from uuid import UUID
 from fetchwork.credentials import renewing
 from fetchwork.credentials.keys import KeyFile, seal
 from fetchwork.credentials.secret import Secret, decode
-from fetchwork.db import calls
+from fetchwork.db.calls import credentials
 from fetchwork.errors import CredentialError, DatabaseUnavailable
 from fetchwork.handlers.session import HostSession
 from fetchwork.log import event
@@ -96,14 +96,14 @@ class HostCredentials:
                 event(log, logging.ERROR, "credential_key", database=self.session.name, problem=problem)
         return problem is None
 
-    def open(self, row: calls.RunCredential | calls.ChangedCredential) -> Opened | None:
+    def open(self, row: credentials.RunCredential | credentials.ChangedCredential) -> Opened | None:
         """A stored credential; None where none is stored. Raises CredentialError."""
         if row.sealed is None or row.key_id is None or row.version is None:
             return None
         secret = decode(self.keys.open(row.sealed, row.key_id), row.owner, row.name)
         return Opened(secret, row.version, row.expires_at)
 
-    def lacks_key(self, rows: Iterable[calls.RunCredential]) -> str | None:
+    def lacks_key(self, rows: Iterable[credentials.RunCredential]) -> str | None:
         """The problem of this host with credentials that another host could open; None if it has none."""
         try:
             known = self.keys.key_ids()
@@ -127,13 +127,15 @@ class HostCredentials:
         storing: asyncio.Future[Opened | None] | None = None
         try:
             begun = await database.run(
-                calls.begin_renewal(run_id=run_id, token=token, name=secret.name, version=opened.version),
+                credentials.begin_renewal(
+                    run_id=run_id, token=token, name=secret.name, version=opened.version
+                ),
                 timeout_s=DATABASE_S,
                 again=False,
             )
             if not begun:
                 return None
-            key = await database.run(calls.sealing_key(), timeout_s=DATABASE_S)
+            key = await database.run(credentials.sealing_key(), timeout_s=DATABASE_S)
             if key is None:
                 raise CredentialError("there is no key to seal a new token to")
             asking = _asking(secret)
@@ -158,12 +160,12 @@ class HostCredentials:
         run_id: int,
         token: str | UUID,
         version: int,
-        key: calls.SealingKey,
+        key: credentials.SealingKey,
         asking: asyncio.Future[_Renewed],
     ) -> Opened | None:
         """Store what the issuer answers, whoever waits for it: the old refresh token may be good no more."""
         fresh, expires_at = await asking
-        call = calls.renew_credential(
+        call = credentials.renew_credential(
             run_id=run_id,
             token=token,
             name=fresh.name,

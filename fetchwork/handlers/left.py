@@ -11,7 +11,7 @@ import hashlib
 import time
 from dataclasses import replace
 
-from fetchwork.db import calls
+from fetchwork.db.calls import files
 from fetchwork.errors import DatabaseUnavailable
 from fetchwork.handlers.context import Answer, Task
 from fetchwork.handlers.finish import job_exit
@@ -47,7 +47,7 @@ async def job_left(task: Task) -> Answer:
             for name, mode, data in left
         ]
         if manifest:
-            call = calls.leave_outputs(
+            call = files.leave_outputs(
                 run_id=key.run_id,
                 token=key.token,
                 manifest=manifest,

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from fetchwork.codes import JobStatus
-from fetchwork.db import calls
+from fetchwork.db.calls import maintenance
 from fetchwork.errors import BucketRefused, BucketUnavailable, FetchworkError
 from fetchwork.handlers.session import HostSession
 from fetchwork.log import event
@@ -40,7 +40,7 @@ MAINTAIN_TABLES_CALL_S = 300.0
 
 async def maintain_queue(session: HostSession) -> None:
     """Give up runs that fell silent, wake jobs whose wait is over, add up counts."""
-    done = await session.database.run(calls.maintain_queue(), timeout_s=CALL_S)
+    done = await session.database.run(maintenance.maintain_queue(), timeout_s=CALL_S)
     level = logging.INFO if done.reaped else logging.DEBUG
     event(log, level, "maintain_queue", **dataclasses.asdict(done))
 
@@ -50,7 +50,7 @@ async def lead(session: HostSession, lead_s: float) -> bool:
     assert session.agent_id is not None
     # not again: what it did would be lost to the log, and the next round comes soon
     done = await session.database.run(
-        calls.lead(agent_id=session.agent_id, lead_s=lead_s), timeout_s=CALL_S, again=False
+        maintenance.lead(agent_id=session.agent_id, lead_s=lead_s), timeout_s=CALL_S, again=False
     )
     if done.leads:
         level = logging.INFO if done.reaped else logging.DEBUG
@@ -61,7 +61,7 @@ async def lead(session: HostSession, lead_s: float) -> bool:
 async def do_leader_tasks(session: HostSession) -> None:
     """Run each leader task that is due and that no other process has taken."""
     if await _take(session, "preempt", PREEMPT_S):
-        ended = await session.database.run(calls.preempt(), timeout_s=CALL_S)
+        ended = await session.database.run(maintenance.preempt(), timeout_s=CALL_S)
         if ended:
             event(log, logging.INFO, "preempt", runs=ended)
     if await _take(session, "policy", POLICY_S):
@@ -71,7 +71,7 @@ async def do_leader_tasks(session: HostSession) -> None:
     if await _take(session, "maintain", MAINTAIN_TABLES_S):
         # it may take minutes, in which no request shall wait for its connection
         async with session.database.another() as database:
-            await database.run(calls.maintain_tables(), timeout_s=MAINTAIN_TABLES_CALL_S)
+            await database.run(maintenance.maintain_tables(), timeout_s=MAINTAIN_TABLES_CALL_S)
 
 
 async def delete_objects(session: HostSession) -> int:
@@ -79,17 +79,17 @@ async def delete_objects(session: HostSession) -> int:
     deleted = 0
     deleting = _Deleting(time.monotonic() + DELETE_S)
     while time.monotonic() < deleting.end:
-        over = await session.database.run(calls.objects_over(most=OBJECTS), timeout_s=CALL_S)
+        over = await session.database.run(maintenance.objects_over(most=OBJECTS), timeout_s=CALL_S)
         gone, refused = await asyncio.to_thread(deleting.delete, over)
         if gone:
             deleted += await session.database.run(
-                calls.objects_deleted(objects=[one.object for one in gone], ns=[one.n for one in gone]),
+                maintenance.objects_deleted(objects=[one.object for one in gone], ns=[one.n for one in gone]),
                 timeout_s=CALL_S,
             )
         if refused:
             # behind all others: of these none waits for one that is never deleted
             await session.database.run(
-                calls.postpone_objects(
+                maintenance.postpone_objects(
                     objects=[one.object for one in refused], ns=[one.n for one in refused]
                 ),
                 timeout_s=CALL_S,
@@ -117,11 +117,11 @@ class _Deleting:
         self._refusals: Counter[int] = Counter()
 
     def delete(
-        self, over: Sequence[calls.ObjectOver]
-    ) -> tuple[list[calls.ObjectOver], list[calls.ObjectOver]]:
+        self, over: Sequence[maintenance.ObjectOver]
+    ) -> tuple[list[maintenance.ObjectOver], list[maintenance.ObjectOver]]:
         """Those that were deleted in time, and those that their bucket refused to delete."""
-        gone: list[calls.ObjectOver] = []
-        refused: list[calls.ObjectOver] = []
+        gone: list[maintenance.ObjectOver] = []
+        refused: list[maintenance.ObjectOver] = []
         for one in over:
             if objects.host_of(one.url) in self._away or self._refusals[one.bucket_id] >= REFUSALS:
                 continue
@@ -143,7 +143,7 @@ class _Deleting:
 
 async def _take(session: HostSession, name: str, every_s: float) -> bool:
     # not again: the second call would find the task taken
-    call = calls.take_leader_task(name=name, every_s=every_s)
+    call = maintenance.take_leader_task(name=name, every_s=every_s)
     return await session.database.run(call, timeout_s=CALL_S, again=False)
 
 
@@ -152,7 +152,7 @@ async def policy_pass(session: HostSession) -> int:
     cluster, proc, changed = 0, -1, 0
     while True:
         jobs = await session.database.run(
-            calls.policy_jobs(after_cluster=cluster, after_proc=proc, page=PAGE), timeout_s=CALL_S
+            maintenance.policy_jobs(after_cluster=cluster, after_proc=proc, page=PAGE), timeout_s=CALL_S
         )
         judgements = await session.matchmaker.judge([Job(job.ad) for job in jobs])
         for job, judgement in zip(jobs, judgements, strict=True):
@@ -168,14 +168,14 @@ async def policy_pass(session: HostSession) -> int:
             return changed
 
 
-async def _apply(session: HostSession, job: calls.PolicyJob, judgement: Judgement) -> int:
+async def _apply(session: HostSession, job: maintenance.PolicyJob, judgement: Judgement) -> int:
     """Do what the job's policy wants; 1 if that changed it."""
     status = job.ad.get("JobStatus", JobStatus.IDLE)
     verdict = judgement.verdict or judgement.hold()
     if verdict is None or (judgement.problem is not None and status == JobStatus.HELD):
         return 0
     done = await session.database.run(
-        calls.apply_policy(
+        maintenance.apply_policy(
             cluster=job.cluster_id,
             proc=job.proc_id,
             status=status,

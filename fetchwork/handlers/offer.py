@@ -11,8 +11,8 @@ from typing import Protocol
 from fetchwork.classad.ads import plain_text
 from fetchwork.codes import HoldCode
 from fetchwork.config import PLAIN
-from fetchwork.db import calls
-from fetchwork.db.calls import JsonObject
+from fetchwork.db.calls import matching, runs
+from fetchwork.db.calls.call import JsonObject
 from fetchwork.errors import ClassAdError, DatabaseRefused, FetchworkError, SubmitError
 from fetchwork.handlers import accounts, disk, memory
 from fetchwork.handlers.context import Answer, Task
@@ -67,7 +67,7 @@ class Wanted:
 class Taken:
     """A run that a slot was given, and of which of its choices."""
 
-    run: calls.Claimed
+    run: matching.Claimed
     of: Weighed
 
 
@@ -91,7 +91,7 @@ async def claim(
     ]
     pairs = list(indices)
     rows = await session.database.run(
-        calls.claim_many(
+        matching.claim_many(
             host_id=greeting.host_id,
             autoclusters=[number for number, _ in pairs],
             prios=[prio for _, prio in pairs],
@@ -225,7 +225,7 @@ async def offer(fetch: Fetch, taken: Taken, problem: str | None) -> Answer | Non
     if printed.remembered:
         try:
             await session.database.run(
-                calls.note_match(run_id=run.run_id, token=run.token, remembered=printed.remembered),
+                runs.note_match(run_id=run.run_id, token=run.token, remembered=printed.remembered),
                 timeout_s=DATABASE_S,
             )
         except (DatabaseRefused, SubmitError) as error:
@@ -255,7 +255,7 @@ def _kept_facts(ad: JsonObject) -> dict[str, object]:
     return {name: value for name, value in ad.items() if name in _READABLE and plain_text(value) is not None}
 
 
-async def refuse_for_want_of_account(session: HostSession, claimed: calls.Claimed) -> None:
+async def refuse_for_want_of_account(session: HostSession, claimed: matching.Claimed) -> None:
     """Refuse a job that had its turn and whose owner has no account on this host.
 
     HTCondor would accept it and then be silent (startd-protocol, section 5). The try is counted without
@@ -263,7 +263,7 @@ async def refuse_for_want_of_account(session: HostSession, claimed: calls.Claime
     so.
     """
     await session.database.run(
-        calls.refuse_start(
+        runs.refuse_start(
             run_id=claimed.run_id,
             token=claimed.token,
             reason=f"there is no account {claimed.owner} on {session.host}",
@@ -284,6 +284,6 @@ async def _withdraw(
     task.runs.ended(session, run.run_id)
     run.context.forget_starter_log(run.run_id, run.token)
     await session.database.run(
-        calls.withdraw(run_id=run.run_id, token=run.token, reason=reason, hold_reason=hold_reason, code=code),
+        runs.withdraw(run_id=run.run_id, token=run.token, reason=reason, hold_reason=hold_reason, code=code),
         timeout_s=DATABASE_S,
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fetchwork.classad.ads import split_ads
 from fetchwork.classad.values import ClassAd, evaluate, number
-from fetchwork.db import calls
+from fetchwork.db.calls import runs as run_calls
 from fetchwork.errors import ClassAdError, one_line
 from fetchwork.handlers.context import Answer, Subject, Task
 from fetchwork.handlers.runad import RunKey, run_key
@@ -28,7 +28,7 @@ async def reply_fetch(task: Task) -> Answer:
             task.runs.taken(run)
             return subject.answer("accepted")
         live = await session.database.run(
-            calls.accept(run_id=key.run_id, token=key.token), timeout_s=task.left()
+            run_calls.accept(run_id=key.run_id, token=key.token), timeout_s=task.left()
         )
         if run is not None and live:
             task.runs.accepted(run)
@@ -48,7 +48,7 @@ async def reject(
     False if it has started, or was over before.
     """
     ended = await session.database.run(
-        calls.reject(run_id=key.run_id, token=key.token, reason=reason, rest=rest), timeout_s=timeout_s
+        run_calls.reject(run_id=key.run_id, token=key.token, reason=reason, rest=rest), timeout_s=timeout_s
     )
     if ended:
         runs.ended(session, key.run_id)

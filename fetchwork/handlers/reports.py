@@ -18,8 +18,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal, TypeVar
 
-from fetchwork.db import calls
-from fetchwork.db.calls import Call, JsonObject
+from fetchwork.db.calls import runs
+from fetchwork.db.calls.call import Call, JsonObject
 from fetchwork.db.pool import AsyncDatabase
 from fetchwork.errors import DatabaseUnavailable, FetchworkError, one_line
 
@@ -91,20 +91,20 @@ class RunReports:
     async def start(
         self, *, run_id: int, token: str, starter: str | None, slot: str | None, timeout_s: float
     ) -> str | None:
-        """As ``calls.start``: None to go on, else why the job must not start."""
+        """As ``runs.start``: None to go on, else why the job must not start."""
         end = time.monotonic() + timeout_s
         _, accepted_at = self._accepts.pop(run_id, (token, None))
         waiting = _Waiting("start", run_id, token, end, starter=starter, slot=slot, accepted_at=accepted_at)
         if await self._gathered(waiting):
             return None
-        return await self._alone(calls.start(run_id=run_id, token=token, starter=starter, slot=slot), end)
+        return await self._alone(runs.start(run_id=run_id, token=token, starter=starter, slot=slot), end)
 
-    async def update(self, *, run_id: int, token: str, report: JsonObject, timeout_s: float) -> calls.Beat:
-        """As ``calls.heartbeat``."""
+    async def update(self, *, run_id: int, token: str, report: JsonObject, timeout_s: float) -> runs.Beat:
+        """As ``runs.heartbeat``."""
         end = time.monotonic() + timeout_s
         if await self._gathered(_Waiting("update", run_id, token, end, report)):
-            return calls.Beat(None, None)
-        return await self._alone(calls.heartbeat(run_id=run_id, token=token, report=report), end)
+            return runs.Beat(None, None)
+        return await self._alone(runs.heartbeat(run_id=run_id, token=token, report=report), end)
 
     async def finish(
         self,
@@ -116,7 +116,7 @@ class RunReports:
         verdict: Mapping[str, object] | None,
         timeout_s: float,
     ) -> str:
-        """As ``calls.finish``: the outcome."""
+        """As ``runs.finish``: the outcome."""
         end = time.monotonic() + timeout_s
         if (
             hook_reason == "exit"
@@ -125,7 +125,7 @@ class RunReports:
         ):
             return "completed"
         return await self._alone(
-            calls.finish(run_id=run_id, token=token, hook_reason=hook_reason, report=report, verdict=verdict),
+            runs.finish(run_id=run_id, token=token, hook_reason=hook_reason, report=report, verdict=verdict),
             end,
         )
 
@@ -150,7 +150,7 @@ class RunReports:
     async def _write_accept(self, run_id: int, token: str, accepted_at: float, end: float) -> None:
         try:
             if not await self._gathered(_Waiting("accept", run_id, token, end, accepted_at=accepted_at)):
-                await self._alone(calls.accept(run_id=run_id, token=token), end)
+                await self._alone(runs.accept(run_id=run_id, token=token), end)
         except DatabaseUnavailable:
             # the start may come yet, or the next round writes it
             self._accepts.setdefault(run_id, (token, accepted_at))
@@ -208,7 +208,7 @@ class RunReports:
             by_hook[waiting.hook].append(waiting)
         now = time.monotonic()
         accepts, starts, updates, exits = by_hook.values()
-        call = calls.report_runs(
+        call = runs.report_runs(
             accept_ids=[one.run_id for one in accepts],
             accept_tokens=[one.token for one in accepts],
             accepted_s=[now - one.accepted_at if one.accepted_at is not None else 0.0 for one in accepts],

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from fetchwork.codes import JobStatus
-from fetchwork.db import calls
+from fetchwork.db.calls import maintenance, runs
 from fetchwork.handlers.runs import LiveRun
 from fetchwork.matchmaker.messages import Job
 from fetchwork.matchmaker.policy import Verdict
@@ -35,7 +35,7 @@ async def or_with_more(run: LiveRun, hold: Verdict, timeout_s: float) -> Verdict
     A job whose ad can't be evaluated is held. Raises DatabaseUnavailable and its like.
     """
     session = run.context.session
-    ad = await session.database.run(calls.run_policy(run_id=run.run_id, token=run.token), timeout_s=timeout_s)
+    ad = await session.database.run(runs.run_policy(run_id=run.run_id, token=run.token), timeout_s=timeout_s)
     if ad is None or "TransformOnEvict" not in ad:
         return hold
     try:
@@ -52,7 +52,7 @@ async def _settle(run: LiveRun, verdict: Verdict, timeout_s: float) -> bool:
     database = run.context.session.database
     if verdict.changes:
         return await database.run(
-            calls.retry_with_more(
+            runs.retry_with_more(
                 run_id=run.run_id,
                 token=run.token,
                 changes=verdict.changes,
@@ -64,7 +64,7 @@ async def _settle(run: LiveRun, verdict: Verdict, timeout_s: float) -> bool:
         )
     cluster, proc = map(int, run.job.split("."))
     return await database.run(
-        calls.apply_policy(
+        maintenance.apply_policy(
             cluster=cluster,
             proc=proc,
             status=JobStatus.RUNNING,

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Literal, cast
 
-from fetchwork.db import calls
+from fetchwork.db.calls import hosts
 from fetchwork.handlers.keywords import KeywordContext
 from fetchwork.handlers.session import HostSession
 
@@ -90,7 +90,7 @@ class LiveRun:
         return self.offered_at if self.state == "reserved" else self.accepted_at
 
     @classmethod
-    def of_row(cls, row: calls.HostRun, context: KeywordContext) -> LiveRun:
+    def of_row(cls, row: hosts.HostRun, context: KeywordContext) -> LiveRun:
         """A run as the database has it, of which this process knows nothing."""
         run = cls(
             run_id=row.run_id,

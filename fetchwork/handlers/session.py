@@ -8,8 +8,9 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 
 from fetchwork import __version__
-from fetchwork.db import calls, schema
-from fetchwork.db.calls import Greeting
+from fetchwork.db import schema
+from fetchwork.db.calls import hosts, matching
+from fetchwork.db.calls.hosts import Greeting
 from fetchwork.db.pool import AsyncDatabase
 from fetchwork.errors import DatabaseUnavailable, HostTaken, NotFound, SchemaMismatch
 from fetchwork.handlers.reports import RunReports
@@ -109,7 +110,7 @@ class HostSession:
         asked_at = time.monotonic()
         try:
             greeting = await self.lease_database.run(
-                calls.hello(
+                hosts.hello(
                     host=self.host,
                     agent_version=__version__ if self.agent_id else None,
                     agent_id=self.agent_id,
@@ -138,13 +139,13 @@ class HostSession:
         self.slots.forget()
         return greeting
 
-    async def beat(self, alive: Sequence[int], timeout_s: float) -> list[calls.UnwantedRun]:
+    async def beat(self, alive: Sequence[int], timeout_s: float) -> list[hosts.UnwantedRun]:
         """Renew the lease; the runs that must end."""
         greeting = await self.hello(timeout_s)
         asked_at = time.monotonic()
         try:
             unwanted = await self.lease_database.run(
-                calls.beat(host_id=greeting.host_id, alive=alive, agent_id=self.agent_id), timeout_s=timeout_s
+                hosts.beat(host_id=greeting.host_id, alive=alive, agent_id=self.agent_id), timeout_s=timeout_s
             )
         except HostTaken as error:
             self.lose_host(error)
@@ -178,12 +179,12 @@ class HostSession:
         greeting = await self.hello(timeout_s)
         # it matters whether the startd had accepted them
         await self.reports.write_accepts()
-        await self.database.run(calls.slot_is_free(host_id=greeting.host_id, slot=slot), timeout_s=timeout_s)
+        await self.database.run(hosts.slot_is_free(host_id=greeting.host_id, slot=slot), timeout_s=timeout_s)
 
-    async def host_runs(self, timeout_s: float) -> list[calls.HostRun]:
+    async def host_runs(self, timeout_s: float) -> list[hosts.HostRun]:
         """The live runs that the database has of this host."""
         greeting = await self.hello(timeout_s)
-        return await self.database.run(calls.host_runs(host_id=greeting.host_id), timeout_s=timeout_s)
+        return await self.database.run(hosts.host_runs(host_id=greeting.host_id), timeout_s=timeout_s)
 
     async def read_demand(self, queues: Iterable[str], timeout_s: float) -> None:
         """Read what waits in these queues, if what is kept may not be all of it."""
@@ -195,7 +196,7 @@ class HostSession:
         row = None
         try:
             row = await self.database.run(
-                calls.read_demand(host_id=greeting.host_id, queues=self.demand.queues, since=since),
+                matching.read_demand(host_id=greeting.host_id, queues=self.demand.queues, since=since),
                 timeout_s=timeout_s,
             )
         finally:
@@ -208,14 +209,14 @@ class HostSession:
         for first in range(0, len(missing), AUTOCLUSTERS_A_CALL):
             page = missing[first : first + AUTOCLUSTERS_A_CALL]
             self.autoclusters.add(
-                await self.database.run(calls.autocluster_ads(ids=page), timeout_s=timeout_s)
+                await self.database.run(matching.autocluster_ads(ids=page), timeout_s=timeout_s)
             )
 
     async def report_faults(self, faults: Mapping[int, str], timeout_s: float) -> None:
         """Let these autoclusters rest on this host; their jobs are held once two hosts say the same."""
         greeting = await self.hello(timeout_s)
         await self.database.run(
-            calls.report_faults(
+            matching.report_faults(
                 host_id=greeting.host_id, autoclusters=list(faults), reasons=list(faults.values())
             ),
             timeout_s=timeout_s,
@@ -229,4 +230,4 @@ class HostSession:
         if now - self.shares.asked_at > SHARES_LIFE_S:
             # those who come meanwhile go on with the old figures
             self.shares.asked_at = now
-            self.shares.update(await self.database.run(calls.shares(), timeout_s=timeout_s), now)
+            self.shares.update(await self.database.run(matching.shares(), timeout_s=timeout_s), now)

@@ -9,8 +9,8 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, replace
 
-from fetchwork.db import calls
-from fetchwork.db.calls import CHUNK_BYTES
+from fetchwork.db.calls import files as file_calls
+from fetchwork.db.calls.files import CHUNK_BYTES
 from fetchwork.errors import DatabaseUnavailable
 from fetchwork.handlers.context import HostFiles, Task
 from fetchwork.handlers.files import DATABASE_S, for_hooks, note
@@ -53,7 +53,7 @@ async def inputs(task: Task, key: RunKey) -> Inputs | None:
         return None
     began = time.monotonic()
     plan = await task.context.session.database.run(
-        calls.run_files(run_id=key.run_id, token=key.token), timeout_s=task.left(DATABASE_S)
+        file_calls.run_files(run_id=key.run_id, token=key.token), timeout_s=task.left(DATABASE_S)
     )
     if plan is None or not _is_small(plan, most):
         return None
@@ -67,7 +67,7 @@ async def inputs(task: Task, key: RunKey) -> Inputs | None:
     return Inputs(section, sum(one["size"] for one in plan.files), time.monotonic() - began)
 
 
-async def _section(task: Task, host: HostFiles, key: RunKey, plan: calls.RunFiles) -> bytes | None:
+async def _section(task: Task, host: HostFiles, key: RunKey, plan: file_calls.RunFiles) -> bytes | None:
     host.expect(task, key, plan)
     files = []
     for one in plan.files:
@@ -77,7 +77,7 @@ async def _section(task: Task, host: HostFiles, key: RunKey, plan: calls.RunFile
     return inline.encode_inputs(for_hooks(plan.ad), host.plugin_limit_s, files, executable=executable)
 
 
-def _is_small(plan: calls.RunFiles, most: int) -> bool:
+def _is_small(plan: file_calls.RunFiles, most: int) -> bool:
     return (
         len(plan.files) <= inline.MAX_FILES
         and sum(one["size"] for one in plan.files) <= most

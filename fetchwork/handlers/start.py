@@ -8,7 +8,8 @@ import logging
 from fetchwork.classad.ads import print_old
 from fetchwork.classad.values import ClassAd
 from fetchwork.codes import HoldCode, HookStatus
-from fetchwork.db import calls
+from fetchwork.db.calls import runs
+from fetchwork.db.calls.call import Call
 from fetchwork.errors import DatabaseUnavailable, one_line
 from fetchwork.handlers import credentials, small
 from fetchwork.handlers.context import Answer, StartOutcome, Subject, Task
@@ -131,16 +132,16 @@ async def _in_time(task: Task, gift: asyncio.Task[bytes]) -> bytes:
         raise SlotUnknown("HTCondor's commands did not say in time what the slot has") from None
 
 
-def could_not_start(run_id: int, token: str, fault: Fault, slot: str) -> calls.Call[bool]:
+def could_not_start(run_id: int, token: str, fault: Fault, slot: str) -> Call[bool]:
     """A run that did not start: its job is Held where HTCondor would hold it, else tried again.
 
     The call answers False if the run is over.
     """
     if fault.code is None:
-        return calls.refuse_start(
+        return runs.refuse_start(
             run_id=run_id, token=token, reason=fault.text, code=HoldCode.FAILED_TO_CREATE_PROCESS
         )
-    return calls.start_failed(
+    return runs.start_failed(
         run_id=run_id, token=token, reason=fault.reason(slot), code=fault.code, subcode=fault.subcode
     )
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import dataclasses
 import signal
 
-from fetchwork.db import calls
+from fetchwork.db.calls import maintenance, runs
 from fetchwork.errors import DatabaseUnavailable, NotFound
 from fetchwork.handlers.context import Answer, Subject, Task, UpdateOutcome
 from fetchwork.handlers.runad import Report, RunKey, job_pid, read_starter_ad, report, run_key
@@ -44,7 +44,7 @@ async def update_job_info(task: Task) -> Answer:
         beat = await _heartbeat(task, key, update)
     except NotFound as error:
         # a database that was restored from before the claim
-        beat = calls.Beat("gone", str(error))
+        beat = runs.Beat("gone", str(error))
     except DatabaseUnavailable:
         if not (session.cut_off and pid):
             raise
@@ -68,7 +68,7 @@ async def update_job_info(task: Task) -> Answer:
     return subject.answer(_OUTCOMES[beat.action], None, **details)
 
 
-async def _heartbeat(task: Task, key: RunKey, update: Report) -> calls.Beat:
+async def _heartbeat(task: Task, key: RunKey, update: Report) -> runs.Beat:
     return await task.context.session.reports.update(
         run_id=key.run_id, token=key.token, report=update, timeout_s=task.left(DATABASE_S)
     )
@@ -82,7 +82,7 @@ async def _apply_policy(task: Task, key: RunKey, update: Report) -> str | None:
     """Evaluate the job's periodic policy; the action taken, if any."""
     database = task.context.session.database
     job_ad = await database.run(
-        calls.run_policy(run_id=key.run_id, token=key.token), timeout_s=task.left(DATABASE_S)
+        runs.run_policy(run_id=key.run_id, token=key.token), timeout_s=task.left(DATABASE_S)
     )
     if job_ad is None:
         return None
@@ -91,7 +91,7 @@ async def _apply_policy(task: Task, key: RunKey, update: Report) -> str | None:
     if verdict is None:
         return None
     done = await database.run(
-        calls.apply_policy(
+        maintenance.apply_policy(
             cluster=job_ad["ClusterId"],
             proc=job_ad["ProcId"],
             status=job_ad["JobStatus"],
@@ -120,7 +120,7 @@ def _end_at_once(
     return subject.answer(outcome, reply, reason=reason, **details)
 
 
-def _signal_to_send(beat: calls.Beat) -> tuple[int, float]:
+def _signal_to_send(beat: runs.Beat) -> tuple[int, float]:
     """The job's own signal, until its time to vacate is over; and the seconds that are left of that."""
     left = (beat.max_vacate_s or 0.0) - (beat.signalled_s or 0.0)
     if left <= 0:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 
-from fetchwork.db import calls
+from fetchwork.db.calls import administration
 from fetchwork.queue.ask import Evaluate, Pause, Question
 from fetchwork.queue.session import Session
 
@@ -40,7 +40,7 @@ class ActingSession(Session):
                     limit = str(max(1, int(self.limit_s * 1000)))
                     self.database.query("SELECT set_config('statement_timeout', %s, true)", [limit])
                 if self.account is not None:
-                    self.database.run(calls.act_for(owner=self.account))
+                    self.database.run(administration.act_for(owner=self.account))
                 yield
             finally:
                 self._inside = False

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from fetchwork.classad.bindings import JobAction
 from fetchwork.codes import JobStatus
-from fetchwork.db import calls
+from fetchwork.db.calls import administration
 from fetchwork.explain.job import analyze
 from fetchwork.page.acting import ActingSession
 from fetchwork.page.problem import Problem
@@ -162,7 +162,7 @@ def set_queue(session: ActingSession, *, name: str, changes: Mapping[str, bool])
     if not any(ad["Name"] == name for ad in _all(session, QUEUES)):
         raise Problem(404, "not found", f"there is no queue '{name}'")
     with session.writing():
-        session.database.run(calls.set_queue(name=name, changes=dict(changes)))
+        session.database.run(administration.set_queue(name=name, changes=dict(changes)))
 
 
 def submit(session: ActingSession, *, common: Json, own: list[Json]) -> Json:

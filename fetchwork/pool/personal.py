@@ -26,7 +26,8 @@ from fetchwork import config as hostconfig
 from fetchwork import deploy
 from fetchwork.config.write import to_toml
 from fetchwork.credentials.keys import KeyFile
-from fetchwork.db import calls, schema
+from fetchwork.db import schema
+from fetchwork.db.calls import credentials as credential_calls
 from fetchwork.db.database import Database
 from fetchwork.errors import PoolError
 from fetchwork.pool.accesspoint import AccessPointProcess
@@ -360,7 +361,7 @@ class PersonalPool:
             os.chown(keys.path, 0, ids[1])
             keys.path.chmod(0o640)
         with Database(self.conninfo) as database:
-            database.run(calls.publish_credential_key(public_key=keys.newest()))
+            database.run(credential_calls.publish_credential_key(public_key=keys.newest()))
         return keys.path
 
     def _configure(self) -> None:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeAlias, TypeVar
 
-from fetchwork.db.calls import Call
+from fetchwork.db.calls.call import Call
 
 Item = TypeVar("Item")
 Item_co = TypeVar("Item_co", covariant=True)

@@ -20,7 +20,8 @@ from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from fetchwork.db.calls import CHUNK_BYTES, JsonObject
+from fetchwork.db.calls.call import JsonObject
+from fetchwork.db.calls.files import CHUNK_BYTES
 from fetchwork.queue.destinations import Destination, TransferFailed, destination
 from fetchwork.queue.views import Json
 from fetchwork.sandbox.names import STDERR, STDOUT

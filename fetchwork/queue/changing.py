@@ -9,8 +9,9 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any
 
 from fetchwork.codes import JobStatus
-from fetchwork.db import calls
-from fetchwork.db.calls import Call
+from fetchwork.db.calls import jobs as job_calls
+from fetchwork.db.calls import reading
+from fetchwork.db.calls.call import Call
 from fetchwork.errors import NotFound
 from fetchwork.queue.ask import Ask, Memory, Steps, collected
 from fetchwork.queue.reading import ads
@@ -39,19 +40,19 @@ class _Action:
 # by the names of JobAction; what is not here (Suspend, Continue) no job is in a state for
 _ACTIONS = {
     "Hold": _Action(
-        calls.hold, frozenset({JobStatus.IDLE, JobStatus.RUNNING}), frozenset({JobStatus.HELD}), True
+        job_calls.hold, frozenset({JobStatus.IDLE, JobStatus.RUNNING}), frozenset({JobStatus.HELD}), True
     ),
-    "Release": _Action(calls.release, frozenset({JobStatus.HELD})),
+    "Release": _Action(job_calls.release, frozenset({JobStatus.HELD})),
     "Remove": _Action(
-        calls.remove,
+        job_calls.remove,
         # one that has ended, and was left in the queue, leaves it
         frozenset({JobStatus.IDLE, JobStatus.RUNNING, JobStatus.HELD, JobStatus.COMPLETED}),
         frozenset({JobStatus.REMOVED}),
         True,
     ),
-    "RemoveX": _Action(calls.remove_now, frozenset({JobStatus.REMOVED})),
-    "Vacate": _Action(calls.vacate, frozenset({JobStatus.RUNNING})),
-    "VacateFast": _Action(calls.vacate, frozenset({JobStatus.RUNNING})),
+    "RemoveX": _Action(job_calls.remove_now, frozenset({JobStatus.REMOVED})),
+    "Vacate": _Action(job_calls.vacate, frozenset({JobStatus.RUNNING})),
+    "VacateFast": _Action(job_calls.vacate, frozenset({JobStatus.RUNNING})),
 }
 _IMPOSSIBLE = _Action(None)
 
@@ -93,9 +94,9 @@ def selected(spec: JobSpec, memory: Memory) -> Steps[Selection]:
         return Selection([f"{ad['ClusterId']}.{ad['ProcId']}" for ad in jobs], len(jobs), 0, others=statuses)
     if not ids:
         return Selection([], 0, 0)
-    asked: list[calls.NamedJobs] = []
+    asked: list[reading.NamedJobs] = []
     for start in range(0, len(ids), BATCH):
-        asked += yield calls.named_jobs(ids=ids[start : start + BATCH])
+        asked += yield reading.named_jobs(ids=ids[start : start + BATCH])
     # each job once, so that what could not be changed can be counted
     count = {one.id: one.jobs for one in asked}
     present = {id: number for id, number in count.items() if number}
@@ -119,7 +120,7 @@ def selected(spec: JobSpec, memory: Memory) -> Steps[Selection]:
     )
 
 
-def _statuses(named: Iterable[calls.NamedJobs]) -> Counter[int]:
+def _statuses(named: Iterable[reading.NamedJobs]) -> Counter[int]:
     counts: Counter[int] = Counter()
     for one in named:
         counts[JobStatus.IDLE] += one.idle
@@ -170,7 +171,7 @@ def standing(action: str, ids: Sequence[str]) -> Steps[dict[str, Outcome | None]
     known = _ACTIONS.get(action, _IMPOSSIBLE)
     outcomes: dict[str, Outcome | None] = {}
     for start in range(0, len(ids), BATCH):
-        asked: list[calls.NamedJobs] = yield calls.named_jobs(ids=ids[start : start + BATCH])
+        asked: list[reading.NamedJobs] = yield reading.named_jobs(ids=ids[start : start + BATCH])
         for one in asked:
             statuses = {status for status, number in _statuses([one]).items() if number}
             if not one.jobs:
@@ -223,7 +224,7 @@ def edit(spec: JobSpec, changes: Mapping[str, object], memory: Memory) -> Steps[
         raise NotFound(f"no job in the queue matches {spec!r}")
     number = 0
     for ids in selection.batches():
-        number += yield calls.edit(jobs=ids, changes=changes)
+        number += yield job_calls.edit(jobs=ids, changes=changes)
     return number
 
 

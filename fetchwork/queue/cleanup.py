@@ -17,8 +17,8 @@ from pathlib import Path
 
 from fetchwork.classad.ads import print_old
 from fetchwork.classad.values import ClassAd
-from fetchwork.db import calls
-from fetchwork.db.calls import LeftCheckpoint
+from fetchwork.db.calls import files
+from fetchwork.db.calls.files import LeftCheckpoint
 from fetchwork.db.database import Database
 from fetchwork.errors import FetchworkError, one_line
 from fetchwork.sandbox import hostsettings
@@ -119,7 +119,7 @@ def clean_up(database: Database) -> Iterator[tuple[str, str]]:
     environ = {name: value for name, value in os.environ.items() if name not in _PRIVATE}
     # those stay, the first ones, and others are behind them
     failed = 0
-    while page := database.run(calls.left_checkpoints(but_for=failed)):
+    while page := database.run(files.left_checkpoints(but_for=failed)):
         for one in page:
             cleaners = cleaners or Cleaners()
             try:
@@ -128,5 +128,5 @@ def clean_up(database: Database) -> Iterator[tuple[str, str]]:
                 failed += 1
                 yield one.base, str(error)
                 continue
-            database.run(calls.forget_checkpoint(cluster=one.cluster_id, proc=one.proc_id, base=one.base))
+            database.run(files.forget_checkpoint(cluster=one.cluster_id, proc=one.proc_id, base=one.base))
             yield one.base, ""

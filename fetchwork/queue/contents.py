@@ -14,8 +14,9 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import BinaryIO, Protocol, TypeAlias, TypeVar
 
-from fetchwork.db import calls
-from fetchwork.db.calls import CHUNK_BYTES, Call
+from fetchwork.db.calls import files as file_calls
+from fetchwork.db.calls.call import Call
+from fetchwork.db.calls.files import CHUNK_BYTES
 from fetchwork.errors import SubmitError
 from fetchwork.queue.ahead import ahead
 from fetchwork.queue.inputs import InputFile, Needed
@@ -138,7 +139,7 @@ def check_room(database: Runs, owner: str, contents: Mapping[str, Content], job_
     if not unique:
         return []
     numbers = database.run(
-        calls.lacking_contents(
+        file_calls.lacking_contents(
             owner=owner,
             sha256s=[one.sha256 for one in unique],
             sizes=[one.size for one in unique],
@@ -196,7 +197,7 @@ class _Sending:
         """Send contents of one chunk, several in a call, while the next are read."""
         with contextlib.closing(ahead(self._together(contents))) as groups:
             for datas in groups:
-                self._database.carry(calls.put_whole_contents(owner=self._owner, datas=datas))
+                self._database.carry(file_calls.put_whole_contents(owner=self._owner, datas=datas))
                 self._tell(sum(map(len, datas)))
 
     def _together(self, contents: Sequence[Content]) -> Iterator[list[bytes]]:
@@ -216,11 +217,11 @@ class _Sending:
         """Send the chunks of a content that are not there."""
         for _ in range(_TRIES):
             begun = self._database.run(
-                calls.begin_content(owner=self._owner, sha256=content.sha256, size=content.size)
+                file_calls.begin_content(owner=self._owner, sha256=content.sha256, size=content.size)
             )
             if begun.part_bytes is not None and not begun.complete:
                 self._in_parts(content, begun)
-                if self._database.run(calls.end_content(content_id=begun.content_id)):
+                if self._database.run(file_calls.end_content(content_id=begun.content_id)):
                     return
                 self._sent -= content.size
                 continue
@@ -237,12 +238,12 @@ class _Sending:
                         for n, data in zip(together, chunks, strict=False):
                             self._put_chunk(begun.content_id, content, n, data)
                     self._tell(_bytes(content, together))
-            if self._database.run(calls.end_content(content_id=begun.content_id)):
+            if self._database.run(file_calls.end_content(content_id=begun.content_id)):
                 return
             self._sent -= content.size
         raise SubmitError(f"input '{content.path}' can't be stored: what arrives is not what is sent")
 
-    def _in_parts(self, content: Content, begun: calls.BegunContent) -> None:
+    def _in_parts(self, content: Content, begun: file_calls.BegunContent) -> None:
         """Put the parts of a content into its bucket that are not there."""
         assert begun.part_bytes is not None
         each = begun.part_bytes // CHUNK_BYTES
@@ -250,17 +251,17 @@ class _Sending:
             numbers = range(part * each, min((part + 1) * each, len(content.chunks)))
             if part not in begun.chunks:
                 data = b"".join(self._compared(content, numbers))
-                url = self._database.run(calls.content_part_url(content_id=begun.content_id, n=part))
+                url = self._database.run(file_calls.content_part_url(content_id=begun.content_id, n=part))
                 objects.put(url, data)
                 empty = hashlib.sha256().hexdigest()
                 self._database.run(
-                    calls.put_content_chunk(content_id=begun.content_id, n=part, data=b"", sha256=empty)
+                    file_calls.put_content_chunk(content_id=begun.content_id, n=part, data=b"", sha256=empty)
                 )
             self._tell(_bytes(content, numbers))
 
     def _put_chunk(self, content_id: int, content: Content, n: int, data: bytes) -> None:
         digest = content.chunks[n].hex()
-        call = calls.put_content_chunk(content_id=content_id, n=n, data=data, sha256=digest)
+        call = file_calls.put_content_chunk(content_id=content_id, n=n, data=data, sha256=digest)
         try:
             self._database.carry(call)
         except SubmitError:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import base64
 from datetime import UTC, datetime
 
-from fetchwork.db import calls
+from fetchwork.db.calls import credentials
 from fetchwork.queue.ask import Steps
 from fetchwork.queue.views import Json
 
 
 def sealing_key() -> Steps[Json | None]:
     """The key that credentials are sealed to; None where no administrator has published one."""
-    key: calls.SealingKey | None = yield calls.sealing_key()
+    key: credentials.SealingKey | None = yield credentials.sealing_key()
     if key is None:
         return None
     return {"key_id": key.key_id, "public_key": base64.b64encode(key.public_key).decode()}
@@ -29,7 +29,7 @@ def put(
     expires_at: float | None = None,
 ) -> Steps[int]:
     """Store what was sealed (in base64) over one of the same name; its version."""
-    version: int = yield calls.put_credential(
+    version: int = yield credentials.put_credential(
         owner=owner,
         name=name,
         key_id=key_id,
@@ -44,5 +44,5 @@ def put(
 
 def delete(owner: str, name: str) -> Steps[bool]:
     """Delete a credential; False if there is none."""
-    deleted: bool = yield calls.delete_credential(owner=owner, name=name)
+    deleted: bool = yield credentials.delete_credential(owner=owner, name=name)
     return deleted

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import TypedDict
 
 from fetchwork.codes import JobStatus
-from fetchwork.db import calls
-from fetchwork.db.calls import DagCluster, SchedulerCluster
+from fetchwork.db.calls import reading
+from fetchwork.db.calls.reading import DagCluster, SchedulerCluster
 from fetchwork.queue.ask import Ask, Memory, Steps, Stream, collected
 from fetchwork.queue.reading import ads
 from fetchwork.queue.views import HISTORY, JOBS, Json
@@ -61,7 +61,7 @@ def tree(cluster: int, memory: Memory, projection: Sequence[str]) -> Steps[list[
     level = {cluster: first}
     while level and not first["ended"]:
         owner = first["ad"]["Owner"]
-        clusters: list[DagCluster] = yield calls.dag_clusters(dags=list(level), owner=owner)
+        clusters: list[DagCluster] = yield reading.dag_clusters(dags=list(level), owner=owner)
         ids = [one.cluster_id for one in clusters]
         rows = yield Ask(_JOBS_OF_NODES, [[one.dag for one in clusters], ids, ids, owner])
         parents: dict[int, int] = {}
@@ -82,7 +82,7 @@ def tree(cluster: int, memory: Memory, projection: Sequence[str]) -> Steps[list[
 
 def dags(memory: Memory, projection: Sequence[str]) -> Stream[Json]:
     """Yield the ads of the jobs of the scheduler universe that are in the queue."""
-    rows: list[SchedulerCluster] = yield calls.scheduler_clusters()
+    rows: list[SchedulerCluster] = yield reading.scheduler_clusters()
     ids = [row.cluster_id for row in rows]
     for begin in range(0, len(ids), MOST_INNER):
         constraint = " || ".join(f"ClusterId == {one}" for one in ids[begin : begin + MOST_INNER])

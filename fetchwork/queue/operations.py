@@ -11,7 +11,7 @@ import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from fetchwork.db import calls
+from fetchwork.db.calls import files
 from fetchwork.queue import changing, dags, query, reading, summaries
 from fetchwork.queue.ask import Memory, Steps, Stream
 from fetchwork.queue.views import (
@@ -173,7 +173,7 @@ def change_jobs(memory: Memory, *, action: str, spec: Spec, reason: str | None =
 
 def output_clusters(memory: Memory) -> Steps[list[int]]:
     """The clusters with outputs that nobody has brought back."""
-    found: list[int] = yield calls.output_clusters()
+    found: list[int] = yield files.output_clusters()
     return found
 
 

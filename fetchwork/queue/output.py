@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from fetchwork.db import calls
+from fetchwork.db.calls import reading
 from fetchwork.queue.ask import Ask, Steps
 from fetchwork.queue.views import Json
 
@@ -51,7 +51,7 @@ def live_output(
     more may come; ``problem``: why nothing does. ``pieces``: the stream (1: stdout, 2: stderr), how many
     bytes were left out before it, and the text. None: the job does not run, and nothing is kept.
     """
-    rows: list[calls.OutputChunk] = yield calls.watch_output(
+    rows: list[reading.OutputChunk] = yield reading.watch_output(
         cluster=cluster, proc=proc, run_id=run_id, stdout_at=stdout_at, stderr_at=stderr_at
     )
     if not rows:

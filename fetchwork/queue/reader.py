@@ -25,7 +25,8 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 
-from fetchwork.db import calls, eventpages
+from fetchwork.db import eventpages
+from fetchwork.db.calls import reading
 from fetchwork.queue.ask import Ask, Found, Pause, Steps, Stream, mapped
 from fetchwork.queue.events import Cursor, CursorExpired, JobEvent
 from fetchwork.queue.selecting import JobSpec, id_of
@@ -57,7 +58,7 @@ class Reader:
     @staticmethod
     def now() -> Steps[str]:
         """The cursor of this moment: the newest event before which no other can be added any more."""
-        window: calls.EventWindow = yield calls.event_window(after_xid="0", after_id=0)
+        window: reading.EventWindow = yield reading.event_window(after_xid="0", after_id=0)
         return str(
             max(Cursor(int(window.kept_xid), window.kept_id), Cursor(int(window.until_xid), window.until_id))
         )
@@ -111,7 +112,9 @@ class Reader:
     @staticmethod
     def _moved(start: Cursor) -> Steps[bool]:
         """Are there events behind a cursor, or were some dropped there?"""
-        far: calls.EventWindow = yield calls.event_window(after_xid=str(start.xid), after_id=start.event_id)
+        far: reading.EventWindow = yield reading.event_window(
+            after_xid=str(start.xid), after_id=start.event_id
+        )
         return start < max(Cursor(int(far.until_xid), far.until_id), Cursor(int(far.kept_xid), far.kept_id))
 
 

@@ -9,8 +9,8 @@ import pwd
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from fetchwork.db import calls
-from fetchwork.db.calls import CHUNK_BYTES, PART_BYTES, JobOutputs
+from fetchwork.db.calls import files as file_calls
+from fetchwork.db.calls.files import CHUNK_BYTES, PART_BYTES, JobOutputs
 from fetchwork.db.database import Database
 from fetchwork.errors import BucketRefused, BucketUnavailable, FetchworkError, NotFound
 from fetchwork.queue.ahead import ahead
@@ -40,7 +40,7 @@ def retrieve(
     away = Away()
     while True:
         page = database.run(
-            calls.job_outputs(jobs=jobs, after_cluster=after[0], after_proc=after[1], most_jobs=_PAGE)
+            file_calls.job_outputs(jobs=jobs, after_cluster=after[0], after_proc=after[1], most_jobs=_PAGE)
         )
         told.more(sum(file["size"] for one in page for file in one.files))
         for one in page:
@@ -49,7 +49,9 @@ def retrieve(
             try:
                 with _acting_for(one.owner):
                     brought = bring_outputs(database, one, told.moved, away)
-                database.run(calls.drop_outputs(cluster=one.cluster_id, proc=one.proc_id, run_id=one.run_id))
+                database.run(
+                    file_calls.drop_outputs(cluster=one.cluster_id, proc=one.proc_id, run_id=one.run_id)
+                )
             except (TransferFailed, BucketUnavailable) as error:
                 problem = error
             yield report(one, brought, problem)
@@ -123,10 +125,10 @@ def bring_outputs(
 def _chunks(database: Database, file: Mapping[str, Any], away: Away) -> Iterator[bytes | None]:
     for n in range(-(-file["size"] // CHUNK_BYTES)):
         if not file.get("in_bucket"):
-            yield database.carry(calls.read_output_chunk(content_id=file["content_id"], n=n))
+            yield database.carry(file_calls.read_output_chunk(content_id=file["content_id"], n=n))
             continue
         part, at = divmod(n * CHUNK_BYTES, PART_BYTES)
-        url = database.run(calls.left_part_url(content_id=file["content_id"], n=part))
+        url = database.run(file_calls.left_part_url(content_id=file["content_id"], n=part))
         size = min(CHUNK_BYTES, file["size"] - n * CHUNK_BYTES)
         yield None if url is None else away.part(url, at, size)
 

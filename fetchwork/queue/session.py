@@ -9,7 +9,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Never, TypeAlias
 
-from fetchwork.db.calls import Call
+from fetchwork.db.calls.call import Call
 from fetchwork.db.database import Database
 from fetchwork.queue import operations
 from fetchwork.queue.ask import Ask, Ended, Evaluate, Found, Item, Memory, Question, Result, Steps, Stream

@@ -14,7 +14,8 @@ from fetchwork.classad import bindings
 from fetchwork.classad.jsonform import from_json, to_json
 from fetchwork.classad.values import ClassAd
 from fetchwork.codes import JobStatus
-from fetchwork.db import calls
+from fetchwork.db.calls import files as file_calls
+from fetchwork.db.calls import jobs as job_calls
 from fetchwork.db.database import Database
 from fetchwork.errors import NotFound, SubmitError
 from fetchwork.queue import contents as stored
@@ -97,7 +98,7 @@ def put(
     this machine.
     """
     with database.transaction():
-        cluster = database.run(calls.reserve_cluster())
+        cluster = database.run(job_calls.reserve_cluster())
         jobs = prepared(
             description,
             cluster=cluster,
@@ -110,7 +111,7 @@ def put(
         if key is not None:
             # they are looked at twice
             jobs = replace(jobs, own=list(jobs.own))
-            before = database.run(calls.submitted_as(owner=_owner_of(jobs), key=key))
+            before = database.run(job_calls.submitted_as(owner=_owner_of(jobs), key=key))
             if before is not None:
                 return SubmitResult(before, sum(1 for _ in jobs.own), {})
         needs = inputs.needed(jobs, inputs.shared_directories(), reads=reads_files)
@@ -142,21 +143,21 @@ def _put(
     """Put jobs and the list of their files into the queue, in the caller's transaction."""
     jobs = needs.jobs
     if key is not None:
-        database.run(calls.note_submission(owner=_owner_of(jobs), key=key, cluster=cluster))
+        database.run(job_calls.note_submission(owner=_owner_of(jobs), key=key, cluster=cluster))
     (now,) = database.query("SELECT extract(epoch FROM now())::bigint AS at")
     number = 0
     for chunk in chunks(jobs.own):
         # the first call makes the cluster
         common = jobs.common if number == 0 else None
-        database.run(calls.submit_ads(common=common, procs=chunk, cluster=cluster))
+        database.run(job_calls.submit_ads(common=common, procs=chunk, cluster=cluster))
         number += len(chunk)
     if not number:
         raise SubmitError("nothing to submit: no jobs; allowed: one or more")
     for files in stored.described(needs, contents):
-        database.run(calls.add_job_files(cluster=cluster, files=files))
+        database.run(file_calls.add_job_files(cluster=cluster, files=files))
     if (own := needs.key) is not None:
         database.run(
-            calls.add_job_key(
+            file_calls.add_job_key(
                 cluster=cluster,
                 access_key_id=own.access_key_id,
                 secret=own.secret,
@@ -196,7 +197,7 @@ def check(
 ) -> None:
     """Raise what ``put`` would raise, and put nothing into the queue."""
     with contextlib.suppress(_Unwanted), database.transaction():
-        cluster = database.run(calls.reserve_cluster())
+        cluster = database.run(job_calls.reserve_cluster())
         jobs = prepared(description, cluster=cluster, owner=owner, extra=extra)
         needs = inputs.needed(jobs, inputs.shared_directories())
         contents = stored.measured(needs.paths())

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from fetchwork.classad.source import Column, ColumnType, Form
-from fetchwork.db import calls
-from fetchwork.db.calls import Call, Record
+from fetchwork.db.calls import reading
+from fetchwork.db.calls.call import Call, Record
 from fetchwork.queue.composing import form_of, sql_of
 
 #: an ad in HTCondor's JSON form
@@ -180,7 +180,7 @@ JOBS = View(
     },
     order=("clusterid", "procid"),
     expressions={**_DERIVED, "ServerTime": "extract(epoch FROM now())::bigint"},
-    edge=lambda key, n: calls.job_edge(cluster=key[0], proc=key[1], n=n),
+    edge=lambda key, n: reading.job_edge(cluster=key[0], proc=key[1], n=n),
     beginning=(-1, -1),
     tables=("fetchwork.job",),
     layers=_JOB_LAYERS,
@@ -206,7 +206,7 @@ HISTORY = View(
         "ExitStatus": "coalesce(exitcode, 0)",
         "JobFinishedHookDone": "enteredcurrentstatus",
     },
-    edge=lambda key, n: calls.history_edge(before=key[0], cluster=key[1], proc=key[2], n=n),
+    edge=lambda key, n: reading.history_edge(before=key[0], cluster=key[1], proc=key[2], n=n),
     beginning=("infinity", 2**31 - 1, 2**31 - 1),
     tables=("fetchwork.job_history",),
     descending=True,
@@ -246,7 +246,7 @@ RUNS = View(
         "JobCurrentStartExecutingDate": _epoch("started_at"),
         "EpochWriteDate": _epoch("ended_at"),
     },
-    edge=lambda key, n: calls.run_edge(before=key[0], n=n),
+    edge=lambda key, n: reading.run_edge(before=key[0], n=n),
     beginning=(2**63 - 1,),
     tables=("fetchwork.run", "fetchwork.run_history"),
     descending=True,

@@ -14,8 +14,9 @@ from psycopg.types.json import Jsonb
 from fetchwork.accesspoint.children import Account, Children
 from fetchwork.accesspoint.outputs import MOST, Outputs
 from fetchwork.client.link import Link
-from fetchwork.db import calls
-from fetchwork.db.calls import CHUNK_BYTES, Call
+from fetchwork.db.calls import files
+from fetchwork.db.calls.call import Call
+from fetchwork.db.calls.files import CHUNK_BYTES
 from fetchwork.db.pool import AsyncDatabase
 from fetchwork.errors import BucketUnavailable, DatabaseUnavailable
 from fetchwork.sandbox import objects
@@ -348,7 +349,7 @@ async def test_a_child_gets_what_its_job_left_and_nothing_else() -> None:
         async def run(self, call: Call[Any], **_: Any) -> Any:
             if "jobs" in call.arguments:
                 file = {"content_id": 1, "name": "out", "size": 4, "source": "content"}
-                return [calls.JobOutputs(1, 0, 1, "nobody", {}, [file])]
+                return [files.JobOutputs(1, 0, 1, "nobody", {}, [file])]
             return b"data" if "content_id" in call.arguments else True
 
     class Asks(Children):
@@ -381,7 +382,7 @@ async def test_outputs_in_a_bucket_that_does_not_answer_are_in_nobody_s_way() ->
             if "jobs" in call.arguments:
                 owner = str(call.arguments["of_owner"])
                 file = {"content_id": 1, "name": "out", "size": 4, "source": "content"}
-                return [calls.JobOutputs(1, 0, 1, owner, {}, [file | {"in_bucket": owner != "other"}])]
+                return [files.JobOutputs(1, 0, 1, owner, {}, [file | {"in_bucket": owner != "other"}])]
             return True
 
     class Asks(Children):
@@ -423,7 +424,7 @@ async def test_what_failed_waits_for_its_next_try_though_the_database_was_away(
     class Away:
         async def run(self, call: Call[Any], **_: Any) -> Any:
             if "of_owner" in call.arguments:
-                return [calls.JobOutputs(1, 0, 1, "nobody", {"ClusterId": 1}, [])]
+                return [files.JobOutputs(1, 0, 1, "nobody", {"ClusterId": 1}, [])]
             looks.append(bool(tried))
             # once, after the first try
             if looks.count(True) == 2:

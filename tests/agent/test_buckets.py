@@ -20,8 +20,8 @@ from fetchwork.agent import sending
 from fetchwork.agent.contents import Content, Contents, Reader
 from fetchwork.agent.parked import OutputSpool
 from fetchwork.agent.sending import RunOver
-from fetchwork.db import calls
-from fetchwork.db.calls import CHUNK_BYTES, PART_BYTES
+from fetchwork.db.calls import files as file_calls
+from fetchwork.db.calls.files import CHUNK_BYTES, PART_BYTES
 from fetchwork.db.database import Database
 from fetchwork.db.pool import AsyncDatabase
 from fetchwork.errors import BucketUnavailable, FetchworkError, NotFound, SubmitError
@@ -364,7 +364,7 @@ async def test_what_was_left_comes_back_and_its_objects_go_when_it_is_time(
         await deliver(database, spool, park(spool, tmp_path, {"left": LARGE}), run)
         slots.finish(run)
         with Database(conninfo) as queue:
-            (left,) = queue.run(calls.job_outputs(jobs=None))
+            (left,) = queue.run(file_calls.job_outputs(jobs=None))
             kept = dict(bucket.objects)
             bucket.objects[max(kept)] = bytes(len(kept[max(kept)]))
             with pytest.raises(FetchworkError, match="is not what the job left"):
@@ -373,7 +373,7 @@ async def test_what_was_left_comes_back_and_its_objects_go_when_it_is_time(
             bucket.objects.update(kept)
             assert retrieving.bring_outputs(queue, left) == len(LARGE)
             assert (tmp_path / "back").read_bytes() == LARGE
-            queue.run(calls.drop_outputs(cluster=left.cluster_id, proc=left.proc_id, run_id=left.run_id))
+            queue.run(file_calls.drop_outputs(cluster=left.cluster_id, proc=left.proc_id, run_id=left.run_id))
         session = cast(Any, SimpleNamespace(database=database))
         assert await maintenance.delete_objects(session) == 0
         assert len(bucket.objects) == 3

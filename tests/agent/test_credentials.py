@@ -22,7 +22,8 @@ from fetchwork.agent.rights import Rights
 from fetchwork.credentials import renewing
 from fetchwork.credentials.keys import KeyFile, key_id, seal
 from fetchwork.credentials.secret import Renewal, Secret
-from fetchwork.db import calls
+from fetchwork.db.calls import credentials as credential_calls
+from fetchwork.db.calls.call import Call
 from fetchwork.db.database import Database
 from fetchwork.errors import CredentialError, DatabaseUnavailable
 from fetchwork.handlers import credentials, hostcredentials
@@ -41,7 +42,7 @@ def key_file(tmp_path: Path, database: Database) -> KeyFile:
     """The host's keys; submitters seal to the last one."""
     keys = KeyFile(tmp_path / "credential.key")
     keys.add()
-    database.run(calls.publish_credential_key(public_key=keys.newest()))
+    database.run(credential_calls.publish_credential_key(public_key=keys.newest()))
     return keys
 
 
@@ -69,7 +70,7 @@ def put(database: Database, key_file: KeyFile) -> Put:
     ) -> int:
         public = public or key_file.newest()
         return database.run(
-            calls.put_credential(
+            credential_calls.put_credential(
                 owner=owner,
                 name=name,
                 key_id=key_id(public),
@@ -155,7 +156,7 @@ async def test_a_job_is_held_whose_credential_was_deleted(
 ) -> None:
     put()
     job = submit(ad=NEEDS)
-    database.run(calls.delete_credential(owner="nobody", name="box"))
+    database.run(credential_calls.delete_credential(owner="nobody", name="box"))
     reason = await held(hooks, job_of, job, tmp_path)
     assert "'box' is not stored: fetchwork credential add box" in reason
     put()
@@ -188,7 +189,7 @@ async def test_a_host_that_lacks_the_new_key_leaves_the_job_to_others(
 ) -> None:
     elsewhere = KeyFile(tmp_path / "elsewhere.key")
     elsewhere.add()
-    database.run(calls.publish_credential_key(public_key=elsewhere.newest()))
+    database.run(credential_calls.publish_credential_key(public_key=elsewhere.newest()))
     put(public=elsewhere.newest())
     job = submit(ad=NEEDS)
     answer = await starting(hooks, tmp_path)
@@ -402,7 +403,7 @@ async def test_an_agent_that_was_killed_is_followed_by_one_that_goes_on(
         def killed(**_: object) -> None:
             raise Killed
 
-        patched.setattr(calls, "note_credentials", killed)
+        patched.setattr(credential_calls, "note_credentials", killed)
         with pytest.raises(Killed):
             await upkeep.round()
     assert file.read_bytes() == b"while it was away"
@@ -621,7 +622,7 @@ async def test_one_thread_at_a_time_asks_for_an_owner_however_long_it_takes(
     job = attributes_of(await hooks.fetch())
     run_id, run_token = int(str(job["FetchWorkRunId"])), str(job["FetchWorkToken"])
     rows = await host.session.database.run(
-        calls.run_credentials(run_id=run_id, token=run_token), timeout_s=PATIENCE_S
+        credential_calls.run_credentials(run_id=run_id, token=run_token), timeout_s=PATIENCE_S
     )
     box, disk = (host.open(row) for row in sorted(rows, key=lambda row: row.name))
     assert box is not None
@@ -681,7 +682,7 @@ async def asked_for(hooks: Hooks, host: HostCredentials, slot: str = "slot1@vm")
     job = attributes_of(await hooks.fetch(slot_ad(Name=slot)))
     run_id, token = int(str(job["FetchWorkRunId"])), str(job["FetchWorkToken"])
     (row,) = await host.session.database.run(
-        calls.run_credentials(run_id=run_id, token=token), timeout_s=PATIENCE_S
+        credential_calls.run_credentials(run_id=run_id, token=token), timeout_s=PATIENCE_S
     )
     opened = host.open(row)
     assert opened is not None
@@ -706,7 +707,7 @@ async def test_what_an_issuer_answers_is_stored_whoever_waits_for_it(
     answered, tried, away = asyncio.Event(), 0, True
     run = pool.run
 
-    async def failing(call: calls.Call[Any], **more: Any) -> Any:
+    async def failing(call: Call[Any], **more: Any) -> Any:
         nonlocal tried
         if "renew_credential" in call.statement()[0]:
             answered.set()

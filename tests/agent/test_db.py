@@ -18,7 +18,7 @@ import pytest
 from fetchwork.classad.jsonform import from_json
 from fetchwork.db import connection
 from fetchwork.db import pool as db_pool
-from fetchwork.db.calls import Call, Row
+from fetchwork.db.calls.call import Call, Row
 from fetchwork.db.connection import with_defaults
 from fetchwork.db.database import Database, Json
 from fetchwork.db.pool import AsyncDatabase

@@ -11,7 +11,8 @@ import pytest
 from fetchwork.agent import outputs as outputs_module
 from fetchwork.agent.outputs import Outputs
 from fetchwork.agent.parked import OutputSpool
-from fetchwork.db.calls import CHUNK_BYTES, Call
+from fetchwork.db.calls.call import Call
+from fetchwork.db.calls.files import CHUNK_BYTES
 from fetchwork.db.pool import AsyncDatabase
 from fetchwork.hook.wire import Request, encode_request
 from fetchwork.sandbox.outputs import Output

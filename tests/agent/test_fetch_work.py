@@ -6,7 +6,7 @@ from typing import NoReturn
 import pytest
 
 from fetchwork.classad.jsonform import to_json
-from fetchwork.db import calls
+from fetchwork.db.calls import runs
 from fetchwork.db.database import Database
 from fetchwork.errors import DatabaseUnavailable
 from fetchwork.handlers.context import Caller
@@ -107,7 +107,7 @@ async def test_job_whose_slot_could_not_be_written_down_waits_again_at_once(
         raise DatabaseUnavailable("the database went away")
 
     with monkeypatch.context() as patched:
-        patched.setattr(calls, "note_match", away)
+        patched.setattr(runs, "note_match", away)
         answer = await hooks.ask("fetch_work", slot_ad())
     assert (answer.outcome, answer.reply.body) == ("unavailable", b"")
     assert job_of(job)["runid"] is None

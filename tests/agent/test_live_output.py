@@ -21,7 +21,8 @@ from fetchwork.agent import rootpart
 from fetchwork.agent.asksroot import RootPart
 from fetchwork.agent.liveoutput import LiveOutputs, Unreadable, open_as_user
 from fetchwork.agent.rights import Rights
-from fetchwork.db import calls
+from fetchwork.db.calls import reading, runs
+from fetchwork.db.calls.call import Call
 from fetchwork.db.database import Database
 from fetchwork.process import Process
 from tests.waiting import PATIENCE_S, until
@@ -83,7 +84,7 @@ def running(agent: Hooks, submit: Submit, folder: Path) -> Iterator[StartRun]:
 
 def seen(database: Database) -> dict[int, str]:
     """What somebody who watches job 1.0 is shown of each stream."""
-    rows = database.run(calls.watch_output(cluster=1, proc=0, run_id=1, stdout_at=None, stderr_at=None))
+    rows = database.run(reading.watch_output(cluster=1, proc=0, run_id=1, stdout_at=None, stderr_at=None))
     text: dict[int, str] = {}
     for row in rows:
         if row.stream is not None and row.content is not None:
@@ -92,7 +93,7 @@ def seen(database: Database) -> dict[int, str]:
 
 
 def problem(database: Database) -> str | None:
-    rows = database.run(calls.watch_output(cluster=1, proc=0, run_id=1, stdout_at=None, stderr_at=None))
+    rows = database.run(reading.watch_output(cluster=1, proc=0, run_id=1, stdout_at=None, stderr_at=None))
     return rows[0].problem
 
 
@@ -103,7 +104,7 @@ async def test_agent_without_runs_does_not_ask_who_watches(
     database = agent.context.session.database
     run = database.run
 
-    async def counted(call: calls.Call[object], **options: Any) -> object:
+    async def counted(call: Call[object], **options: Any) -> object:
         asked.append(call)
         return await run(call, **options)
 
@@ -146,7 +147,7 @@ async def test_what_a_job_writes_last_is_shipped_after_its_end(
     await outputs.round()
     assert seen(database) == {1: "begun\nover\n", 2: "why\n"}
     assert outputs._readers == {}
-    rows = database.run(calls.watch_output(cluster=1, proc=0, run_id=1, stdout_at=None, stderr_at=None))
+    rows = database.run(reading.watch_output(cluster=1, proc=0, run_id=1, stdout_at=None, stderr_at=None))
     assert not rows[-1].running
 
 
@@ -177,7 +178,7 @@ async def test_an_agent_that_may_not_read_says_so(
     await outputs.round()
     assert problem(database) == "it may not"
     # it is not tried again each second
-    assert database.run(calls.watched_output(host_id=1)) == []
+    assert database.run(runs.watched_output(host_id=1)) == []
 
 
 async def test_output_that_goes_nowhere_is_said(

@@ -12,7 +12,7 @@ import pytest
 from fetchwork.agent import orphans
 from fetchwork.agent.rights import Rights
 from fetchwork.agent.watch import WatchedRuns
-from fetchwork.db.calls import HostRun
+from fetchwork.db.calls.hosts import HostRun
 from fetchwork.db.database import Database
 from fetchwork.errors import DatabaseUnavailable
 from fetchwork.handlers.runs import LiveRun

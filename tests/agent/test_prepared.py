@@ -18,9 +18,9 @@ from uuid import UUID
 import pytest
 from psycopg.conninfo import conninfo_to_dict
 
-from fetchwork.db import calls
 from fetchwork.db import pool as db_pool
-from fetchwork.db.calls import Call
+from fetchwork.db.calls import matching
+from fetchwork.db.calls.call import Call
 from fetchwork.db.database import Database, Json
 from fetchwork.db.pool import AsyncDatabase
 from fetchwork.errors import DatabaseRefused, DatabaseUnavailable, SchemaMismatch
@@ -115,7 +115,7 @@ async def test_values_arrive_as_their_types(pool: AsyncDatabase) -> None:
 
 async def test_a_function_has_one_statement_whatever_its_values_are(pool: AsyncDatabase) -> None:
     for offer_s, hints in ((60, [0]), (0.5, [2**40]), (1e300, [7]), (60, [])):
-        claim = calls.claim_many(
+        claim = matching.claim_many(
             host_id=0,
             autoclusters=[1] * len(hints),
             prios=[-3] * len(hints),

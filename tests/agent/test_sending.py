@@ -12,8 +12,9 @@ import pytest
 
 from fetchwork.agent.parked import OutputSpool
 from fetchwork.agent.sending import MOST_TOGETHER, RunOver, send
-from fetchwork.db import calls
-from fetchwork.db.calls import CHUNK_BYTES, Call
+from fetchwork.db.calls import files as file_calls
+from fetchwork.db.calls.call import Call
+from fetchwork.db.calls.files import CHUNK_BYTES
 from fetchwork.db.pool import AsyncDatabase
 from fetchwork.handlers.runad import RunKey
 from fetchwork.hook.wire import Request, encode_request
@@ -83,7 +84,7 @@ async def deliver(database: AsyncDatabase, spool: OutputSpool, name: str, run: C
     told: list[int] = []
     key = RunKey(run.run_id, str(run.token))
     manifest = await send(database, key, spool, spool.read(name), told.append)
-    kept = await database.run(calls.keep_outputs(run_id=run.run_id, token=run.token, manifest=manifest))
+    kept = await database.run(file_calls.keep_outputs(run_id=run.run_id, token=run.token, manifest=manifest))
     assert kept == "kept"
     return sum(told)
 

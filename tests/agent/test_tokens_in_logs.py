@@ -6,7 +6,7 @@ import psycopg
 import pytest
 
 from fetchwork.classad.ads import parse_old
-from fetchwork.db import calls
+from fetchwork.db.calls import runs
 from fetchwork.db.calls.runs import proof
 from fetchwork.db.database import Database
 from fetchwork.errors import FetchworkError
@@ -74,9 +74,9 @@ async def test_no_token_is_in_the_servers_log(
             wrong = with_attributes(ad, FetchWorkRunId=1)
             await hooks.exit(wrong, **EXITED, ExitCode=3)
             with pytest.raises(FetchworkError):
-                database.run(calls.accept(run_id=1, token=tokens[-1]))
+                database.run(runs.accept(run_id=1, token=tokens[-1]))
             with pytest.raises(FetchworkError):
-                database.run(calls.start(run_id=2**70, token=tokens[-1], starter=None))
+                database.run(runs.start(run_id=2**70, token=tokens[-1], starter=None))
             await hooks.exit(ad, "evict", **EXITED)
     log = logged()
     # it is the log of all that

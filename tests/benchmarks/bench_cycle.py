@@ -28,7 +28,8 @@ import time
 from pathlib import Path
 from typing import TypedDict
 
-from fetchwork.db import calls, schema
+from fetchwork.db import schema
+from fetchwork.db.calls import hosts, matching
 from fetchwork.db.pool import AsyncDatabase
 from fetchwork.handlers.reports import RunReports
 from fetchwork.pool.postgres import PostgresServer
@@ -67,12 +68,12 @@ class Slots:
         self.updates = updates
         self.hint = 0
         self.ended = 0
-        self.waiting: list[tuple[int, asyncio.Future[calls.Claimed | None]]] = []
+        self.waiting: list[tuple[int, asyncio.Future[matching.Claimed | None]]] = []
         self.round: asyncio.Task[None] | None = None
 
     async def work(self, jobs: int) -> None:
         async with self.database:
-            host = await self.database.run(calls.hello(host="bench"))
+            host = await self.database.run(hosts.hello(host="bench"))
             rows = await self.database.query("SELECT DISTINCT autocluster_id FROM fetchwork.waiting")
             (autocluster,) = (row["autocluster_id"] for row in rows)
             await asyncio.gather(*(self._slot(host.host_id, n, autocluster) for n in range(SLOTS)))
@@ -91,9 +92,9 @@ class Slots:
             assert outcome == "completed", outcome
             self.ended += 1
 
-    async def _claimed(self, host_id: int, number: int, autocluster: int) -> calls.Claimed | None:
+    async def _claimed(self, host_id: int, number: int, autocluster: int) -> matching.Claimed | None:
         """The slot's next job, claimed together with those of the slots that wait at the same moment."""
-        claimed: asyncio.Future[calls.Claimed | None] = asyncio.get_running_loop().create_future()
+        claimed: asyncio.Future[matching.Claimed | None] = asyncio.get_running_loop().create_future()
         self.waiting.append((number, claimed))
         if self.round is None or self.round.done():
             self.round = asyncio.ensure_future(self._rounds(host_id, autocluster))
@@ -104,7 +105,7 @@ class Slots:
         while self.waiting:
             slots, self.waiting = self.waiting, []
             rows = await self.database.run(
-                calls.claim_many(
+                matching.claim_many(
                     host_id=host_id,
                     autoclusters=[autocluster],
                     prios=[0],

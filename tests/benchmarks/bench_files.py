@@ -38,8 +38,9 @@ from pathlib import Path
 
 import psycopg
 
-from fetchwork.db import calls, schema
-from fetchwork.db.calls import CHUNK_BYTES
+from fetchwork.db import schema
+from fetchwork.db.calls import files
+from fetchwork.db.calls.files import CHUNK_BYTES
 from fetchwork.db.database import Database
 from fetchwork.pool.postgres import PostgresServer, system_programs
 from fetchwork.queue import contents, retrieving
@@ -80,7 +81,7 @@ def bring(database: Database, content: contents.Content, content_id: int, home: 
     """As transfer-data does, of a content that a submitter stored."""
     file = {"name": "out", "source": "content", "size": content.size, "mode": 0o644}
     file |= {"sha256": content.sha256, "content_id": content_id}
-    outputs = calls.JobOutputs(1, 0, 1, OWNER, {"Iwd": str(home)}, [file])
+    outputs = files.JobOutputs(1, 0, 1, OWNER, {"Iwd": str(home)}, [file])
     retrieving.bring_outputs(database, outputs)
 
 

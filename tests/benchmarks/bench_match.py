@@ -30,7 +30,8 @@ from pathlib import Path
 import psycopg
 
 from fetchwork.classad.ads import parse_old
-from fetchwork.db import calls, schema
+from fetchwork.db import schema
+from fetchwork.db.calls import matching
 from fetchwork.db.pool import AsyncDatabase
 from fetchwork.handlers.matchround import AUTOCLUSTERS_A_CLAIM
 from fetchwork.handlers.session import HostSession
@@ -104,11 +105,11 @@ class Bench:
         )
         self.connection.execute("VACUUM ANALYZE")
 
-    async def candidates(self) -> list[calls.Candidate]:
+    async def candidates(self) -> list[matching.Candidate]:
         greeting = await self.session.hello(5.0)
         slot = parse_old(self.text)
         return await self.database.run(
-            calls.candidates(
+            matching.candidates(
                 host_id=greeting.host_id,
                 slot="slot1@bench.example.org",
                 queues=["default"],

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from fetchwork.db import calls
+from fetchwork.db.calls import credentials
 from fetchwork.pool.postgres import PostgresServer
 from fetchwork.queue import descriptions, sealing
 from fetchwork.queue.session import Session
@@ -17,7 +17,7 @@ from tests.kept import kept_database
 def session(postgres: PostgresServer) -> Iterator[Session]:
     with Session(kept_database(postgres)) as session:
         # of a credential that use_oauth_services asks for
-        session.database.run(calls.publish_credential_key(public_key=b"k" * 32))
+        session.database.run(credentials.publish_credential_key(public_key=b"k" * 32))
         sealing.add(session, "box", b"token", owner="alice")
         yield session
 

@@ -3,7 +3,7 @@
 from collections import Counter
 from typing import NamedTuple
 
-from fetchwork.db.calls import Row
+from fetchwork.db.calls.call import Row
 from tests.by_name import scalar
 from tests.condor.readme_host import ReadmeHost
 

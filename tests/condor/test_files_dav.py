@@ -12,7 +12,7 @@ from urllib.request import urlopen
 
 import pytest
 
-from fetchwork.db import calls
+from fetchwork.db.calls import files as file_calls
 from fetchwork.pool import PersonalPool
 from fetchwork.pool.cache import cached
 from fetchwork.pool.ports import free_port
@@ -222,12 +222,14 @@ def test_large_files_travel_by_a_bucket_and_the_database_has_their_names(
             " JOIN fetchwork.content AS c USING (content_id) WHERE c.size > 1048576"
         )
         assert in_rows == {"bytes": 0}
-        (left,) = jobs.database.run(calls.job_outputs(jobs=[job]))
+        (left,) = jobs.database.run(file_calls.job_outputs(jobs=[job]))
         left = dataclasses.replace(left, ad={**left.ad, "Iwd": str(tmp_path)})
         retrieving.bring_outputs(jobs.database, left)
         assert (tmp_path / "left").read_bytes() == data + data
         assert (tmp_path / "out").read_bytes().split()[0] == hashlib.sha256(data).hexdigest().encode()
-        jobs.database.run(calls.drop_outputs(cluster=left.cluster_id, proc=left.proc_id, run_id=left.run_id))
+        jobs.database.run(
+            file_calls.drop_outputs(cluster=left.cluster_id, proc=left.proc_id, run_id=left.run_id)
+        )
         # the input's follow when its job is let go of
         long_ago = "UPDATE fetchwork.object_over SET over_at = over_at - interval '21 minutes'"
         now = "DELETE FROM fetchwork.leader_task WHERE name = 'objects'"

@@ -20,7 +20,7 @@ import pytest
 from botocore.config import Config
 
 from fetchwork import cli
-from fetchwork.db import calls
+from fetchwork.db.calls import files
 from fetchwork.pool import PersonalPool
 from fetchwork.pool.cache import cached
 from fetchwork.pool.ports import free_port
@@ -162,7 +162,7 @@ def test_large_files_travel_by_the_bucket_that_an_administrator_names(
         job = jobs.submit("cat large > left; echo more >> left; sha256sum < large", {"large": data})
         jobs.completed(job)
         assert sorted(plain.listed().values()) == sorted([*sizes, PART, PART, 10])
-        (left,) = jobs.database.run(calls.job_outputs(jobs=[job]))
+        (left,) = jobs.database.run(files.job_outputs(jobs=[job]))
         left = dataclasses.replace(left, ad={**left.ad, "Iwd": str(tmp_path)})
         retrieving.bring_outputs(jobs.database, left)
         assert (tmp_path / "left").read_bytes() == data + b"more\n"
@@ -170,7 +170,7 @@ def test_large_files_travel_by_the_bucket_that_an_administrator_names(
         # nobody gets an object without a signature
         with pytest.raises(HTTPError, match="403"):
             urlopen(f"{plain.url}/files/{next(iter(plain.listed())).replace(' ', '%20')}").close()
-        jobs.database.run(calls.drop_outputs(cluster=left.cluster_id, proc=left.proc_id, run_id=left.run_id))
+        jobs.database.run(files.drop_outputs(cluster=left.cluster_id, proc=left.proc_id, run_id=left.run_id))
         long_ago = "UPDATE fetchwork.object_over SET over_at = over_at - interval '21 minutes'"
         now = "DELETE FROM fetchwork.leader_task WHERE name = 'objects'"
 

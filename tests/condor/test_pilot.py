@@ -10,7 +10,7 @@ import psycopg
 import pytest
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
-from fetchwork.db import calls
+from fetchwork.db.calls import files
 from fetchwork.db.database import Database
 from fetchwork.pool import demo
 from fetchwork.pool.condorroot import CondorRoot
@@ -175,7 +175,7 @@ def test_a_pilot_that_shares_no_file_system_runs_the_demo(
     assert len(results()) == 20 + 8
     assert [row for row in results() if row["exitcode"] != row["expected"]] == []
     for cluster, word in ((submitted, None), (carried, "through the queue")):
-        left = database.run(calls.job_outputs(jobs=[str(cluster)]))
+        left = database.run(files.job_outputs(jobs=[str(cluster)]))
         assert len(left) == 8
         for one in left:
             bring_outputs(database, one)

@@ -10,7 +10,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from fetchwork.db import calls
+from fetchwork.db.calls import hosts
 from fetchwork.db.pool import AsyncDatabase
 from fetchwork.errors import FetchworkError
 from fetchwork.pool.postgres import PostgresServer
@@ -46,9 +46,9 @@ class _Agent:
         while True:
             try:
                 if not self.host_id:
-                    greeting = await self.database.run(calls.hello(host=self.name), timeout_s=30)
+                    greeting = await self.database.run(hosts.hello(host=self.name), timeout_s=30)
                     self.host_id = greeting.host_id
-                await self.database.run(calls.beat(host_id=self.host_id, alive=[]), timeout_s=5)
+                await self.database.run(hosts.beat(host_id=self.host_id, alive=[]), timeout_s=5)
             except FetchworkError:
                 self.comeback.refused += bool(since)
             else:

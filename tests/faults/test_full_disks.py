@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from fetchwork.db.calls import CHUNK_BYTES
+from fetchwork.db.calls.files import CHUNK_BYTES
 from fetchwork.handlers.starterlog import StarterLogs
 from fetchwork.queue.bringing import bring
 from fetchwork.queue.destinations import TransferFailed

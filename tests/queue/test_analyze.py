@@ -10,7 +10,7 @@ import pytest
 
 from fetchwork.classad.ads import parse_old
 from fetchwork.classad.jsonform import to_json
-from fetchwork.db import calls
+from fetchwork.db.calls import matching
 from fetchwork.errors import NotFound
 from fetchwork.explain.job import Analysis, analyze
 from fetchwork.explain.slot import match
@@ -265,7 +265,7 @@ def test_somebody_elses_job_is_not_found(eve: Queue, slots: DirectQueue) -> None
 def test_somebody_elses_jobs_are_counted_and_not_shown(eve: Queue, slots: DirectQueue, hosts: Hosts) -> None:
     hosts.tell("slot1@h1")
     slots.submit()
-    assert [one.first_job for one in session_of(eve).database.run(calls.waiting_autoclusters())] == [None]
+    assert [one.first_job for one in session_of(eve).database.run(matching.waiting_autoclusters())] == [None]
     found = match(session_of(eve).database, "slot1@h1")
     assert (found.candidates, found.passed_over) == ([], {"unseen": 1})
 

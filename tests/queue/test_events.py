@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 import psycopg
 import pytest
 
-from fetchwork.db.calls import Call
+from fetchwork.db.calls.call import Call
 from fetchwork.errors import NotFound
 from fetchwork.following.eventlog import JobEventLog
 from fetchwork.queue import Queue

@@ -11,7 +11,7 @@ import pytest
 from psycopg.types.json import Jsonb
 
 from fetchwork import QueryOpts
-from fetchwork.db.calls import CHUNK_BYTES, PART_BYTES
+from fetchwork.db.calls.files import CHUNK_BYTES, PART_BYTES
 from fetchwork.errors import DatabaseRefused, SubmitError
 from fetchwork.queue import Queue, inputs
 from fetchwork.queue import contents as stored

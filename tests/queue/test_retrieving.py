@@ -16,7 +16,7 @@ from typing import Any, cast
 import pytest
 from psycopg.types.json import Jsonb
 
-from fetchwork.db.calls import CHUNK_BYTES
+from fetchwork.db.calls.files import CHUNK_BYTES
 from fetchwork.queue import AsyncQueue, Queue, bringing, retrieving
 from fetchwork.queue.destinations import TransferFailed, destination
 from fetchwork.queue.leftover import ended_too

@@ -7,7 +7,7 @@ import psycopg
 import pytest
 from psycopg.types.json import Jsonb
 
-from fetchwork.db.calls import CHUNK_BYTES, PART_BYTES
+from fetchwork.db.calls.files import CHUNK_BYTES, PART_BYTES
 from tests.direct_queue import DirectQueue
 from tests.sql.test_content import plan, refused, sha256, stored_bytes, submit
 

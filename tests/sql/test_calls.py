@@ -1,6 +1,8 @@
 """Every call that Python makes, against the functions that the database has."""
 
+import importlib
 import inspect
+import pkgutil
 import types
 import typing
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -13,14 +15,28 @@ import psycopg
 import pytest
 
 from fetchwork.db import calls
-from fetchwork.db.calls import Call
+from fetchwork.db.calls import hosts, jobs, matching, reading
+from fetchwork.db.calls.call import Call
 from fetchwork.db.database import Database
 from fetchwork.errors import SchemaMismatch
 from fetchwork.pool.postgres import PostgresServer
 from tests.kept import kept_database
 
+MODULES = [
+    importlib.import_module(f"{calls.__name__}.{module.name}")
+    for module in pkgutil.iter_modules(calls.__path__)
+]
+
+#: every public function that returns a call; ``call`` has the tools that make them
 FUNCTIONS: dict[str, Callable[..., Call[Any]]] = {
-    name: function for name in calls.__all__ if inspect.isfunction(function := getattr(calls, name))
+    name: function
+    for module in MODULES
+    for name, function in vars(module).items()
+    if inspect.isfunction(function)
+    and module.__name__ != Call.__module__
+    and function.__module__ == module.__name__
+    and not name.startswith("_")
+    and typing.get_origin(typing.get_type_hints(function)["return"]) is Call
 }
 
 #: what a value of a Python type can be for PostgreSQL; the first one is what its columns come from
@@ -148,8 +164,8 @@ def test_call_reads_what_the_function_returns(name: str, signatures: dict[str, S
 
 
 def test_result_without_a_row_is_none_or_an_empty_list() -> None:
-    assert calls.prospects(cluster=1, proc=0).read([]) is None
-    assert calls.host_runs(host_id=1).read([]) == []
+    assert matching.prospects(cluster=1, proc=0).read([]) is None
+    assert hosts.host_runs(host_id=1).read([]) == []
 
 
 @pytest.fixture
@@ -159,19 +175,19 @@ def database(conninfo_of_kept: str) -> Iterator[Database]:
 
 
 def test_call_gives_a_record(database: Database) -> None:
-    assert database.run(calls.prospects(cluster=1, proc=0)) is None
-    edge = calls.run_edge(before=10, n=1)
-    assert edge.read([{"runid": 7, "and_more": "of a later schema"}]) == calls.reading.RunEdge(7)
-    window = database.run(calls.event_window(after_xid="0", after_id=0))
+    assert database.run(matching.prospects(cluster=1, proc=0)) is None
+    edge = reading.run_edge(before=10, n=1)
+    assert edge.read([{"runid": 7, "and_more": "of a later schema"}]) == reading.RunEdge(7)
+    window = database.run(reading.event_window(after_xid="0", after_id=0))
     assert not window.more
     assert isinstance(window.until_xid, str)
 
 
 def test_missing_column_is_another_schema() -> None:
     with pytest.raises(SchemaMismatch, match="no column 'runid'"):
-        calls.run_edge(before=10, n=1).read([{"id": 7}])
+        reading.run_edge(before=10, n=1).read([{"id": 7}])
 
 
 def test_reason_that_is_no_text_is_a_type_error() -> None:
     with pytest.raises(TypeError, match="reason is of type int; allowed: str, None"):
-        calls.hold(jobs=["1.0"], reason=5)  # type: ignore[arg-type]
+        jobs.hold(jobs=["1.0"], reason=5)  # type: ignore[arg-type]

@@ -10,7 +10,7 @@ import psycopg
 import pytest
 from psycopg.types.json import Jsonb
 
-from fetchwork.db.calls import CHUNK_BYTES
+from fetchwork.db.calls.files import CHUNK_BYTES
 from tests.direct_queue import Claimed, DirectQueue
 
 FILES = {"FetchWorkFiles": "sandbox", "ShouldTransferFiles": "YES", "TransferInput": "a"}

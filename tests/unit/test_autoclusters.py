@@ -10,7 +10,7 @@ from fetchwork.classad.ads import parse_old
 from fetchwork.classad.cost import check_cost
 from fetchwork.classad.jsonform import from_json
 from fetchwork.classad.values import ClassAd
-from fetchwork.db.calls import AutoclusterAd, Candidate
+from fetchwork.db.calls.matching import AutoclusterAd, Candidate
 from fetchwork.errors import ClassAdError
 from fetchwork.matching.autoclusters import Autoclusters
 from fetchwork.matching.positions import Positions

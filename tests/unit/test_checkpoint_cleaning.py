@@ -16,7 +16,8 @@ from fetchwork.accesspoint import checkpoints, child
 from fetchwork.accesspoint.checkpoints import FILES, Checkpoints
 from fetchwork.accesspoint.children import Account, Children
 from fetchwork.client import wire
-from fetchwork.db.calls import Call, LeftCheckpoint
+from fetchwork.db.calls.call import Call
+from fetchwork.db.calls.files import LeftCheckpoint
 from fetchwork.db.pool import AsyncDatabase
 from fetchwork.errors import FetchworkError
 from fetchwork.sandbox import hostsettings

@@ -9,8 +9,8 @@ from typing import Any, cast
 import pytest
 
 from fetchwork.agent.contents import CHUNK_BYTES, Content, Contents, Reader
-from fetchwork.db import calls
-from fetchwork.db.calls import Call
+from fetchwork.db.calls import files as file_calls
+from fetchwork.db.calls.call import Call
 from fetchwork.errors import DatabaseUnavailable, NotFound
 from fetchwork.sandbox import objects
 from tests.waiting import PATIENCE_S
@@ -157,7 +157,7 @@ async def test_a_chunk_that_does_not_exist_is_refused(tmp_path: Path) -> None:
 
 
 def test_lists_of_bytes_travel_as_they_are() -> None:
-    call = calls.put_whole_contents(owner="alice", datas=[b"1", b"2"])
+    call = file_calls.put_whole_contents(owner="alice", datas=[b"1", b"2"])
     sql, params = call.statement()
     # %s would be text of twice the length, which the server takes apart byte by byte
     assert sql.endswith("(owner => %s, datas => %b)")

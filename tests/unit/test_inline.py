@@ -6,7 +6,7 @@ from typing import Any, cast
 
 import pytest
 
-from fetchwork.db.calls import RunFiles
+from fetchwork.db.calls.files import RunFiles
 from fetchwork.errors import DatabaseUnavailable, NotFound, ProtocolError
 from fetchwork.handlers import small
 from fetchwork.handlers.context import Caller, Task

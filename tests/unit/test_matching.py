@@ -9,7 +9,7 @@ import pytest
 
 from fetchwork.classad.jsonform import from_json
 from fetchwork.classad.values import ClassAd
-from fetchwork.db.calls import AutoclusterAd, Candidate, SubmitterShare
+from fetchwork.db.calls.matching import AutoclusterAd, Candidate, SubmitterShare
 from fetchwork.matching.autoclusters import Autoclusters
 from fetchwork.matching.choose import MAX_ORDERED, CandidateRow, Orders, order
 from fetchwork.matching.demand import Waiting

@@ -4,7 +4,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from fetchwork.db.calls import Call, HistoryEdge
+from fetchwork.db.calls.call import Call
+from fetchwork.db.calls.reading import HistoryEdge
 from fetchwork.queue import paging
 from fetchwork.queue.paging import Position
 from fetchwork.queue.views import HISTORY

@@ -8,7 +8,7 @@ from uuid import UUID
 
 import pytest
 
-from fetchwork.db.calls import Call
+from fetchwork.db.calls.call import Call
 from fetchwork.db.pool import AsyncDatabase
 from fetchwork.errors import DatabaseRefused, DatabaseUnavailable, NotFound
 from fetchwork.handlers import reports

@@ -12,7 +12,8 @@ import pytest
 
 from fetchwork.agent import sending
 from fetchwork.agent.parked import OutputSpool, Parked
-from fetchwork.db.calls import CHUNK_BYTES, Call
+from fetchwork.db.calls.call import Call
+from fetchwork.db.calls.files import CHUNK_BYTES
 from fetchwork.db.pool import AsyncDatabase
 from fetchwork.handlers.runad import RunKey
 from fetchwork.sandbox import objects
