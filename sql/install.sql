@@ -206,6 +206,7 @@
 \ir functions/jobs/enqueue.sql
 \ir functions/jobs/dequeue.sql
 \ir functions/jobs/stays.sql
+\ir functions/jobs/ended_job.sql
 \ir functions/jobs/retire_job.sql
 \ir functions/jobs/leave_queue.sql
 \ir functions/jobs/hold_name.sql

@@ -52,40 +52,40 @@ BEGIN
     WITH removed AS (
         DELETE FROM fetchwork.job AS j
         WHERE j.ctid = ANY (ctids) AND j.job_status <> 3
-        RETURNING j.*
+        RETURNING j AS job
     ),
     filed AS (
-        INSERT INTO fetchwork.job_history (
-            cluster_id, proc_id, job_status, job_prio, autocluster_id, batch_id, run_id,
-            q_date, completed_at, first_start_at, last_start_at,
-            num_starts, num_completions, num_holds, num_not_started, num_evicted, num_lost,
-            wall_s, user_cpu_s, sys_cpu_s,
-            owner, queue, last_reason, facts, ad
-        )
-        SELECT
-            r.cluster_id, r.proc_id, 3, r.job_prio, r.autocluster_id, r.batch_id, r.run_id,
-            r.q_date, clock_timestamp(), r.first_start_at, r.last_start_at,
-            r.num_starts, r.num_completions, r.num_holds, r.num_not_started, r.num_evicted, r.num_lost,
-            r.wall_s, r.user_cpu_s, r.sys_cpu_s,
-            r.owner, r.queue, coalesce(remove_jobs.reason, r.last_reason),
-            r.facts || jsonb_build_object('LastJobStatus', r.job_status)
-                || fetchwork.last_hold(r.job_status, r.hold_reason, r.hold_code, r.hold_subcode),
-            r.ad
-        FROM removed AS r
-        -- in their order, which those of their ends are in
-        ORDER BY r.cluster_id, r.proc_id
+        INSERT INTO fetchwork.job_history
+        SELECT e.*
+        FROM (
+            -- in the order of their ids, so that their ends are in it too
+            SELECT i.job, clock_timestamp() AS at
+            FROM (
+                SELECT g.job
+                FROM removed AS g
+                ORDER BY (g.job).cluster_id, (g.job).proc_id
+            ) AS i
+        ) AS r
+        CROSS JOIN LATERAL fetchwork.ended_job(
+            r.job, 3::smallint, r.at, (r.job).run_id, NULL, NULL, remove_jobs.reason,
+            (r.job).facts || jsonb_build_object('LastJobStatus', (r.job).job_status)
+            || fetchwork.last_hold(
+                (r.job).job_status, (r.job).hold_reason, (r.job).hold_code, (r.job).hold_subcode
+            )
+        ) AS e
     ),
     told AS (
         INSERT INTO fetchwork.event (event_type, cluster_id, proc_id, info)
-        SELECT 9, r.cluster_id, r.proc_id, jsonb_build_object('Reason', remove_jobs.reason)
+        SELECT 9, (r.job).cluster_id, (r.job).proc_id, jsonb_build_object('Reason', remove_jobs.reason)
         FROM removed AS r
-        ORDER BY r.cluster_id, r.proc_id
+        ORDER BY (r.job).cluster_id, (r.job).proc_id
     )
     INSERT INTO fetchwork.tally_change (autocluster_id, batch_id, jobs, held, removed, owner)
     SELECT
-        r.autocluster_id, r.batch_id, -count(*), -count(*) FILTER (WHERE r.job_status = 5), count(*), r.owner
+        (r.job).autocluster_id, (r.job).batch_id, -count(*),
+        -count(*) FILTER (WHERE (r.job).job_status = 5), count(*), (r.job).owner
     FROM removed AS r
-    GROUP BY r.autocluster_id, r.batch_id, r.owner;
+    GROUP BY (r.job).autocluster_id, (r.job).batch_id, (r.job).owner;
     -- of those that are still there, when they end
     PERFORM fetchwork.note_files_over(clusters, procs);
 

@@ -48,30 +48,15 @@ BEGIN
     DELETE FROM fetchwork.job AS j
     WHERE j.cluster_id = cluster AND j.proc_id = proc
     RETURNING j.* INTO job;
-    INSERT INTO fetchwork.job_history (
-        cluster_id, proc_id, job_status, job_prio, autocluster_id, batch_id, run_id,
-        q_date, completed_at, first_start_at, last_start_at,
-        num_starts, num_completions, num_holds, num_not_started, num_evicted, num_lost,
-        wall_s, user_cpu_s, sys_cpu_s,
-        exit_by_signal, exit_code, exit_signal,
-        slot, owner, queue, last_reason, facts, ad
-    )
-    VALUES (
-        cluster, proc, status, job.job_prio, job.autocluster_id, job.batch_id, job.run_id,
-        job.q_date, clock_timestamp(), job.first_start_at, job.last_start_at,
-        job.num_starts, job.num_completions, job.num_holds, job.num_not_started, job.num_evicted,
-        job.num_lost,
-        job.wall_s, job.user_cpu_s, job.sys_cpu_s,
-        retire_job.report -> 'ExitBySignal' = 'true',
-        fetchwork.integer_of(retire_job.report -> 'ExitCode'),
-        fetchwork.integer_of(retire_job.report -> 'ExitSignal'),
-        retire_job.slot, job.owner, job.queue, coalesce(retire_job.reason, job.last_reason),
+    INSERT INTO fetchwork.job_history
+    SELECT e.*
+    FROM fetchwork.ended_job(
+        job, status, clock_timestamp(), job.run_id, retire_job.report, retire_job.slot, retire_job.reason,
         CASE
             WHEN job.job_status = status THEN job.facts
             ELSE job.facts || jsonb_build_object('LastJobStatus', job.job_status)
-        END,
-        job.ad
-    );
+        END
+    ) AS e;
     INSERT INTO fetchwork.tally_change (autocluster_id, batch_id, jobs, held, completed, removed, owner)
     VALUES (
         job.autocluster_id, job.batch_id, -1,

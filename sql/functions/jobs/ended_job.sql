@@ -1,0 +1,32 @@
+-- The row of job_history for a job that ends, from its last row in the queue. "report" has how its last run
+-- exited, or is NULL; "facts" takes the place of the job's own.
+--
+-- It returns a set so that PostgreSQL inlines it into the caller's statement.
+CREATE OR REPLACE FUNCTION fetchwork.ended_job(
+    job fetchwork.job,
+    status smallint,
+    ended_at timestamptz,
+    run_id bigint,
+    report jsonb,
+    slot text,
+    reason text,
+    facts jsonb
+)
+RETURNS SETOF fetchwork.job_history
+LANGUAGE sql
+STABLE
+BEGIN ATOMIC
+    SELECT
+        (ended_job.job).cluster_id, (ended_job.job).proc_id, ended_job.status, (ended_job.job).job_prio,
+        (ended_job.job).autocluster_id, (ended_job.job).batch_id, ended_job.run_id,
+        (ended_job.job).q_date, ended_job.ended_at, (ended_job.job).first_start_at,
+        (ended_job.job).last_start_at,
+        (ended_job.job).num_starts, (ended_job.job).num_completions, (ended_job.job).num_holds,
+        (ended_job.job).num_not_started, (ended_job.job).num_evicted, (ended_job.job).num_lost,
+        (ended_job.job).wall_s, (ended_job.job).user_cpu_s, (ended_job.job).sys_cpu_s,
+        ended_job.report -> 'ExitBySignal' = 'true',
+        fetchwork.integer_of(ended_job.report -> 'ExitCode'),
+        fetchwork.integer_of(ended_job.report -> 'ExitSignal'),
+        ended_job.slot, (ended_job.job).owner, (ended_job.job).queue,
+        coalesce(ended_job.reason, (ended_job.job).last_reason), ended_job.facts, (ended_job.job).ad;
+END;
