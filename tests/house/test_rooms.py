@@ -40,7 +40,6 @@ ROOMS: dict[str, set[str]] = {
     "queue": {"classad", "db", "client", "sandbox", "credentials"},
     "following": {"queue"},
     "explain": {"matching", "matchmaker", "classad", "db"},
-    "files": {"queue", "classad"},
     "dag": set(),
     "condor": {"queue", "following", "explain", "classad", "dag", "compiler"},
     # the directory for PYTHONPATH: the bindings' names over the queue
