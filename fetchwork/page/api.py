@@ -1,4 +1,4 @@
-"""``/api/v1``: the queue as JSON. What the paths take and answer is written in ``openapi``.
+"""``/api/v1``: the queue as JSON, described by the schema that FastAPI makes of this module.
 
 Ads are in HTCondor's JSON form (``condor_q -json``): an expression is a string ``/Expr(...)/``.
 """
@@ -7,29 +7,136 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from typing import Never
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from typing import Annotated, Any, Literal, Self, TypeAlias
 
+from fastapi import Depends, FastAPI, Path, Query
+from fastapi.exceptions import RequestValidationError
+from fastapi.routing import APIRoute
+from fastapi.security import HTTPBearer
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
-from starlette.routing import Route
+from starlette.types import Message
 
+from fetchwork import __version__
 from fetchwork.page import questions
-from fetchwork.page.openapi import document
 from fetchwork.page.problem import Problem
 from fetchwork.page.signin import SignIn, check_origin
 from fetchwork.page.workers import Workers
-from fetchwork.queue.views import Json, Row
+from fetchwork.queue.views import Json
 
 #: bytes of a request's body
 MAX_BODY = 32 << 20
-MAX_LIMIT = 1000
 #: jobs of one submission
 MAX_JOBS = 100_000
-#: seconds between two looks of a stream of events, and the longest that a request waits for events
+#: seconds between two reads for a stream of events, and the longest that a request waits for events
 POLL_S = 0.5
 MAX_WAIT_S = 60.0
-TOTALS = ("owner", "autocluster", "queue")
+
+_NAME = "[A-Za-z_][A-Za-z0-9_]*"
+Constraint: TypeAlias = Annotated[str, Query(description="a ClassAd expression that must be true")]
+Projection: TypeAlias = Annotated[
+    str, Query(description="attributes, separated by commas", pattern=f"^({_NAME}(,{_NAME})*)?$")
+]
+Most: TypeAlias = Annotated[int, Query(ge=1, le=1000)]
+Job: TypeAlias = Annotated[str, Path(description="cluster and process: 42.0", pattern=r"^\d{1,9}\.\d{1,9}$")]
+JobOrCluster: TypeAlias = Annotated[str, Path(pattern=r"^\d{1,9}(\.\d{1,9})?$")]
+After: TypeAlias = Annotated[
+    str | None,
+    Query(
+        description="the 'after' of the page before; a page may be short, or empty, and have one",
+        pattern=r"^\d{1,16}(\.\d{1,9}){0,2}(~\d{1,9})?$",
+    ),
+]
+
+
+class _Page(BaseModel):
+    after: Annotated[str | None, Field(description="where the next page begins; null: there is no more")]
+    looked_at: Annotated[int, Field(description="ads that the search has looked at so far")]
+    about: Annotated[
+        int | None,
+        Field(description="about how many there are to look at, where time ran out before the page was full"),
+    ]
+
+
+class Jobs(_Page):
+    """A page of jobs."""
+
+    jobs: list[Json]
+
+
+class Runs(_Page):
+    """A page of runs."""
+
+    runs: list[Json]
+
+
+class OneJob(BaseModel):
+    """A job with its runs, its last events and the end of its output."""
+
+    ad: Json
+    in_queue: bool
+    runs: list[Json]
+    events: list[Json]
+    output: Json | None
+
+
+class Events(BaseModel):
+    """Events, and the cursor to go on with."""
+
+    events: list[Json]
+    cursor: str
+
+
+class Submitted(BaseModel):
+    """A new cluster."""
+
+    cluster: int
+    first_proc: int
+    num_procs: int
+
+
+class _Body(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+
+class Submission(_Body):
+    """Jobs as ads: the attributes that all have, and either those of each or how many are alike."""
+
+    ad: Json = {}
+    jobs: Annotated[list[Json], Field(max_length=MAX_JOBS)] = []
+    count: Annotated[int, Field(ge=1, le=MAX_JOBS)] = 1
+
+    @model_validator(mode="after")
+    def _complete(self) -> Self:
+        if not self.jobs and not self.ad:
+            raise ValueError("there is no ad")
+        if self.jobs and "count" in self.model_fields_set:
+            raise ValueError("count goes without jobs")
+        return self
+
+
+class Action(_Body):
+    """An action on jobs that are named by their ids or by a constraint."""
+
+    action: Literal["hold", "release", "remove", "vacate"]
+    jobs: list[str] | None = None
+    constraint: str | None = None
+    reason: str | None = None
+
+    @model_validator(mode="after")
+    def _selects(self) -> Self:
+        if (self.jobs is None) == (self.constraint is None):
+            raise ValueError("give either jobs or a constraint")
+        return self
+
+
+class _ProblemBody(BaseModel):
+    type: str
+    title: str
+    status: int
+    detail: str
 
 
 class Api:
@@ -39,137 +146,126 @@ class Api:
         self._workers = workers
         self._sign_in = sign_in
 
-    def routes(self) -> list[Route]:
-        """The paths of the API."""
-        return [
-            Route("/openapi.json", self.openapi),
-            Route("/jobs", self.jobs, methods=["GET"]),
-            Route("/jobs", self.submit, methods=["POST"]),
-            Route("/jobs/{job}", self.job, methods=["GET"]),
-            Route("/jobs/{job}", self.edit, methods=["PATCH"]),
-            Route("/jobs/{job}/analysis", self.analysis),
-            Route("/actions", self.act, methods=["POST"]),
-            Route("/history", self.history),
-            Route("/runs", self.runs),
-            Route("/events", self.events),
-            Route("/totals", self.totals),
-            Route("/demand", self.demand),
-            *(Route(f"/{name}", self._listed(name)) for name in questions.VIEWS),
+    def application(self, handlers: dict[Any, Any]) -> FastAPI:
+        """The API as an application; ``handlers`` answer its exceptions."""
+        app = FastAPI(
+            title="fetchwork",
+            version=__version__,
+            description="A job queue for HTCondor's fetch-work hooks.",
+            docs_url=None,
+            redoc_url=None,
+            exception_handlers={**handlers, RequestValidationError: _refuse},
+            # of the description alone: sign-in is before this
+            dependencies=[Depends(HTTPBearer(scheme_name="token", auto_error=False))],
+            responses={
+                "default": {
+                    "description": "a problem (RFC 9457)",
+                    "content": {"application/problem+json": {"schema": _ProblemBody.model_json_schema()}},
+                }
+            },
+        )
+        app.router.route_class = _route_class(self._sign_in)
+        endpoints: list[tuple[str, str, Callable[..., Any]]] = [
+            ("/jobs/{job}", "GET", self.job),
+            ("/jobs/{job}", "PATCH", self.edit),
+            ("/jobs/{job}/analysis", "GET", self.analysis),
+            ("/actions", "POST", self.act),
+            ("/totals", "GET", self.totals),
+            ("/demand", "GET", self.demand),
+            *((f"/{name}", "GET", self._listed(name)) for name in questions.VIEWS),
         ]
+        for path, method, endpoint in endpoints:
+            app.add_api_route(path, endpoint, methods=[method])
+        for of, name, model in (("jobs", "jobs", Jobs), ("history", "jobs", Jobs), ("runs", "runs", Runs)):
+            app.add_api_route(f"/{of}", self._long(of, name), response_model=model)
+        app.add_api_route("/jobs", self.submit, methods=["POST"], status_code=201)
+        stream: dict[int | str, Json] = {
+            200: {"content": {"text/event-stream": {"schema": {"type": "string"}}}}
+        }
+        app.add_api_route("/events", self.events, response_model=Events, responses=stream)
+        return app
 
-    async def openapi(self, request: Request) -> Response:
-        """This API, described."""
-        return JSONResponse(document())
+    def _long(self, of: str, name: str) -> Callable[..., Awaitable[Json]]:
+        async def found(
+            request: Request,
+            constraint: Constraint = "",
+            projection: Projection = "",
+            limit: Most = 100,
+            after: After = None,
+        ) -> Json:
+            page = await self._workers.ask(
+                request.state.person,
+                questions.page,
+                of=of,
+                constraint=constraint,
+                after=after,
+                limit=limit,
+                projection=projection.split(",") if projection else [],
+            )
+            return {name: page.ads, "after": page.after, "looked_at": page.looked_at, "about": page.about}
 
-    async def jobs(self, request: Request) -> Response:
-        """Jobs in the queue, by constraint, a page at a time."""
-        return await self._page(request, "jobs", "jobs")
+        found.__name__ = of
+        found.__doc__ = f"The {of}, a page at a time; {'the oldest' if of == 'jobs' else 'the last'} first."
+        return found
 
-    async def submit(self, request: Request) -> Response:
-        """Submit jobs, given as ads."""
-        body = await self._body(request, {"ad": dict, "jobs": list, "count": int})
-        jobs = body.get("jobs", [])
-        if not all(isinstance(each, dict) for each in jobs):
-            _refuse("jobs is not a list of objects")
-        count = body.get("count", 1)
-        if isinstance(count, bool) or not 1 <= count <= MAX_JOBS or ("count" in body and jobs):
-            _refuse(f"count is a whole number from 1 to {MAX_JOBS}, without jobs")
-        if len(jobs) > MAX_JOBS:
-            _refuse(f"there are more than {MAX_JOBS} jobs")
-        if not jobs and not body.get("ad"):
-            _refuse("there is no ad")
+    async def submit(self, request: Request, response: Response, body: Submission) -> Submitted:
+        """Submit jobs as one cluster: all of them, or none."""
         answer = await self._workers.ask(
             request.state.person,
             questions.submit,
             writes=True,
-            common=body.get("ad", {}),
-            own=jobs or [{}] * count,
+            common=body.ad,
+            own=body.jobs or [{}] * body.count,
         )
-        return JSONResponse(answer, 201, headers={"Location": f"/api/v1/jobs/{answer['cluster']}.0"})
+        response.headers["Location"] = f"/api/v1/jobs/{answer['cluster']}.0"
+        return Submitted(**answer)
 
-    async def job(self, request: Request) -> Response:
-        """One job, with its runs and its events."""
-        job = request.path_params["job"]
-        return JSONResponse(await self._workers.ask(request.state.person, questions.job, job=job))
+    async def job(self, request: Request, job: Job) -> OneJob:
+        """A job, in the queue or in history."""
+        return OneJob(**await self._workers.ask(request.state.person, questions.job, job=job))
 
-    async def edit(self, request: Request) -> Response:
-        """Change attributes of a job or of a cluster's jobs."""
-        changes = await self._body(request)
-        if not changes:
-            _refuse("the object is empty")
+    async def edit(
+        self, request: Request, job: JobOrCluster, changes: Annotated[Json, Field(min_length=1)]
+    ) -> dict[Literal["changed"], int]:
+        """Change attributes of a job or of a cluster's jobs: attribute -> new value."""
         number = await self._workers.ask(
-            request.state.person,
-            questions.edit,
-            writes=True,
-            job=request.path_params["job"],
-            changes=changes,
+            request.state.person, questions.edit, writes=True, job=job, changes=changes
         )
-        return JSONResponse({"changed": number})
+        return {"changed": number}
 
-    async def analysis(self, request: Request) -> Response:
+    async def analysis(self, request: Request, job: Job) -> Json:
         """Why a job does not run."""
-        job = request.path_params["job"]
-        return JSONResponse(await self._workers.ask(request.state.person, questions.why, job=job))
+        return await self._workers.ask(request.state.person, questions.why, job=job)
 
-    async def act(self, request: Request) -> Response:
+    async def act(self, request: Request, body: Action) -> dict[str, int]:
         """Hold, release, remove or vacate jobs."""
-        body = await self._body(request, {"action": str, "jobs": list, "constraint": str, "reason": str})
-        action, jobs, constraint = body.get("action"), body.get("jobs"), body.get("constraint")
-        if action not in questions.ACTIONS:
-            _refuse(f"action is not one of {', '.join(questions.ACTIONS)}")
-        if (jobs is None) == (constraint is None):
-            _refuse("give either jobs or a constraint")
-        if jobs is not None and not all(isinstance(job, str) for job in jobs):
-            _refuse("jobs is not a list of ids such as '42.0'")
-        done = await self._workers.ask(
-            request.state.person,
-            questions.act,
-            writes=True,
-            action=action,
-            jobs=jobs,
-            constraint=constraint,
-            reason=body.get("reason"),
-        )
-        return JSONResponse(done)
+        return await self._workers.ask(request.state.person, questions.act, writes=True, **body.model_dump())
 
-    async def history(self, request: Request) -> Response:
-        """The jobs that left the queue, by constraint, the last first, a page at a time."""
-        return await self._page(request, "history", "jobs")
-
-    async def runs(self, request: Request) -> Response:
-        """Runs, by constraint, the last first, a page at a time."""
-        return await self._page(request, "runs", "runs")
-
-    async def _page(self, request: Request, of: str, name: str) -> Response:
-        page = await self._workers.ask(
-            request.state.person,
-            questions.page,
-            of=of,
-            constraint=request.query_params.get("constraint", ""),
-            after=request.query_params.get("after"),
-            limit=_limit(request),
-            projection=_names(request),
-        )
-        return JSONResponse(
-            {name: page.ads, "after": page.after, "looked_at": page.looked_at, "about": page.about}
-        )
-
-    async def events(self, request: Request) -> Response:
-        """Events behind a cursor: as a list, or as a stream where the client accepts one."""
-        given = request.query_params
-        after = given.get("after", "now")
-        job = given.get("job")
+    async def events(
+        self,
+        request: Request,
+        after: Annotated[
+            str, Query(description="a cursor, or 'now'", pattern=r"^(now|\d{1,18}\.\d{1,18})$")
+        ] = "now",
+        job: Annotated[
+            str | None,
+            Query(description="only events of this job or cluster", pattern=r"^\d{1,9}(\.\d{1,9})?$"),
+        ] = None,
+        wait_s: Annotated[
+            float, Query(description="seconds to wait for the first event", ge=0, le=MAX_WAIT_S)
+        ] = 0.0,
+    ) -> Events | Response:
+        """Events behind a cursor: as a list, or as a stream where text/event-stream is accepted."""
         if "text/event-stream" in request.headers.get("accept", ""):
             after = request.headers.get("last-event-id", after)
             # a wrong cursor is told before the stream begins
             first = await self._workers.ask(request.state.person, questions.events, after=after, job=job)
             return StreamingResponse(self._stream(request, first, job), media_type="text/event-stream")
-        wait_s = _number(given.get("wait_s", "0"), "wait_s", MAX_WAIT_S)
         end = asyncio.get_running_loop().time() + wait_s
         while True:
             answer = await self._workers.ask(request.state.person, questions.events, after=after, job=job)
             if answer["events"] or asyncio.get_running_loop().time() >= end:
-                return JSONResponse(answer)
+                return Events(**answer)
             after = answer["cursor"]
             await asyncio.sleep(POLL_S)
 
@@ -188,94 +284,76 @@ class Api:
                 yield f"event: problem\ndata: {json.dumps(problem.to_json())}\n\n"
                 return
 
-    async def totals(self, request: Request) -> Response:
-        """Counts of jobs."""
-        by = request.query_params.get("by")
-        if by is not None and by not in TOTALS:
-            _refuse(f"by is not one of {', '.join(TOTALS)}")
-        return JSONResponse(
-            {"totals": _plain(await self._workers.ask(request.state.person, questions.totals, by=by))}
-        )
+    async def totals(
+        self, request: Request, by: Literal["owner", "autocluster", "queue"] | None = None
+    ) -> dict[Literal["totals"], list[dict[str, int | str | None]]]:
+        """Counts of jobs, from counters that are kept."""
+        return {"totals": await self._workers.ask(request.state.person, questions.totals, by=by)}
 
-    async def demand(self, request: Request) -> Response:
-        """What idle jobs ask for."""
-        return JSONResponse({"demand": await self._workers.ask(request.state.person, questions.demand)})
+    async def demand(self, request: Request) -> dict[Literal["demand"], list[Json]]:
+        """Requirements and resources that idle jobs ask for."""
+        lines = await self._workers.ask(request.state.person, questions.demand)
+        return {"demand": [dict(line) for line in lines]}
 
-    def _listed(self, name: str) -> Callable[[Request], Awaitable[Response]]:
-        async def listed(request: Request) -> Response:
+    def _listed(self, name: str) -> Callable[..., Awaitable[dict[str, list[Json]]]]:
+        async def listed(request: Request, constraint: Constraint = "") -> dict[str, list[Json]]:
             ads = await self._workers.ask(
-                request.state.person,
-                questions.listed,
-                of=name,
-                constraint=request.query_params.get("constraint", ""),
+                request.state.person, questions.listed, of=name, constraint=constraint
             )
-            return JSONResponse({name: ads})
+            return {name: ads}
 
+        listed.__doc__ = f"All {name}."
+        listed.__name__ = name
         return listed
 
-    async def _body(self, request: Request, fields: Mapping[str, type] | None = None) -> Json:
-        """The JSON object of a request, of which ``fields`` are allowed; raises Problem."""
-        if not self._sign_in.by_bearer(request):
-            check_origin(request)
-        content = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-        if content != "application/json":
-            # a form of another site can't say so
-            raise Problem(415, "wrong content type", f"'{content}': allowed is application/json")
-        text = b""
-        async for chunk in request.stream():
-            text += chunk
-            if len(text) > MAX_BODY:
-                raise Problem(413, "too large", f"a request has at most {MAX_BODY} bytes")
-        try:
-            body = json.loads(text)
-        except (ValueError, RecursionError) as error:
-            _refuse(f"the body is not JSON: {error}")
-        if not isinstance(body, dict):
-            _refuse("the body is not a JSON object")
-        for name, value in body.items():
-            if fields is None:
-                continue
-            if name not in fields:
-                _refuse(f"field '{name[:40]}' is unknown; allowed: {', '.join(fields)}")
-            if not isinstance(value, fields[name]):
-                _refuse(f"{name} is no {_JSON_NAMES[fields[name]]}")
-        return body
+
+def _route_class(sign_in: SignIn) -> type[APIRoute]:
+    """Routes that refuse unknown parameters, other sites' pages, and bodies that are too large."""
+
+    class Route(APIRoute):
+        def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+            handle = super().get_route_handler()
+            known = {parameter.alias for parameter in self.dependant.query_params}
+
+            async def checked(request: Request) -> Response:
+                for name in request.query_params:
+                    if name not in known:
+                        allowed = ", ".join(sorted(known)) or "none"
+                        detail = f"parameter '{name[:40]}' is unknown; allowed: {allowed}"
+                        raise Problem(400, "bad request", detail)
+                if self.body_field is not None:
+                    request = await _with_body(request, sign_in)
+                return await handle(request)
+
+            return checked
+
+    return Route
 
 
-_JSON_NAMES = {dict: "object", list: "array", int: "whole number", str: "string"}
+async def _with_body(request: Request, sign_in: SignIn) -> Request:
+    """A request whose body was read; raises Problem for one that may not be believed, or is too large."""
+    if not sign_in.by_bearer(request):
+        check_origin(request)
+    content = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if content != "application/json":
+        # a form of another site can't say so
+        raise Problem(415, "wrong content type", f"'{content}': allowed is application/json")
+    text = b""
+    async for chunk in request.stream():
+        text += chunk
+        if len(text) > MAX_BODY:
+            raise Problem(413, "too large", f"a request has at most {MAX_BODY} bytes")
+
+    async def receive() -> Message:
+        return {"type": "http.request", "body": text}
+
+    return Request(request.scope, receive)
 
 
-def _plain(rows: Sequence[Row]) -> list[Json]:
-    """Rows whose sums are numbers that JSON has."""
-    return [
-        {
-            name: value if value is None or isinstance(value, str) else int(value)
-            for name, value in row.items()
-        }
-        for row in rows
-    ]
-
-
-def _refuse(detail: str) -> Never:
-    raise Problem(400, "bad request", detail)
-
-
-def _number(text: str, name: str, most: float) -> float:
-    try:
-        number = float(text)
-    except ValueError:
-        number = -1.0
-    if not 0 <= number <= most:
-        _refuse(f"{name} is '{text[:20]}'; allowed: a number from 0 to {most:g}")
-    return number
-
-
-def _limit(request: Request) -> int:
-    text = request.query_params.get("limit", "100")
-    if not (text.isascii() and text.isdigit() and len(text) < 8 and 1 <= int(text) <= MAX_LIMIT):
-        _refuse(f"limit is '{text[:20]}'; allowed: a whole number from 1 to {MAX_LIMIT}")
-    return int(text)
-
-
-def _names(request: Request) -> list[str]:
-    return [name.strip() for name in request.query_params.get("projection", "").split(",") if name.strip()]
+async def _refuse(request: Request, error: Exception) -> Response:
+    """The answer to parameters or a body that the schema does not allow."""
+    assert isinstance(error, RequestValidationError)
+    first = error.errors()[0]
+    where = ".".join(str(part) for part in first["loc"][1:])
+    problem = Problem(400, "bad request", f"{where or first['loc'][0]}: {first['msg']}"[:500])
+    return JSONResponse(problem.to_json(), 400, media_type="application/problem+json")

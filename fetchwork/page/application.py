@@ -44,7 +44,6 @@ def application(conninfo: str, sign_in: SignIn, *, title: str = "fetchwork") -> 
     live = Live(workers)
     jinja = environment()
     pages = Pages(workers, sign_in, jinja, title)
-    api = Api(workers, sign_in)
 
     async def stream(request: Request) -> Response:
         return StreamingResponse(live.begin(request.state.person), media_type="text/event-stream")
@@ -56,18 +55,19 @@ def application(conninfo: str, sign_in: SignIn, *, title: str = "fetchwork") -> 
         workers.close()
 
     problems = _Problems(jinja, title)
+    handlers = {
+        Problem: problems.of_problem,
+        HTTPException: problems.of_status,
+        Exception: problems.of_defect,
+    }
     app = Starlette(
         routes=[
-            Mount(API, routes=api.routes()),
+            Mount(API, Api(workers, sign_in).application(handlers)),
             Route("/live", stream),
             Mount("/static", StaticFiles(directory=HERE / "static")),
             *pages.routes(),
         ],
-        exception_handlers={
-            Problem: problems.of_problem,
-            HTTPException: problems.of_status,
-            Exception: problems.of_defect,
-        },
+        exception_handlers=handlers,
         lifespan=lifespan,
     )
     app.add_middleware(_SignedIn, sign_in=sign_in, problems=problems)

@@ -11,7 +11,7 @@ from fetchwork.pool.ports import free_port
 from fetchwork.pool.resident import Resident
 
 #: what the package's extra "page" installs
-_NEEDED = ("starlette", "uvicorn")
+_NEEDED = ("fastapi", "starlette", "uvicorn")
 
 
 class ServedPage(Resident):

