@@ -11,7 +11,6 @@
 #   make fuzz-hooks  search for bytes that the compiled hook can't take, for SECONDS=600
 #   make soak       200 fault runs of 500 jobs, and 1 000 agents that come back: half an hour;
 #                   ARGS=--short: a few minutes
-#   make man        write the manual page anew
 #   make lock       choose the newest allowed versions of all dependencies anew
 
 PYTHON ?= python3
@@ -27,7 +26,7 @@ PYTEST = $(BIN)/pytest -n $(WORKERS) --load $(LOAD)
 # with this variable set, hundreds of processes would each compile the package again
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo check test test-all test-lowest lint lock postgres browser man soak fuzz-hooks
+.PHONY: demo check test test-all test-lowest lint lock postgres browser soak fuzz-hooks
 
 demo: $(INSTALLED)
 	@$(BIN)/fetchwork demo
@@ -80,9 +79,6 @@ postgres:
 browser: $(INSTALLED)
 	@tests/install-browser
 	@$(BIN)/python -m pip install -qq --disable-pip-version-check --no-build-isolation --editable '.[browser]' || echo "no playwright and schemathesis: pip could not install it"
-
-man: $(INSTALLED)
-	@$(BIN)/python -m fetchwork.cli.manpage > fetchwork/cli/shared/fetchwork.1
 
 lock: $(INSTALLED)
 	@$(BIN)/python -m pip install -qq --dry-run --ignore-installed --report .venv/report.json \

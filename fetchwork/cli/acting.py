@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
 from fetchwork.cli import options, output
-from fetchwork.queue.remote import AnySession
+
+if TYPE_CHECKING:
+    from fetchwork.queue.remote import AnySession
 
 
 def command(action: str, done: str, not_done: str, text: str) -> click.Command:

@@ -8,16 +8,18 @@ import logging
 import os
 import resource
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from fetchwork import config as host_file
-from fetchwork.agent import rootpart
-from fetchwork.agent.asksroot import RootPart
-from fetchwork.agent.client import AgentStatus
-from fetchwork.agent.rights import Rights
 from fetchwork.cli import options, output
 from fetchwork.errors import FetchworkError
+
+if TYPE_CHECKING:
+    from fetchwork.agent.asksroot import RootPart
+    from fetchwork.agent.client import AgentStatus
+    from fetchwork.agent.rights import Rights
+    from fetchwork.config import HostConfig
 
 _logger = logging.getLogger(__name__)
 
@@ -52,6 +54,9 @@ def cli(context: click.Context, file: Path | None, log_file: Path | None, user: 
     if context.invoked_subcommand is None:
         # before anything is read
         part = _split(user) if user is not None and os.geteuid() == 0 else None
+        from fetchwork import config as host_file
+        from fetchwork.agent.rights import Rights
+
         _serve(host_file.load(file), log_file, Rights(part), user)
     context.obj = file
 
@@ -67,12 +72,15 @@ def status(of_agent: Path | None, file: Path | None, as_json: bool) -> None:
     Example:
       fetchwork agent status
     """
+    from fetchwork import config as host_file
     from fetchwork.agent import client
 
     _show(client.status(host_file.load(file or of_agent).socket), as_json)
 
 
 def _split(user: str) -> RootPart:
+    from fetchwork.agent import rootpart
+
     try:
         return rootpart.split(user)
     except KeyError:
@@ -81,7 +89,7 @@ def _split(user: str) -> RootPart:
         raise FetchworkError(f"the agent cannot become '{user}': {error}") from error
 
 
-def _serve(config: host_file.HostConfig, log_file: Path | None, rights: Rights, user: str | None) -> None:
+def _serve(config: HostConfig, log_file: Path | None, rights: Rights, user: str | None) -> None:
     if os.geteuid() == 0 and config.agent.user:
         # its socket, spool and log would be root's, and the agent of that account could not use them
         raise FetchworkError(

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from fetchwork.cli import output
-from fetchwork.explain.job import Analysis
-from fetchwork.explain.judging import VERDICTS
+
+if TYPE_CHECKING:
+    from fetchwork.explain.job import Analysis
 
 
 def show(analysis: Analysis) -> None:
     """Print one analysis."""
+    from fetchwork.explain.judging import VERDICTS
+
     output.echo(f"-- Job {analysis.job} of {analysis.owner}, queue {analysis.queue}{alike(analysis.alike)}")
     for reason in analysis.reasons or ["Nothing prevents it from running."]:
         output.echo(f"   {reason}")

@@ -1,26 +1,20 @@
 """``fetchwork config``: from a host file to HTCondor configuration, and is it in force?"""
 
+from __future__ import annotations
+
 import os
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from fetchwork import config as host_file
 from fetchwork.cli import options, output
-from fetchwork.deploy import CONDOR_FILE, UNIT_FILE, pilot, render
-from fetchwork.deploy import hooks as hookinstall
-from fetchwork.deploy.check import (
-    UNIT_DIRECTORY,
-    Finding,
-    Locator,
-    check_condor,
-    check_leftovers,
-    check_paths,
-)
-from fetchwork.deploy.condorconfig import CondorConfig, CondorConfigError, installed
 from fetchwork.errors import ConfigError, FetchworkError
+
+if TYPE_CHECKING:
+    from fetchwork.deploy.check import Finding
 
 
 @click.group("config")
@@ -41,13 +35,13 @@ def cli() -> None:
     "--output",
     metavar="DIR",
     type=click.Path(path_type=Path, file_okay=False, exists=True),
-    help=f"Write DIR/{CONDOR_FILE}, instead of stdout; DIR is one of HTCondor's LOCAL_CONFIG_DIR.",
+    help="Write DIR/50-fetchwork.conf, instead of stdout; DIR is one of HTCondor's LOCAL_CONFIG_DIR.",
 )
 @click.option(
     "--unit-output",
     metavar="DIR",
     type=click.Path(path_type=Path, file_okay=False, exists=True),
-    help=f"Write DIR/{UNIT_FILE} too, for a host whose agent systemd runs.",
+    help="Write DIR/fetchwork-agent.service too, for a host whose agent systemd runs.",
 )
 def generate(file: Path | None, output: Path | None, unit_output: Path | None) -> None:
     """Write HTCondor configuration from a host file.
@@ -57,6 +51,9 @@ def generate(file: Path | None, output: Path | None, unit_output: Path | None) -
       fetchwork config generate -c /etc/fetchwork/host.toml -o /etc/condor/config.d
       condor_reconfig
     """
+    from fetchwork import config as host_file
+    from fetchwork.deploy import CONDOR_FILE, UNIT_FILE, render
+
     path = file or host_file.default_file()
     config = host_file.load(path)
     texts = render(config, _installed_version())
@@ -98,6 +95,12 @@ def install(file: Path | None, output: Path | None) -> None:
       fetchwork config install
       condor_restart
     """
+    from fetchwork import config as host_file
+    from fetchwork.deploy import CONDOR_FILE, UNIT_FILE, pilot, render
+    from fetchwork.deploy import hooks as hookinstall
+    from fetchwork.deploy.check import UNIT_DIRECTORY, check_leftovers
+    from fetchwork.deploy.condorconfig import CondorConfig
+
     path = file or host_file.default_file()
     config = host_file.load(path)
     if path.resolve() != config.host.file.resolve():
@@ -132,7 +135,9 @@ def settings() -> None:
     Example:
       fetchwork config settings | less
     """
-    click.echo(host_file.reference(), nl=False)
+    from fetchwork.config.reference import reference
+
+    click.echo(reference(), nl=False)
 
 
 @cli.command()
@@ -149,6 +154,8 @@ def check(file: Path | None, offline: bool, as_json: bool) -> None:
     Example:
       fetchwork config check -c /etc/fetchwork/host.toml
     """
+    from fetchwork import config as host_file
+
     path = file or host_file.default_file()
     findings = list(_findings(path, offline))
     if as_json:
@@ -163,6 +170,10 @@ def check(file: Path | None, offline: bool, as_json: bool) -> None:
 
 
 def _findings(path: Path, offline: bool) -> Iterator[Finding]:
+    from fetchwork import config as host_file
+    from fetchwork.deploy.check import Finding, Locator, check_condor, check_paths
+    from fetchwork.deploy.condorconfig import CondorConfig, installed
+
     try:
         config = host_file.load(path)
     except ConfigError as error:
@@ -180,6 +191,8 @@ def _findings(path: Path, offline: bool) -> Iterator[Finding]:
 
 def _condor_directory() -> Path:
     """The directory that HTCondor reads last, so that our settings override those of its package."""
+    from fetchwork.deploy.condorconfig import CondorConfig
+
     named = CondorConfig().value("LOCAL_CONFIG_DIR") or ""
     directories = [Path(part) for part in named.replace(",", " ").split()]
     there = [directory for directory in directories if directory.is_dir()]
@@ -189,6 +202,8 @@ def _condor_directory() -> Path:
 
 
 def _installed_version() -> tuple[int, ...] | None:
+    from fetchwork.deploy.condorconfig import CondorConfig, CondorConfigError, installed
+
     if not installed():
         return None
     try:

@@ -8,18 +8,21 @@ import re
 import subprocess
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from fetchwork.accesspoint import jobargs
 from fetchwork.cli import dagview, options, output
 from fetchwork.client.link import socket_path
-from fetchwork.client.wire import Json
 from fetchwork.codes import JobStatus
 from fetchwork.dag import drawing, environment, graph, nodeslog, programs, status
 from fetchwork.errors import FetchworkError
-from fetchwork.queue.dags import DagView
-from fetchwork.queue.remote import AnySession
+
+if TYPE_CHECKING:
+    from fetchwork.client.wire import Json
+    from fetchwork.queue.dags import DagView
+    from fetchwork.queue.remote import AnySession
 
 _COUNTS = ("Done", "Pre", "Queued", "Post", "Ready", "Un-Ready", "Failed", "Futile")
 

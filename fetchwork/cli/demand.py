@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import time
-from typing import IO
+from typing import IO, TYPE_CHECKING
 
 import click
 
 from fetchwork.cli import options, output
-from fetchwork.queue.session import Session
+
+if TYPE_CHECKING:
+    from fetchwork.queue.session import Session
 
 
 @click.command()

@@ -2,8 +2,6 @@
 
 import click
 
-from fetchwork.pool import demo
-
 
 @click.command()
 @click.pass_context
@@ -17,4 +15,6 @@ def cli(context: click.Context) -> None:
     Example:
       fetchwork demo
     """
+    from fetchwork.pool import demo
+
     context.exit(demo.run())

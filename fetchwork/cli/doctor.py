@@ -1,14 +1,18 @@
 """``fetchwork doctor``: can this host fetch work, and what to do if not?"""
 
+from __future__ import annotations
+
 import os
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from fetchwork import config as host_file
 from fetchwork.cli import options
 from fetchwork.cli.output import echo, for_stream, print_json
-from fetchwork.doctor import Line, diagnose
+
+if TYPE_CHECKING:
+    from fetchwork.doctor import Line
 
 _COLOURS = {"ok": "green", "warn": "yellow", "FAIL": "red"}
 
@@ -26,6 +30,9 @@ def cli(file: Path | None, as_json: bool) -> int:
     Example:
       fetchwork doctor
     """
+    from fetchwork import config as host_file
+    from fetchwork.doctor import diagnose
+
     lines = []
     for line in diagnose(file or host_file.default_file()):
         lines.append(line)

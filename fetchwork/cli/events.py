@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import sys
+from typing import TYPE_CHECKING
 
 import click
 
 from fetchwork.cli import options, output
 from fetchwork.codes import EventType
-from fetchwork.queue.session import Session
+
+if TYPE_CHECKING:
+    from fetchwork.queue.session import Session
 
 _ENDINGS = (EventType.JOB_EVICTED, EventType.JOB_TERMINATED)
 

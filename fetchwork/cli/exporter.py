@@ -8,7 +8,6 @@ from types import FrameType
 import click
 
 from fetchwork.cli import options, output
-from fetchwork.queue.session import Session
 
 DEFAULT_ADDRESS = "127.0.0.1:9118"
 
@@ -43,6 +42,7 @@ def cli(context: click.Context, listen: str, once: bool, dsn: str | None) -> Non
     from fetchwork.metrics import serving
     from fetchwork.metrics.events import EventCounters
     from fetchwork.metrics.pool import PoolCollector
+    from fetchwork.queue.session import Session
     from fetchwork.queue.summaries import totals
 
     try:

@@ -5,13 +5,16 @@ from __future__ import annotations
 import getpass
 import os
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import click
 
 from fetchwork.cli import output
-from fetchwork.queue.fromschedd import Move, ScheddCluster, planned
-from fetchwork.queue.remote import AnySession
-from fetchwork.queue.views import Json
+
+if TYPE_CHECKING:
+    from fetchwork.queue.fromschedd import Move, ScheddCluster
+    from fetchwork.queue.remote import AnySession
+    from fetchwork.queue.views import Json
 
 
 def move(
@@ -30,6 +33,8 @@ def move(
     ``schedd`` and ``originals``: what becomes of the originals there, each cluster after its copy is in the
     queue for good. A move that was cut off can be made again: no job comes twice.
     """
+    from fetchwork.queue.fromschedd import planned
+
     plan = planned(ads, lambda jobs: session.check(jobs, extra=extra))
     _tell(plan)
     if plan.stay and not partly and not dry_run:

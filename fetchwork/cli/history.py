@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 import click
 
 from fetchwork.cli import options, output
 from fetchwork.cli.looking import looking
 from fetchwork.codes import STATUS_LETTERS
-from fetchwork.queue.remote import AnySession
-from fetchwork.queue.views import Json
+
+if TYPE_CHECKING:
+    from fetchwork.queue.remote import AnySession
+    from fetchwork.queue.views import Json
 
 PROJECTION = [
     "ClusterId",

@@ -4,9 +4,7 @@ from pathlib import Path
 
 import click
 
-from fetchwork import config
 from fetchwork.cli import options, output
-from fetchwork.deploy import hooks as hookinstall
 from fetchwork.errors import ConfigError
 
 
@@ -52,6 +50,9 @@ def install(
       fetchwork hooks install --compiled
       fetchwork hooks install /usr/local/libexec/fetchwork/GPU --keyword GPU
     """
+    from fetchwork import config
+    from fetchwork.deploy import hooks as hookinstall
+
     host = config.load(file)
     names = list(host.keywords)
     if keyword is not None and keyword not in names:

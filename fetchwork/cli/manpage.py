@@ -1,13 +1,13 @@
 """The manual page fetchwork(1), made from what the commands say of themselves.
 
-``make man`` writes it to ``fetchwork/cli/shared/fetchwork.1``, from where the wheel installs it.
+``hatch_build.py`` puts it into each wheel. There click is installed and no other dependency, so a command's
+module imports what it runs on in its functions.
 """
 
 from __future__ import annotations
 
 import inspect
 import re
-import sys
 from collections.abc import Iterator
 
 import click
@@ -15,7 +15,6 @@ import click
 from fetchwork.cli import COMMANDS, main_group
 
 _HEAD = """\
-.\\" written by `make man`: change the commands' help instead
 .TH FETCHWORK 1 "" "fetchwork" "User Commands"
 .SH NAME
 fetchwork \\- a PostgreSQL job queue for HTCondor's fetch-work hooks
@@ -97,7 +96,3 @@ def _text(text: str) -> str:
     """Text that troff prints as it is."""
     escaped = text.replace("\\", "\\e").replace("-", "\\-")
     return f"\\&{escaped}" if escaped.startswith((".", "'")) else escaped
-
-
-if __name__ == "__main__":
-    sys.stdout.write(manual_page())

@@ -6,8 +6,6 @@ import contextlib
 import sys
 from collections.abc import Callable, Iterator
 
-from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
-
 
 @contextlib.contextmanager
 def moving(what: str) -> Iterator[Callable[[int, int], None] | None]:
@@ -19,6 +17,7 @@ def moving(what: str) -> Iterator[Callable[[int, int], None] | None]:
         yield None
         return
     from rich.console import Console
+    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
 
     columns = (TextColumn(what), BarColumn(), DownloadColumn(), TransferSpeedColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:

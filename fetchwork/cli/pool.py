@@ -1,13 +1,17 @@
 """``fetchwork pool``: a private pool in one directory, up, looked at, and down."""
 
+from __future__ import annotations
+
 import os
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from fetchwork.cli import options, output
-from fetchwork.pool import PersonalPool
+
+if TYPE_CHECKING:
+    from fetchwork.pool import PersonalPool
 
 
 def default_directory() -> Path:
@@ -77,6 +81,8 @@ def up(
       fetchwork pool up
       fetchwork pool -d /tmp/pool up --slots 8 --partitionable
     """
+    from fetchwork.pool import PersonalPool
+
     given: dict[str, Any] = {
         "slots": slots,
         "partitionable": partitionable,
@@ -103,6 +109,8 @@ def status(context: click.Context, directory: Path, as_json: bool) -> None:
     Example:
       fetchwork pool status
     """
+    from fetchwork.pool import PersonalPool
+
     pool = PersonalPool.attach(directory)
     _show(pool, as_json)
     if not pool.running:
@@ -119,6 +127,8 @@ def down(directory: Path, graceful: bool) -> None:
     Example:
       fetchwork pool down
     """
+    from fetchwork.pool import PersonalPool
+
     PersonalPool.attach(directory, say=_tell).stop("graceful" if graceful else "fast")
 
 

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
 from fetchwork.cli import options, output
-from fetchwork.queue.session import Session
+
+if TYPE_CHECKING:
+    from fetchwork.queue.session import Session
 
 
 @click.command()

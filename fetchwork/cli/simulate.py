@@ -1,20 +1,24 @@
 """``fetchwork simulate``: a load test of agents and database, without HTCondor."""
 
+from __future__ import annotations
+
 import asyncio
 import contextlib
 import tempfile
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from fetchwork import config
 from fetchwork.cli import options, output
-from fetchwork.deploy.hooks import fetch_deadline_s
 from fetchwork.errors import ConfigError
 from fetchwork.simulate import BEHAVIOURS, Clock, Host, Ledger, SlotSpec, Timing
-from fetchwork.simulate.agents import AgentProcess
 from fetchwork.simulate.hooks import Connect, allow_connections, connect_to
+
+if TYPE_CHECKING:
+    from fetchwork.config import HostConfig
+    from fetchwork.simulate.agents import AgentProcess
 
 #: agents that start at once: each takes a second or two of CPU until it answers
 STARTING = 4
@@ -82,6 +86,9 @@ def cli(
     Rates and latencies are printed at the end. Run this as the agent's account, the startd's account, or
     root.
     """
+    from fetchwork import config
+    from fetchwork.deploy.hooks import fetch_deadline_s
+
     host_config = config.load(file)
     keyword = _keyword(host_config, keyword)
     clock = Clock(scale)
@@ -138,7 +145,7 @@ def cli(
     _show(ledger, lasted, as_json)
 
 
-def _keyword(host_config: config.HostConfig, keyword: str | None) -> str:
+def _keyword(host_config: HostConfig, keyword: str | None) -> str:
     known = list(host_config.keywords)
     if keyword is None and len(known) == 1:
         return known[0]
@@ -156,9 +163,9 @@ async def _stop(agents: list[AgentProcess]) -> None:
     await asyncio.gather(*(agent.stop() for agent in agents))
 
 
-def _agent(
-    host_config: config.HostConfig, keyword: str, directory: Path, slots: int, number: int
-) -> AgentProcess:
+def _agent(host_config: HostConfig, keyword: str, directory: Path, slots: int, number: int) -> AgentProcess:
+    from fetchwork.simulate.agents import AgentProcess
+
     settings = host_config.keywords[keyword]
     assert settings.database is not None, "filled in when the file was read"
     return AgentProcess(

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import click
 
 from fetchwork.cli import options, output
-from fetchwork.queue.session import Session
-from fetchwork.queue.views import Json
+
+if TYPE_CHECKING:
+    from fetchwork.queue.session import Session
+    from fetchwork.queue.views import Json
 
 PROJECTION = [
     "Name",

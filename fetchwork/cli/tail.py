@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
 from fetchwork.cli import options, output
 from fetchwork.errors import NotFound
-from fetchwork.queue.remote import AnySession
+
+if TYPE_CHECKING:
+    from fetchwork.queue.remote import AnySession
 
 
 @click.command()

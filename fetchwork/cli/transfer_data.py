@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import click
 
 from fetchwork.cli import options, output
-from fetchwork.queue.remote import AnySession
-from fetchwork.queue.views import Json
+
+if TYPE_CHECKING:
+    from fetchwork.queue.remote import AnySession
+    from fetchwork.queue.views import Json
 
 
 @click.command("transfer-data", cls=options.HTCondorCommand)

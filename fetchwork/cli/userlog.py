@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from fetchwork.cli import options
 from fetchwork.cli.output import echo
-from fetchwork.queue.session import Session
+
+if TYPE_CHECKING:
+    from fetchwork.queue.session import Session
 
 
 @click.command()

@@ -5,14 +5,17 @@ from __future__ import annotations
 import contextlib
 import sys
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import click
 
 from fetchwork.cli import options, output
 from fetchwork.cli.transfer_data import retrieved, say
 from fetchwork.errors import InsufficientPrivilege
-from fetchwork.following.progress import Progress, follow
-from fetchwork.queue.remote import AnySession
+
+if TYPE_CHECKING:
+    from fetchwork.following.progress import Progress
+    from fetchwork.queue.remote import AnySession
 
 TIME_IS_OVER = 124
 
@@ -59,6 +62,8 @@ def cli(
       fetchwork wait 42
       fetchwork wait 42.0 43.0 --timeout 3600 && echo done
     """
+    from fetchwork.following.progress import Progress, follow
+
     words = [word for word in dict.fromkeys(jobs) if "." not in word or word.partition(".")[0] not in jobs]
     states = follow(session, words, timeout)
     shown = states if quiet or as_json else _bar(states) if sys.stderr.isatty() else _lines(states)
