@@ -64,7 +64,7 @@ def cli(context: click.Context, listen: str, once: bool, dsn: str | None) -> Non
         return
     server = serving.Server(registry, address, port)
     counters.start()
-    output.echo(f"serving http://{listen if address != '0.0.0.0' else f'*:{port}'}/metrics")  # noqa: S104
+    output.echo(f"serving http://{listen if listen[0] != ':' else f'*:{port}'}/metrics")
     _wait_for_signal()
     server.close()
     counters.stop()

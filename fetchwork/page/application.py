@@ -96,7 +96,7 @@ class _Headers:
 
 
 class _SignedIn:
-    """Lets nobody further who is not known; turns the token of a link into a cookie."""
+    """Lets only people further who are known; turns the token of a link into a cookie."""
 
     def __init__(self, app: ASGIApp, sign_in: SignIn, problems: _Problems) -> None:
         self._app, self._sign_in, self._problems = app, sign_in, problems
@@ -109,9 +109,18 @@ class _SignedIn:
         public = scope["path"].startswith("/static/") or scope["path"] == f"{API}/openapi.json"
         token = request.query_params.get("token")
         if token is not None and self._sign_in.header is None and request.method == "GET":
-            # out of the address, which browsers remember and send along
-            answer: Response = RedirectResponse(scope["path"], 303)
-            answer.set_cookie(COOKIE, token, httponly=True, samesite="strict")
+            if self._sign_in.is_token(token):
+                # out of the address, which browsers remember and send along; "//host" would be another site's
+                answer: Response = RedirectResponse("/" + scope["path"].lstrip("/"), 303)
+                answer.set_cookie(COOKIE, token, httponly=True, samesite="strict")
+            else:
+                # a cookie that is there stays: a link of another site signs nobody out
+                wrong = Problem(
+                    401,
+                    "not signed in",
+                    "the link's token is not this service's; it may be of an earlier start",
+                )
+                answer = await self._problems.of_problem(request, wrong)
             await answer(scope, receive, send)
             return
         if not public:

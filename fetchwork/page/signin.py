@@ -1,8 +1,10 @@
-"""Who sends a request: by a reverse proxy's header, or by the service's token.
+"""The person who sends a request: named by a reverse proxy's header, or known by the service's token.
 
-A proxy that has signed people in names them in a header; only addresses that are trusted are believed.
+A proxy that has signed people in names them in a header. Every account of a machine can send such a header
+from the machine's own address, so a proxy is known by a Unix socket that it alone may connect to, by a secret
+that it sends along, or by its address.
 Without a proxy there is one token, which a browser gets in the link that the service prints, and keeps as a
-cookie. Whoever has it has the rights of the service's database role.
+cookie. It gives the rights of the service's database role.
 
 A form is believed only with a key that other sites' pages can't know (CSRF), made from the service's secret
 and the person's name.
@@ -17,7 +19,7 @@ import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
-from typing import Final
+from typing import Final, TypeAlias
 
 from starlette.requests import HTTPConnection, Request
 
@@ -25,6 +27,9 @@ from fetchwork.page.person import Person
 from fetchwork.page.problem import Problem
 
 COOKIE: Final = "fetchwork_token"
+#: the header in which a proxy sends the secret that it shares with this service
+SECRET_HEADER: Final = "x-fetchwork-proxy-secret"  # noqa: S105 - a header's name
+Network: TypeAlias = ipaddress.IPv4Network | ipaddress.IPv6Network
 _ACCOUNT = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,63}")
 
 
@@ -32,13 +37,16 @@ _ACCOUNT = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,63}")
 class SignIn:
     """How people are known. ``header`` is None where the token is the way.
 
-    ``admins`` have all rights of the service's role; everybody else those of the account of that name.
+    ``trusted``: addresses of proxies; None where the rights of a Unix socket decide. ``proxy_secret``: where
+    it is set, proxies have to send it. ``admins`` have all rights of the service's role, other people those
+    of the account of their name.
     """
 
     token: str = field(default_factory=lambda: secrets.token_urlsafe(24))
     may_write: bool = False
     header: str | None = None
-    trusted: Sequence[ipaddress.IPv4Network | ipaddress.IPv6Network] = ()
+    trusted: Sequence[Network] | None = ()
+    proxy_secret: str | None = None
     admins: frozenset[str] = frozenset()
     _secret: bytes = field(default_factory=lambda: secrets.token_bytes(32))
 
@@ -47,21 +55,30 @@ class SignIn:
         if self.header is not None:
             return self._by_header(connection)
         given = self._given_token(connection)
-        if given is None or not hmac.compare_digest(given.encode(), self.token.encode()):
+        if given is None or not self.is_token(given):
             raise Problem(
                 401, "not signed in", "open the link that 'fetchwork serve' printed, which has the token"
             )
         return Person("token", None, self.may_write)
 
+    def is_token(self, given: str) -> bool:
+        """Whether a text is this service's token."""
+        return hmac.compare_digest(given.encode(), self.token.encode())
+
     def _by_header(self, connection: HTTPConnection) -> Person:
         assert self.header is not None
-        address = connection.client.host if connection.client else ""
-        try:
-            trusted = any(ipaddress.ip_address(address) in network for network in self.trusted)
-        except ValueError:
-            trusted = False
-        if not trusted:
-            raise Problem(401, "not signed in", f"address '{address}' is not that of a trusted proxy")
+        if self.trusted is not None:
+            address = connection.client.host if connection.client else ""
+            try:
+                trusted = any(address_of(address) in network for network in self.trusted)
+            except ValueError:
+                trusted = False
+            if not trusted:
+                raise Problem(401, "not signed in", f"address '{address}' is not that of a trusted proxy")
+        if self.proxy_secret is not None:
+            given = connection.headers.get(SECRET_HEADER, "")
+            if not hmac.compare_digest(given.encode(), self.proxy_secret.encode()):
+                raise Problem(401, "not signed in", f"the proxy did not send its secret in '{SECRET_HEADER}'")
         names = connection.headers.getlist(self.header)
         if len(names) != 1 or not _ACCOUNT.fullmatch(names[0]):
             raise Problem(401, "not signed in", f"the proxy named no account in '{self.header}'")
@@ -87,6 +104,12 @@ class SignIn:
     def by_bearer(self, connection: HTTPConnection) -> bool:
         """Whether the request brings its token by itself, as no other site's page can."""
         return connection.headers.get("authorization", "").lower().startswith("bearer ")
+
+
+def address_of(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address:
+    """An address; that of IPv4 where a socket of IPv6 took a connection from one. Raises ValueError."""
+    address = ipaddress.ip_address(text.partition("%")[0])
+    return getattr(address, "ipv4_mapped", None) or address
 
 
 def check_origin(request: Request) -> None:

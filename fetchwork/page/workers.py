@@ -30,8 +30,9 @@ Mode: TypeAlias = Literal["read", "slow", "note", "write"]
 WORKERS = 4
 #: of them for one person at once; the others are for others
 EACH = 2
-#: people's questions that may wait at once
-MAX_WAITING = 200
+#: questions that may be asked at once: of one person, and of all people
+MAX_ASKED_EACH = 40
+MAX_ASKED = 400
 #: bytes of memory of a worker: a hostile constraint builds strings
 MAX_MEMORY = 2 << 30
 #: seconds for a question, for one that looks at much, and for what acts on many jobs
@@ -74,7 +75,11 @@ class Workers:
             self._free = asyncio.LifoQueue()
             for number in range(len(self._pools)):
                 self._free.put_nowait(number)
-        if self._asking.total() >= MAX_WAITING:
+        if self._asking[person.name] >= MAX_ASKED_EACH:
+            raise Problem(
+                429, "too many requests", f"{MAX_ASKED_EACH} requests of yours wait; ask again later"
+            )
+        if self._asking.total() >= MAX_ASKED:
             raise Problem(503, "too many requests", "too many requests wait at once; ask again in a while")
         self._asking[person.name] += 1
         turn = self._turns.setdefault(person.name, asyncio.Semaphore(EACH))

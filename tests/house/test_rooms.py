@@ -156,7 +156,8 @@ THIRD_PARTY = {
     "rich": {"cli", "pool"},
     "fastapi": {"page"},
     "starlette": {"page"},
-    "uvicorn": {"cli"},
+    "h11": {"page"},
+    "uvicorn": {"page"},
 }
 
 #: the modules of the standard library that the hooks and the room behind them may import: each is built into

@@ -44,12 +44,18 @@ def serve(conninfo: str) -> Iterator[Serve]:
     made: list[TestClient] = []
 
     def make(
-        *, write: bool = False, header: str | None = None, admins: tuple[str, ...] = (), at: str = conninfo
+        *,
+        write: bool = False,
+        header: str | None = None,
+        secret: str | None = None,
+        admins: tuple[str, ...] = (),
+        at: str = conninfo,
     ) -> TestClient:
         sign_in = SignIn(
             token=TOKEN,
             may_write=write,
             header=header,
+            proxy_secret=secret,
             trusted=[ipaddress.ip_network("10.0.0.0/8")],
             admins=frozenset(admins),
         )

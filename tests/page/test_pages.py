@@ -106,7 +106,7 @@ def test_output_of_a_running_job_is_shown_as_it_comes(serve: Serve, busy: Direct
 def test_the_charts_have_starts_ends_running_jobs_and_waits(
     page: TestClient, busy: DirectQueue, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    empty = page.get("/charts", params={"token": "x"}, follow_redirects=False)
+    empty = page.get("/charts", params={"token": TOKEN}, follow_redirects=False)
     assert empty.status_code == 303
     # 1.0 waited 300 s and ended, 2.0 waited 100 s; both started two hours ago, and ended one hour ago
     for table in ("run_history", "job_history"):

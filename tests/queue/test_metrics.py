@@ -233,7 +233,7 @@ def test_a_port_that_is_taken_is_named() -> None:
     [
         ("127.0.0.1:9118", ("127.0.0.1", 9118)),
         ("[::1]:80", ("::1", 80)),
-        (":9118", ("0.0.0.0", 9118)),
+        (":9118", ("::" if socket.has_dualstack_ipv6() else "0.0.0.0", 9118)),
         ("host.example.org:65535", ("host.example.org", 65535)),
     ],
 )
