@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import getpass
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, TypeVar, overload
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from fetchwork.classad.constraint import text_of
 from fetchwork.errors import FetchworkError
@@ -151,10 +151,8 @@ class Queue:
         With a callback, what it makes of each ad and is not None. ``opts`` as in HTCondor: an ad for each
         autocluster, for each combination of the projection's values, or one summary.
         """
-        ads = self.xquery(constraint, projection, limit, opts)
-        if callback is None:
-            return list(ads)
-        return [made for ad in ads if (made := callback(ad)) is not None]
+        make = _ad if callback is None else lambda json: callback(_ad(json))
+        return self._list(make, "jobs", **_asked(constraint, projection, limit, opts))
 
     def xquery(
         self,
@@ -164,8 +162,7 @@ class Queue:
         opts: int = 0,
     ) -> Iterator[ClassAd]:
         """The same one by one, holding a page of them at a time."""
-        asked = {"constraint": text_of(constraint), "projection": names_of(projection)}
-        return self._ads("jobs", **asked, limit=limit, opts=int(opts), me=getpass.getuser() if opts else None)
+        return self._each(_ad, "jobs", **_asked(constraint, projection, limit, opts))
 
     def history(
         self,
@@ -178,7 +175,7 @@ class Queue:
 
         ``match`` is the largest number of ads; with 0 or less it is unlimited.
         """
-        return list(self.xhistory(constraint, projection, match, since))
+        return self._list(_ad, "view", **_view("history", constraint, projection, match, since))
 
     def xhistory(
         self,
@@ -188,7 +185,7 @@ class Queue:
         since: JobSpec | None = None,
     ) -> Iterator[ClassAd]:
         """The same one by one, holding a page of them at a time."""
-        return self._read("history", constraint, projection, match, since)
+        return self._each(_ad, "view", **_view("history", constraint, projection, match, since))
 
     def jobEpochHistory(
         self,
@@ -202,7 +199,8 @@ class Queue:
 
         ``ad_type`` may name types of records: none but epochs (EPOCH) are kept.
         """
-        return self.runs(constraint, projection, match, since) if are_epochs(ad_type) else []
+        wanted = constraint if are_epochs(ad_type) else "false"
+        return self._list(_ad, "view", **_view("runs", wanted, projection, match, since))
 
     def runs(
         self,
@@ -212,7 +210,7 @@ class Queue:
         since: JobSpec | None = None,
     ) -> list[ClassAd]:
         """The ads of runs, the last first; live ones too, which have no Outcome yet."""
-        return list(self._read("runs", constraint, projection, match, since))
+        return self._list(_ad, "view", **_view("runs", constraint, projection, match, since))
 
     def act(self, action: JobAction, job_spec: JobSpec, reason: str | None = None) -> ClassAd:
         """Hold, release, remove or vacate jobs; the answer counts them.
@@ -220,11 +218,8 @@ class Queue:
         ``job_spec`` is an id ('42.0', or '42' for a cluster), a list of ids, a cluster's number, or a
         constraint. An empty constraint is a ValueError: 'true' means all jobs.
         """
-        from fetchwork.classad.jsonform import from_json
-
         name = changing.named(action, reason)
-        counts = self._session.perform("act", action=name, spec=as_spec(job_spec), reason=reason)
-        return from_json(counts)
+        return self._ask(_ad, "act", action=name, spec=as_spec(job_spec), reason=reason)
 
     def edit(self, job_spec: JobSpec, attr: str, value: object, flags: int = 0) -> int:
         """Change an attribute of jobs to an expression, or its text; returns how many were changed.
@@ -232,12 +227,11 @@ class Queue:
         ``flags`` are HTCondor's TransactionFlags, none of which means anything here.
         """
         changes = {attr: changing.value_of(value)}
-        edited: int = self._session.perform("edit", spec=as_spec(job_spec), changes=changes)
-        return edited
+        return self._ask(int, "edit", spec=as_spec(job_spec), changes=changes)
 
     def reschedule(self) -> None:
         """Make waiting agents look for work now; new jobs notify them anyway."""
-        self._session.perform("reschedule")
+        return self._ask(lambda _: None, "reschedule")
 
     # events
 
@@ -259,40 +253,39 @@ class Queue:
 
         checked(after, job)
         spec = None if job is None else as_ids(job)
-        return map(JobEvent, self._session.items("events", after=after, job=spec, stop_after=stop_after))
+        return self._each(JobEvent, "events", after=after, job=spec, stop_after=stop_after)
 
     def cursor(self) -> str:
         """The cursor of this moment: ``events(after=...)`` of it yields what happens from now on."""
-        now: str = self._session.perform("cursor")
-        return now
+        return self._ask(str, "cursor")
 
     # the pool
 
     def slots(self, constraint: ConstraintSpec = None, projection: Sequence[str] = ()) -> list[ClassAd]:
         """The ads of the slots that fetch jobs, as their agents last reported them, by machine and name."""
-        return list(self._read("slots", constraint, projection))
+        return self._list(_ad, "view", **_view("slots", constraint, projection))
 
     def hosts(self, constraint: ConstraintSpec = None, projection: Sequence[str] = ()) -> list[ClassAd]:
         """An ad for each execute host: its agent, whether that is alive, and whether the host fails jobs."""
-        return list(self._read("hosts", constraint, projection))
+        return self._list(_ad, "view", **_view("hosts", constraint, projection))
 
     def queues(self, constraint: ConstraintSpec = None, projection: Sequence[str] = ()) -> list[ClassAd]:
         """An ad for each queue: its settings, and how many of its jobs are idle, running and held."""
-        return list(self._read("queues", constraint, projection))
+        return self._list(_ad, "view", **_view("queues", constraint, projection))
 
     def submitters(self, constraint: ConstraintSpec = None, projection: Sequence[str] = ()) -> list[ClassAd]:
         """An ad for each submitter, in the order in which they are served: usage, priority, limit."""
-        return list(self._read("submitters", constraint, projection))
+        return self._list(_ad, "view", **_view("submitters", constraint, projection))
 
     def limits(self, constraint: ConstraintSpec = None, projection: Sequence[str] = ()) -> list[ClassAd]:
         """An ad for each concurrency limit: Name, Maximum, Used."""
-        return list(self._read("limits", constraint, projection))
+        return self._list(_ad, "view", **_view("limits", constraint, projection))
 
     # credentials
 
     def credentials(self, constraint: ConstraintSpec = None, projection: Sequence[str] = ()) -> list[ClassAd]:
         """An ad for each stored credential that the asker may know of, without what it is."""
-        return list(self._read("credentials", constraint, projection))
+        return self._list(_ad, "view", **_view("credentials", constraint, projection))
 
     def add_credential(
         self,
@@ -331,29 +324,58 @@ class Queue:
         from fetchwork.queue import sealing
 
         name, whose = name_of(service, handle), sealing.owner_of_asker(owner)
-        return bool(self._session.perform("delete_credential", owner=whose, name=name))
+        return self._ask(bool, "delete_credential", owner=whose, name=name)
 
-    def _read(
-        self,
-        view: str,
-        constraint: ConstraintSpec,
-        projection: Sequence[str],
-        match: int = -1,
-        since: JobSpec | None = None,
-    ) -> Iterator[ClassAd]:
-        return self._ads(
-            "view",
-            name=view,
-            constraint=text_of(constraint),
-            projection=names_of(projection),
-            limit=match if match > 0 else -1,
-            since=None if since is None else as_spec(since),
-        )
+    # by these three ``AsyncQueue`` differs
 
-    def _ads(self, operation: str, /, **arguments: object) -> Iterator[ClassAd]:
-        from fetchwork.classad.jsonform import from_json
+    def _ask(self, make: Callable[[Any], Made], operation: str, /, **arguments: object) -> Made:
+        """What is made of an operation's result."""
+        return make(self._session.perform(operation, **arguments))
 
-        return (from_json(ad) for ad in self._session.items(operation, **arguments))
+    def _each(
+        self, make: Callable[[Any], Made | None], operation: str, /, **arguments: object
+    ) -> Iterator[Made]:
+        """What is made of an operation's items, one by one, without None."""
+        items = self._session.items(operation, **arguments)
+        return (made for item in items if (made := make(item)) is not None)
+
+    def _list(self, make: Callable[[Any], Made | None], operation: str, /, **arguments: object) -> list[Made]:
+        """The same, all at once."""
+        return list(self._each(make, operation, **arguments))
+
+
+def _ad(json: Mapping[str, object]) -> ClassAd:
+    from fetchwork.classad.jsonform import from_json
+
+    return from_json(json)
+
+
+def _asked(constraint: ConstraintSpec, projection: Sequence[str], limit: int, opts: int) -> dict[str, object]:
+    """The arguments of the operation ``jobs``."""
+    return {
+        "constraint": text_of(constraint),
+        "projection": names_of(projection),
+        "limit": limit,
+        "opts": int(opts),
+        "me": getpass.getuser() if opts else None,
+    }
+
+
+def _view(
+    name: str,
+    constraint: ConstraintSpec,
+    projection: Sequence[str],
+    match: int = -1,
+    since: JobSpec | None = None,
+) -> dict[str, object]:
+    """The arguments of the operation ``view``."""
+    return {
+        "name": name,
+        "constraint": text_of(constraint),
+        "projection": names_of(projection),
+        "limit": match if match > 0 else -1,
+        "since": None if since is None else as_spec(since),
+    }
 
 
 def performer_of(queue: Queue) -> AnySession:
