@@ -100,6 +100,8 @@
 \ir functions/matching/tell_demand.sql
 \ir functions/matching/ensure_demand.sql
 \ir functions/matching/end_demand.sql
+\ir functions/matching/probe_rest.sql
+\ir functions/matching/turned_away.sql
 \ir functions/matching/candidates.sql
 \ir functions/matching/read_demand.sql
 \ir functions/matching/autocluster_ads.sql
@@ -289,7 +291,10 @@
 \ir functions/scheduler/tend_scheduler_runs.sql
 
 -- functions/hosts: Agents and their leases, slots, black holes.
+\ir functions/hosts/runs_well.sql
 \ir functions/hosts/runs_elsewhere.sql
+\ir functions/hosts/note_good_run.sql
+\ir functions/hosts/notice_good_runs.sql
 \ir functions/hosts/note_start.sql
 \ir functions/hosts/host_lease.sql
 \ir functions/hosts/refuse_agent.sql

@@ -195,7 +195,15 @@ class DirectQueue:
         """Let all that the database waits for have been said so many seconds earlier than it was."""
         for table, columns in {
             "run": ("deadline", "claimed_at", "accepted_at", "started_at", "contact_at", "signalled_at"),
-            "host": ("lease_until", "seen_at", "next_probe_at", "black_hole_since"),
+            "host": (
+                "lease_until",
+                "seen_at",
+                "next_probe_at",
+                "newcomer_probe_at",
+                "bad_since",
+                "black_hole_since",
+            ),
+            "failing_owner": ("last_bad_at", "rest_until", "blamed_until"),
             "job": ("not_before",),
             "slot_rest": ("rest_until",),
         }.items():

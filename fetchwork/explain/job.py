@@ -49,8 +49,9 @@ class JobState(Record):
 _SLOTS = """
 SELECT s.name, s.machine, s.state, s.activity, s.slottype AS slot_type, s.runid AS run_id,
     s.fetchworkqueues AS queues, s.ad,
-    h.agent_version IS NULL OR h.alive AS alive, h.black_hole_since_at IS NOT NULL AS black_hole,
-    h.bad_reason, r.refusals, extract(epoch FROM r.rest_until_at)::float8 AS rest_until
+    h.agent_version IS NULL OR h.alive AS alive, h.bad_reason,
+    h.black_hole_since_at IS NOT NULL OR %s = ANY(h.failing_owners) AS black_hole,
+    r.refusals, extract(epoch FROM r.rest_until_at)::float8 AS rest_until
 FROM fetchwork.slots AS s
 JOIN fetchwork.hosts AS h ON h.machine = s.machine
 LEFT JOIN fetchwork.rests AS r
@@ -119,7 +120,7 @@ def analyze(database: Database, cluster_id: int, proc_id: int) -> Analysis:
             "No job is offered now: the database has moved to another server and waits until each host has"
             " said what runs on it (`fetchwork db status`)."
         )
-    slots = database.stream(_SLOTS, [prospects.autocluster_id])
+    slots = database.stream(_SLOTS, [job.owner, prospects.autocluster_id])
     try:
         judged = judge_apart(job.ad, job.owner, analysis.queue, slots)
     except ClassAdError as error:

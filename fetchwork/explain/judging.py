@@ -46,7 +46,7 @@ VERDICTS = {
     "job_refuses": "rejected by the job's Requirements",
     "slot_refuses": "rejecting the job by their START or Requirements",
     "resting": "that refused jobs of this autocluster, and are not offered any for a while",
-    "black_hole": "of hosts that fail to run jobs, offered a probe now and then",
+    "black_hole": "of hosts on which jobs failed in a row, offered one now and then",
     "busy": "matching, but busy",
     "free": "matching and free",
 }

@@ -131,7 +131,7 @@ VALUES
     ('default_prio_factor', 1000, 'factor',
         'priority factor of a submitter that has none (DEFAULT_PRIO_FACTOR)'),
     ('black_hole_runs', 6, 'runs',
-        'a host with so many bad starts in a row, of at least two autoclusters, is taken for a black hole'),
+        'a host with so many bad starts in a row, of several owners, is taken for a black hole'),
     ('black_hole_rest', 60, 'seconds',
         'first pause between the probes that a black hole is offered; doubles with each that fails'),
     ('max_black_hole_rest', 3600, 'seconds',
@@ -465,14 +465,33 @@ CREATE TABLE fetchwork.host (
     -- How it does with the jobs that it starts (note_start): a black hole is a host that fails them all at
     -- once.
     bad_starts integer NOT NULL DEFAULT 0,      -- in a row
-    bad_autoclusters integer [] NOT NULL DEFAULT '{}',  -- of them the last eight
+    bad_since timestamptz,                      -- when the first of them was noticed
     bad_reason text,                            -- of the last one
     black_hole_since timestamptz,               -- null: it is not taken for one
-    probes integer NOT NULL DEFAULT 0,          -- single jobs that failed since then
-    next_probe_at timestamptz                   -- before that it is offered nothing
+    -- single jobs, of owners whose jobs failed here, that failed since then; and when the next may start
+    probes integer NOT NULL DEFAULT 0,
+    next_probe_at timestamptz,
+    -- the same of owners whose jobs have not failed here
+    newcomer_probes integer NOT NULL DEFAULT 0,
+    newcomer_probe_at timestamptz
 );
 
 COMMENT ON TABLE fetchwork.host IS 'execute hosts that ever asked for work';
+
+CREATE TABLE fetchwork.failing_owner (
+    host_id integer NOT NULL REFERENCES fetchwork.host (host_id) ON DELETE CASCADE,
+    owner text NOT NULL,
+    bad_jobs text [] NOT NULL,                  -- jobs with a bad start since the owner's last good run there
+    bad_autoclusters integer [] NOT NULL,       -- of them two at most
+    last_bad_at timestamptz NOT NULL,
+    blamed_until timestamptz,                   -- before that their bad starts say nothing of the host
+    rests integer NOT NULL DEFAULT 0,           -- in a row; each doubles the rest
+    rest_until timestamptz,                     -- before that the host is not offered the owner's jobs
+    PRIMARY KEY (host_id, owner)
+);
+
+COMMENT ON TABLE fetchwork.failing_owner IS
+    'owners whose jobs failed on a host, one after the other, with no good run of theirs there since';
 
 CREATE TABLE fetchwork.slot (
     host_id integer NOT NULL REFERENCES fetchwork.host (host_id) ON DELETE CASCADE,

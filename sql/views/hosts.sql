@@ -11,6 +11,17 @@ SELECT
     h.bad_starts,
     h.bad_reason,
     h.black_hole_since AS black_hole_since_at,
-    h.next_probe_at
+    least(h.next_probe_at, h.newcomer_probe_at) AS next_probe_at,
+    -- of the reader's Owners, and all for those who see all: it is offered a job of theirs now and then
+    ARRAY(
+        SELECT f.owner
+        FROM fetchwork.failing_owner AS f
+        WHERE f.host_id = h.host_id
+            AND (h.black_hole_since IS NOT NULL OR f.rest_until IS NOT NULL)
+            AND (
+                (SELECT fetchwork.sees_all(current_user))
+                OR f.owner = ANY ((SELECT fetchwork.own_owners(current_user))::text [])
+            )
+    ) AS failing_owners
 FROM fetchwork.host AS h
 WHERE NOT h.access_point;

@@ -10,7 +10,11 @@ another submitter's hostile ads are there, all at once.
 Those are the ads that once ended every fetch, each in many variants, and ads made by chance; their submitter
 is the first to be looked at where the shares are the same. What of them runs after all takes no time.
 
-The last line is the slowest start beside the hostile ads; the goal is 2 s.
+Then the host's slots are full of jobs that fail at once: two kinds of one owner, one job of a second owner,
+and with ``--owners 2`` as many of the second. Jobs of a third are submitted as before.
+
+The last lines are the slowest start beside the hostile ads and beside the failing jobs; the goal of
+both is 2 s.
 """
 
 import argparse
@@ -38,6 +42,8 @@ from tests.matchmaker.hostile import HOSTILE, made_by_chance
 
 #: the hostile one's name comes before the other's
 MALLORY, BOB = "daemon", "nobody"
+#: their jobs fail at once
+FAILING = ("bin", "games")
 SLOTS = 8
 PATIENCE_S = 120.0
 SUBMIT = "SELECT fetchwork.submit_cluster('{}', ARRAY[%s]::jsonb[])"
@@ -80,6 +86,27 @@ class Bench:
                     except psycopg.Error as error:
                         refused[f"refused {error.sqlstate}"] += 1
         return refused
+
+    def submit_failing(self, jobs: int, owners: int) -> None:
+        """So many jobs of two kinds that fail at once, and one of a second owner, or as many."""
+        for number, owner in enumerate(FAILING):
+            count = jobs if number < owners else 1
+            for cpus in (1, 0):
+                ad = {"Cmd": "/bin/false", "Iwd": "/", "Owner": owner, "RequestCpus": cpus}
+                ads = [json.dumps({"SimulatedSeconds": 0.05, "SimulatedExitCode": 1})] * ((count + cpus) // 2)
+                if not ads:
+                    continue
+                self.connection.execute(
+                    "SELECT fetchwork.submit_cluster(%s::jsonb, %s::jsonb[])", [json.dumps(ad), ads]
+                )
+
+    def black_holes(self) -> int:
+        """Hosts that are taken for one."""
+        row = self.connection.execute(
+            "SELECT count(*) FROM fetchwork.hosts WHERE black_hole_since_at IS NOT NULL"
+        ).fetchone()
+        assert row is not None
+        return int(row[0])
 
     def waiting(self) -> int:
         """Autoclusters that wait."""
@@ -128,9 +155,9 @@ class Bench:
         return times
 
     async def run(
-        self, directory: Path, jobs: int, rest_s: float, hostile: list[str]
-    ) -> tuple[list[float], list[float]]:
-        """Measure without and with the hostile ads."""
+        self, directory: Path, jobs: int, rest_s: float, hostile: list[str], failing: tuple[int, int]
+    ) -> tuple[list[float], list[float], list[float]]:
+        """Measure without and with the hostile ads, then with failing jobs and owners of such."""
         agent = AgentProcess(
             directory, "sim1", self.conninfo, keyword={"max_fetch_wait_s": 10, "fetch_delay_s": 1}
         )
@@ -154,13 +181,20 @@ class Bench:
             beside = await self.start_many(jobs, rest_s)
             print("beside them: " + " ".join(f"{seconds:.2f}" for seconds in beside), file=sys.stderr)
             print(f"hostile jobs by JobStatus: {self.states()}, ran: {self.ran()}", file=sys.stderr)
+            self.connection.execute(
+                "SELECT fetchwork.remove(ARRAY(SELECT JobId FROM fetchwork.jobs WHERE Owner = %s))", [MALLORY]
+            )
+            self.submit_failing(*failing)
+            bystander = await self.start_many(jobs, rest_s)
+            print("beside failing jobs: " + " ".join(f"{s:.2f}" for s in bystander), file=sys.stderr)
+            print(f"black holes: {self.black_holes()}", file=sys.stderr)
         finally:
             if host is not None:
                 await host.vanish()
             await agent.stop()
             ended = agent.log.read_text().count("autocluster_ended_matchmaker")
             print(f"autoclusters that ended the matchmaker: {ended}", file=sys.stderr)
-        return alone, beside
+        return alone, beside, bystander
 
 
 def told(times: list[float]) -> str:
@@ -174,6 +208,8 @@ def main() -> None:
     parser.add_argument("--hostile", type=int, default=4000, help="ads of the hostile submitter")
     parser.add_argument("--jobs", type=int, default=20, help="plain jobs, without and with them")
     parser.add_argument("--rest", type=float, default=1.0, help="seconds between two plain jobs")
+    parser.add_argument("--failing", type=int, default=600, help="jobs that fail at once")
+    parser.add_argument("--owners", type=int, default=1, help="owners of so many such jobs")
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="fetchwork-bench-") as name:
@@ -186,13 +222,17 @@ def main() -> None:
             schema.init(server.conninfo("queue"))
             bench = Bench(server.conninfo("queue"))
             ads = hostile_ads(options.hostile, options.seed)
-            alone, beside = asyncio.run(bench.run(directory, options.jobs, options.rest, ads))
+            failing = (options.failing, options.owners)
+            alone, beside, bystander = asyncio.run(
+                bench.run(directory, options.jobs, options.rest, ads, failing)
+            )
             bench.connection.close()
         finally:
             server.stop("immediate")
     print(f"submit to start, without hostile ads: {told(alone)}")
     print(f"submit to start, beside {options.hostile} hostile ads: {told(beside)}")
     print(f"plain start s: {max(beside):.2f}")
+    print(f"slowest bystander s: {max(bystander):.2f}")
 
 
 if __name__ == "__main__":

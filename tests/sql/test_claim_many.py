@@ -193,7 +193,7 @@ def test_limits_that_another_claim_counts_hold_up_nothing_else(
 def test_black_hole_gets_one_probe_when_it_is_due(queue: DirectQueue) -> None:
     queue.submit_many([{} for _ in range(4)])
     host_id = queue.host()
-    change = "UPDATE fetchwork.host SET black_hole_since = now(), next_probe_at = now() + %s::interval WHERE host_id = %s"
+    change = "UPDATE fetchwork.host SET black_hole_since = now(), newcomer_probe_at = now() + %s::interval WHERE host_id = %s"
     queue.connection.execute(change, ["1 min", host_id])
     assert claim(queue, names(3), pairs(queue)) == []
     queue.connection.execute(change, ["-1 s", host_id])

@@ -88,7 +88,7 @@ def test_other_queues_and_paused_ones_are_not_told(queue: DirectQueue) -> None:
 def test_black_hole_is_told_that_it_is_one(queue: DirectQueue) -> None:
     queue.submit_many([{}])
     queue.connection.execute(
-        "UPDATE fetchwork.host SET black_hole_since = now(), next_probe_at = now() + interval '1 min'"
+        "UPDATE fetchwork.host SET black_hole_since = now(), newcomer_probe_at = now() + interval '1 min'"
         " WHERE host_id = %s",
         [queue.host()],
     )

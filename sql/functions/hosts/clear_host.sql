@@ -11,14 +11,11 @@ DECLARE
 BEGIN
     PERFORM fetchwork.require_admin();
     UPDATE fetchwork.host AS h
-    SET bad_starts = 0,
-        bad_autoclusters = '{}',
-        bad_reason = NULL,
-        black_hole_since = NULL,
-        probes = 0,
-        next_probe_at = NULL
+    SET bad_starts = 0, bad_since = NULL, bad_reason = NULL, black_hole_since = NULL
     WHERE h.name = clear_host.host
     RETURNING h.host_id INTO cleared;
+    DELETE FROM fetchwork.failing_owner AS f
+    WHERE f.host_id = cleared;
     DELETE FROM fetchwork.slot_rest AS r
     WHERE r.host_id = cleared;
     PERFORM pg_notify('fetchwork_work', '');

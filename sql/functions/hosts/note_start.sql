@@ -1,15 +1,22 @@
--- Distinguishes black holes from bad jobs: counts the bad starts of a host in a row (a job could not start,
--- or failed at once). A good run clears the count.
+-- Distinguishes black holes from bad jobs: counts the bad starts of a host in a row (a job could not
+-- start, or failed at once). A good run ends the count (note_good_run).
 --
--- A job that fails at once does not show whether the host or the job is at fault. A host is taken for a black
--- hole when many fail in a row, of at least two autoclusters, and either
--- - they are of two Owners (one person may have several accounting groups): it is unlikely that both have
---   broken jobs here and now;
--- - or the autocluster that has just failed runs well on another host. Where all jobs are of one Owner,
---   nothing else distinguishes an error of theirs from the host's. An Owner whose jobs fail wherever they run
---   makes no black hole, however many autoclusters they are.
+-- A job that fails at once does not show whether the host or the job is at fault.
+-- - A host is taken for a black hole when the jobs of several owners fail on it, with no good run between.
+--   An owner counts from the second job on, and for half of the setting black_hole_runs at most; so at
+--   least two owners have several broken jobs each, here and now. One person may have several accounting
+--   groups.
+-- - An owner counts for nothing where a host did well after their jobs had failed there (blamed_until).
+-- - Where the jobs of one owner fail in a row, of at least two autoclusters, and the autocluster that has
+--   just failed runs well on another host, this host rests for this owner alone: nobody else knows whether
+--   these programs fail by intent.
 --
--- A host's row is touched only when a start is or was bad. Of the autoclusters the last eight are kept.
+-- A black hole is offered one job at a time. The first of an owner whose jobs have not failed there may
+-- start at once; after each that fails, the next one has to wait for longer. The owners whose jobs failed
+-- there have probes of their own (turned_away), so they do not delay those of others.
+--
+-- A host's row is touched only when a start is or was bad. Locks: the host's row, to the end of the
+-- transaction; so two bad starts are counted one after the other.
 CREATE OR REPLACE FUNCTION fetchwork.note_start(live fetchwork.run, good boolean, reason text DEFAULT NULL)
 RETURNS void
 LANGUAGE plpgsql
@@ -17,10 +24,15 @@ SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     failing fetchwork.host;
-    owners integer;
-    failed_probes integer;
-    first_rest double precision := fetchwork.setting_value('black_hole_rest');
-    longest_rest double precision := fetchwork.setting_value('max_black_hole_rest');
+    its fetchwork.failing_owner;
+    its_owner text;
+    well text;
+    job text := fetchwork.job_id(live.cluster_id, live.proc_id);
+    at timestamptz := clock_timestamp();
+    many integer := ceil(fetchwork.setting_value('black_hole_runs'));
+    half integer := (many + 1) / 2;
+    proven boolean;
+    was_newcomer boolean;
 BEGIN
     -- an access point runs what was submitted there, and is no black hole
     IF EXISTS (
@@ -29,50 +41,98 @@ BEGIN
     ) THEN
         RETURN;
     END IF;
+    SELECT a.owner
+    INTO its_owner
+    FROM fetchwork.autocluster AS a
+    WHERE a.autocluster_id = live.autocluster_id;
     IF good THEN
+        PERFORM fetchwork.note_good_run(live.host_id, its_owner);
+        RETURN;
+    END IF;
+
+    UPDATE fetchwork.host AS h
+    SET bad_starts = h.bad_starts + 1,
+        bad_since = coalesce(h.bad_since, at),
+        bad_reason = note_start.reason
+    WHERE h.host_id = live.host_id
+    RETURNING h.* INTO failing;
+    was_newcomer := NOT EXISTS (
+        SELECT FROM fetchwork.failing_owner AS f
+        WHERE f.host_id = live.host_id AND f.owner = its_owner
+    );
+    INSERT INTO fetchwork.failing_owner AS f (host_id, owner, bad_jobs, bad_autoclusters, last_bad_at)
+    VALUES (live.host_id, its_owner, ARRAY[job], ARRAY[live.autocluster_id], at)
+    ON CONFLICT (host_id, owner) DO UPDATE SET
+        bad_jobs = CASE
+            WHEN f.blamed_until < at THEN excluded.bad_jobs
+            WHEN job = ANY (f.bad_jobs) OR cardinality(f.bad_jobs) >= many THEN f.bad_jobs
+            ELSE f.bad_jobs || job
+        END,
+        bad_autoclusters = CASE
+            WHEN live.autocluster_id = ANY (f.bad_autoclusters) OR cardinality(f.bad_autoclusters) > 1
+                THEN f.bad_autoclusters
+            ELSE f.bad_autoclusters || live.autocluster_id
+        END,
+        blamed_until = CASE WHEN f.blamed_until >= at THEN f.blamed_until END,
+        last_bad_at = at
+    RETURNING f.* INTO its;
+
+    IF failing.black_hole_since IS NOT NULL THEN
+        -- what was on its way when it became one is no probe
+        IF live.claimed_at < failing.black_hole_since THEN
+            RETURN;
+        END IF;
         UPDATE fetchwork.host AS h
-        SET bad_starts = 0,
-            bad_autoclusters = '{}',
-            bad_reason = NULL,
-            black_hole_since = NULL,
-            probes = 0,
-            next_probe_at = NULL
-        WHERE h.host_id = live.host_id AND (h.bad_starts > 0 OR h.black_hole_since IS NOT NULL);
+        SET probes = h.probes + CASE WHEN was_newcomer THEN 0 ELSE 1 END,
+            next_probe_at = CASE
+                WHEN was_newcomer THEN h.next_probe_at
+                ELSE at + fetchwork.probe_rest(h.probes + 1)
+            END,
+            newcomer_probes = h.newcomer_probes + CASE WHEN was_newcomer THEN 1 ELSE 0 END,
+            newcomer_probe_at = CASE
+                WHEN was_newcomer THEN at + fetchwork.probe_rest(h.newcomer_probes)
+                ELSE h.newcomer_probe_at
+            END
+        WHERE h.host_id = live.host_id;
+        RETURN;
+    END IF;
+
+    IF its.rest_until IS NOT NULL THEN
+        IF live.claimed_at >= its.rest_until THEN
+            UPDATE fetchwork.failing_owner AS f
+            SET rests = f.rests + 1, rest_until = at + fetchwork.probe_rest(f.rests + 1)
+            WHERE f.host_id = live.host_id AND f.owner = its_owner;
+        END IF;
+    ELSIF cardinality(its.bad_jobs) >= many
+        AND cardinality(its.bad_autoclusters) >= 2
+        AND fetchwork.runs_elsewhere(live)
+    THEN
+        UPDATE fetchwork.failing_owner AS f
+        SET rest_until = at + fetchwork.probe_rest(0)
+        WHERE f.host_id = live.host_id AND f.owner = its_owner;
+    END IF;
+
+    SELECT count(*) > 1 AND sum(least(cardinality(f.bad_jobs), half)) >= many
+    INTO proven
+    FROM fetchwork.failing_owner AS f
+    WHERE f.host_id = live.host_id
+        AND f.blamed_until IS NULL
+        AND f.last_bad_at >= failing.bad_since
+        AND cardinality(f.bad_jobs) >= least(half, 2);
+    IF NOT proven THEN
+        RETURN;
+    END IF;
+    well := (SELECT w.owner FROM fetchwork.runs_well(live.host_id, failing.bad_since) AS w LIMIT 1);
+    IF well IS NOT NULL THEN
+        PERFORM fetchwork.note_good_run(live.host_id, well);
         RETURN;
     END IF;
     UPDATE fetchwork.host AS h
-    SET bad_starts = h.bad_starts + 1,
-        bad_reason = note_start.reason,
-        bad_autoclusters = CASE
-            WHEN live.autocluster_id = ANY (h.bad_autoclusters) THEN h.bad_autoclusters
-            WHEN cardinality(h.bad_autoclusters) >= 8 THEN h.bad_autoclusters[2:] || live.autocluster_id
-            ELSE h.bad_autoclusters || live.autocluster_id
-        END
-    WHERE h.host_id = live.host_id
-    RETURNING h.* INTO failing;
-    IF failing.black_hole_since IS NULL THEN
-        IF failing.bad_starts < fetchwork.setting_value('black_hole_runs')
-            OR cardinality(failing.bad_autoclusters) < 2
-        THEN
-            RETURN;
-        END IF;
-        SELECT count(DISTINCT a.owner)
-        INTO owners
-        FROM fetchwork.autocluster AS a
-        WHERE a.autocluster_id = ANY (failing.bad_autoclusters);
-        IF owners < 2 AND NOT fetchwork.runs_elsewhere(live) THEN
-            RETURN;
-        END IF;
-        failed_probes := 0;
-    ELSE
-        failed_probes := failing.probes + 1;
-    END IF;
-    UPDATE fetchwork.host AS h
-    SET black_hole_since = coalesce(h.black_hole_since, clock_timestamp()),
-        probes = failed_probes,
-        next_probe_at = clock_timestamp() + make_interval(
-            secs => least(first_rest * power(2, least(failed_probes, 30)), longest_rest)
-        )
+    SET black_hole_since = at,
+        probes = 0,
+        next_probe_at = at + fetchwork.probe_rest(0),
+        newcomer_probes = 0,
+        newcomer_probe_at = at
     WHERE h.host_id = live.host_id;
 END
 $$;

@@ -1,6 +1,7 @@
 -- Whether jobs of this run's autocluster run well on another host: they run there for longer than a quick
--- failure takes, or have ended well within the last hour. Jobs that were submitted before this one don't
--- count: an autocluster is what matching looks at, and says nothing of the program.
+-- failure takes, or have ended well within the last hour. Black holes, and
+-- hosts that rest for the owner, don't count: so an owner is not kept off all hosts at once. Nor do jobs that
+-- were submitted before this one: an autocluster is what matching looks at, and says nothing of the program.
 --
 -- Of the ended jobs only the owner's newest 200 are looked at, so that it costs the same in a large history.
 -- A host that fails jobs faster than the others complete any may fill those 200; then the running ones
@@ -11,11 +12,26 @@ LANGUAGE sql
 STABLE
 SET search_path = pg_catalog, pg_temp
 BEGIN ATOMIC
+    WITH its AS (
+        SELECT a.owner
+        FROM fetchwork.autocluster AS a
+        WHERE a.autocluster_id = (live).autocluster_id
+    ),
+    doubtful AS (
+        SELECT h.host_id
+        FROM fetchwork.host AS h
+        WHERE h.host_id = (live).host_id OR h.black_hole_since IS NOT NULL
+        UNION ALL
+        SELECT f.host_id
+        FROM its
+        JOIN fetchwork.failing_owner AS f ON f.owner = its.owner
+        WHERE f.rest_until IS NOT NULL
+    )
     SELECT EXISTS (
         SELECT FROM fetchwork.run AS r
         WHERE r.cluster_id >= (live).cluster_id
             AND r.autocluster_id = (live).autocluster_id
-            AND r.host_id <> (live).host_id
+            AND r.host_id <> ALL (ARRAY(SELECT d.host_id FROM doubtful AS d))
             AND r.started_at < clock_timestamp() - make_interval(
                 secs => fetchwork.setting_value('quick_failure')::double precision
             )
@@ -29,11 +45,7 @@ BEGIN ATOMIC
                         secs => fetchwork.setting_value('quick_failure')::double precision
                     ) AS good
             FROM fetchwork.job_history AS j
-            WHERE j.owner = (
-                    SELECT a.owner
-                    FROM fetchwork.autocluster AS a
-                    WHERE a.autocluster_id = (live).autocluster_id
-                )
+            WHERE j.owner = (SELECT its.owner FROM its)
                 AND j.job_status = 4
                 AND j.completed_at > now() - interval '1 hour'
             ORDER BY j.completed_at DESC
@@ -46,7 +58,7 @@ BEGIN ATOMIC
                 SELECT FROM fetchwork.run_history AS h
                 WHERE h.run_id = ended.run_id
                     AND h.ended_at > now() - interval '2 hours'
-                    AND h.host_id <> (live).host_id
+                    AND h.host_id <> ALL (ARRAY(SELECT d.host_id FROM doubtful AS d))
             )
     );
 END;

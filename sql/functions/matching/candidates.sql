@@ -1,8 +1,8 @@
 -- What could run on a slot with these resources: each (autocluster, JobPrio) that waits, fits by the numbers
 -- that SQL knows, whose queue is not paused, that the slot did not just refuse
 -- and that the host could evaluate. The agent does the rest
--- (Requirements, Rank, share) on its cached ads. A host that is taken for a black hole gets nothing but one
--- probe now and then. Without a slot: what could run on any slot of the host
+-- (Requirements, Rank, share) on its cached ads. A host that is taken for a black hole gets nothing but
+-- probes now and then. Without a slot: what could run on any slot of the host
 -- (functions/matching/read_demand.sql). With "since": of that, what was announced by this transaction or a
 -- later one.
 --
@@ -36,7 +36,8 @@ BEGIN ATOMIC
     SELECT DISTINCT d.autocluster_id, d.job_prio, a.submitter,
         a.concurrency_limits IS NOT NULL OR q.max_running IS NOT NULL OR s.max_running IS NOT NULL,
         a.request_cpus, a.request_memory_mib, a.request_disk_kib, a.request_gpus
-    FROM fetchwork.demand AS d
+    FROM fetchwork.turned_away(candidates.host_id) AS t
+    CROSS JOIN fetchwork.demand AS d
     JOIN fetchwork.autocluster AS a ON a.autocluster_id = d.autocluster_id
     JOIN fetchwork.queue AS q ON q.name = a.queue
     LEFT JOIN fetchwork.submitter AS s ON s.name = a.submitter
@@ -77,13 +78,8 @@ BEGIN ATOMIC
                 AND f.host_id = candidates.host_id
                 AND f.rest_until > now()
         )
-        AND NOT EXISTS (
-            SELECT FROM fetchwork.host AS h
-            WHERE h.host_id = candidates.host_id
-                AND h.black_hole_since IS NOT NULL
-                AND (
-                    h.next_probe_at > now()
-                    OR EXISTS (SELECT FROM fetchwork.run AS r WHERE r.host_id = candidates.host_id)
-                )
+        AND (
+            NOT t.black_hole
+            OR CASE WHEN a.owner = ANY (t.failing) THEN a.owner <> ALL (t.closed) ELSE t.newcomers END
         );
 END;

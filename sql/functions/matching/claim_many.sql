@@ -8,8 +8,9 @@
 -- position say where the slot stumbled: a hint leads past it, or every further call would fail there.
 --
 -- What the caller knows of a queue may be old. So what is paused, limited or gone is looked up here, and a
--- host that is taken for a black hole gets one job at most, when its probe is due. After a move to another
--- server nobody gets anything until it is known what runs (functions/maintenance/may_claim.sql).
+-- host that is taken for a black hole gets one job at most, when a probe is due, and of an owner for whom it
+-- rests there is one at a time (functions/matching/turned_away.sql). After a move to another server nobody
+-- gets anything until it is known what runs (functions/maintenance/may_claim.sql).
 --
 -- Slots that want the same get the first jobs of their first choice together (claim_alike). All others, and
 -- all if that fails, claim one by one.
@@ -50,11 +51,13 @@ SET jit = off
 AS $$
 #variable_conflict use_column
 DECLARE
-    known fetchwork.host;
+    known record;
     slots_left integer := jsonb_array_length(slots);
     -- by choice
     limited boolean[];
     closed boolean[];
+    -- 0, or the place of its owner among those whose jobs failed here
+    turns integer[];
     began_at bigint[] := hints;
     may_count boolean;
     must_flush boolean := false;
@@ -83,16 +86,10 @@ BEGIN
     IF NOT fetchwork.may_claim() THEN
         RETURN;
     END IF;
-    SELECT h.*
+    SELECT t.*
     INTO known
-    FROM fetchwork.host AS h
-    WHERE h.host_id = claim_many.host_id;
-    IF known.black_hole_since IS NOT NULL THEN
-        IF known.next_probe_at > now()
-            OR EXISTS (SELECT FROM fetchwork.run AS r WHERE r.host_id = claim_many.host_id)
-        THEN
-            RETURN;
-        END IF;
+    FROM fetchwork.turned_away(claim_many.host_id) AS t;
+    IF known.black_hole THEN
         slots_left := 1;
     END IF;
     SELECT
@@ -100,8 +97,17 @@ BEGIN
             a.concurrency_limits IS NOT NULL OR q.max_running IS NOT NULL OR s.max_running IS NOT NULL
             ORDER BY c.choice
         ),
-        array_agg(a.access_point IS NOT NULL OR coalesce(q.paused, true) ORDER BY c.choice)
-    INTO limited, closed
+        array_agg(
+            a.access_point IS NOT NULL
+            OR coalesce(q.paused, true)
+            OR CASE
+                WHEN a.owner = ANY (known.failing) THEN a.owner = ANY (known.closed)
+                ELSE NOT known.newcomers
+            END
+            ORDER BY c.choice
+        ),
+        array_agg(coalesce(array_position(known.failing, a.owner), 0) ORDER BY c.choice)
+    INTO limited, closed, turns
     FROM unnest(autoclusters) WITH ORDINALITY AS c (autocluster_id, choice)
     LEFT JOIN fetchwork.autocluster AS a ON a.autocluster_id = c.autocluster_id
     LEFT JOIN fetchwork.queue AS q ON q.name = a.queue
@@ -149,24 +155,29 @@ BEGIN
                 END IF;
             END IF;
             SELECT
-                array_agg(c.choice ORDER BY c.number),
+                array_agg(c.choice ORDER BY turns[c.choice], c.number),
                 array_agg(
                     CASE jsonb_typeof(weighed)
                         WHEN 'array' THEN (weighed ->> (c.number - 1)::integer)::double precision
                         ELSE (weighed #>> '{}')::double precision
                     END
-                    ORDER BY c.number
+                    ORDER BY turns[c.choice], c.number
                 ),
-                array_agg(autoclusters[c.choice] ORDER BY c.number),
-                array_agg(prios[c.choice] ORDER BY c.number),
-                array_agg(hints[c.choice] ORDER BY c.number),
-                array_agg(limited[c.choice] ORDER BY c.number)
+                array_agg(autoclusters[c.choice] ORDER BY turns[c.choice], c.number),
+                array_agg(prios[c.choice] ORDER BY turns[c.choice], c.number),
+                array_agg(hints[c.choice] ORDER BY turns[c.choice], c.number),
+                array_agg(limited[c.choice] ORDER BY turns[c.choice], c.number)
             INTO open, weights, its_autoclusters, its_prios, its_hints, its_limited
             FROM unnest(chosen) WITH ORDINALITY AS c (choice, number)
             WHERE NOT closed[c.choice];
         END IF;
         CONTINUE WHEN open IS NULL OR want.number <= served;
-        IF want.number = 1 AND slots_left > 1 AND cardinality(busy) = 0 AND NOT its_limited[1] THEN
+        IF want.number = 1
+            AND slots_left > 1
+            AND cardinality(busy) = 0
+            AND NOT its_limited[1]
+            AND turns[open[1]] = 0
+        THEN
             alike := ARRAY(
                 SELECT e.value ->> 'slot'
                 FROM jsonb_array_elements(slots) WITH ORDINALITY AS e (value, number)
@@ -258,6 +269,14 @@ BEGIN
         choice := open[got];
         hints[choice] := greatest(hints[choice], taken.position);
         its_hints[got] := hints[choice];
+        IF turns[choice] > 0 THEN
+            closed := ARRAY(
+                SELECT c.closed OR c.turn = turns[choice]
+                FROM unnest(closed, turns) WITH ORDINALITY AS c (closed, turn, number)
+                ORDER BY c.number
+            );
+            anew := true;
+        END IF;
         run_id := taken.run_id;
         token := taken.token;
         cluster_id := taken.cluster_id;

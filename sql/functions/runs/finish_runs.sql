@@ -57,6 +57,10 @@ BEGIN
             -- whether host or job is at fault is for note_start() to find out
             AND h.bad_starts = 0
             AND h.black_hole_since IS NULL
+            AND NOT EXISTS (
+                SELECT FROM fetchwork.failing_owner AS f
+                WHERE f.host_id = r.host_id AND f.owner = j.owner
+            )
             AND (
                 a.exit_code = 0
                 OR coalesce(a.duration_s, extract(epoch FROM clock_timestamp() - r.started_at)) >= quick_s

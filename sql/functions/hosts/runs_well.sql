@@ -1,0 +1,17 @@
+-- The owners whose jobs, claimed at that time or later, run on a host for longer than a quick failure takes.
+CREATE OR REPLACE FUNCTION fetchwork.runs_well(host_id integer, since timestamptz)
+RETURNS TABLE (owner text)
+LANGUAGE sql
+STABLE
+SET search_path = pg_catalog, pg_temp
+BEGIN ATOMIC
+    SELECT a.owner
+    FROM fetchwork.run AS r
+    JOIN fetchwork.autocluster AS a ON a.autocluster_id = r.autocluster_id
+    WHERE r.host_id = runs_well.host_id
+        AND r.state = 'running'
+        AND r.claimed_at >= runs_well.since
+        AND r.started_at < clock_timestamp() - make_interval(
+            secs => fetchwork.setting_value('quick_failure')::double precision
+        );
+END;

@@ -1,0 +1,14 @@
+-- How long a host rests after so many probes that failed.
+CREATE OR REPLACE FUNCTION fetchwork.probe_rest(failed integer)
+RETURNS interval
+LANGUAGE sql
+STABLE
+SET search_path = pg_catalog, pg_temp
+BEGIN ATOMIC
+    SELECT make_interval(
+        secs => least(
+            fetchwork.setting_value('black_hole_rest') * power(2, least(failed, 30)),
+            fetchwork.setting_value('max_black_hole_rest')
+        )::double precision
+    );
+END;
