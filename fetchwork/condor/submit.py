@@ -37,9 +37,6 @@ ERROR: No submit filename was provided, and '-'
   commands, an explicit submit filename argument must be given. You can use -
   as the submit filename argument to read from stdin."""
 
-#: a queue statement
-_QUEUE = re.compile(r"^[ \t]*queue\b", re.IGNORECASE | re.MULTILINE)
-
 
 @dataclass
 class _Options:
@@ -97,7 +94,7 @@ def _submit(run: Invocation, options: _Options, text: str) -> None:
     plain = "@=" not in text and options.dry_run is None and options.most is None and options.queue is None
     # a dry run needs no queue
     session = run.session if options.dry_run is None else None
-    if plain and _QUEUE.search(text) and isinstance(session, RemoteSession):
+    if plain and isinstance(session, RemoteSession):
         # nothing of it is read here, and nothing imported that could
         if options.lines:
             from fetchwork.queue.statements import with_commands
@@ -118,9 +115,6 @@ def _submit(run: Invocation, options: _Options, text: str) -> None:
             f"on Line {statement.line} of {options.file or '<stdin>'}:"
             " -queue argument conflicts with queue statement in submit file"
         )
-    if statement is None and options.queue is None:
-        number = len(text.splitlines())
-        raise SubmitError(f"on Line {number} of {options.file or '<stdin>'}: no queue statement")
     if options.dry_run is not None:
         _dry_run(run, options, text)
         return
@@ -166,7 +160,7 @@ def _say_submitted(run: Invocation, options: _Options, cluster: int, count: int)
 def _jobs(run: Invocation, text: str, queue: str | None) -> Jobs:
     from fetchwork.queue import descriptions
 
-    return descriptions.from_description(text, cluster_id=1, owner=run.user, queue=queue)
+    return descriptions.from_description(text, cluster_id=1, owner=run.user, queue=queue or "1")
 
 
 def _print_jobs(run: Invocation, cluster: int) -> None:

@@ -93,19 +93,15 @@ _NO_MARK = {
 }
 
 
-def from_description(
-    text: str, *, cluster_id: int, owner: str | None = None, queue: str | None = None
-) -> Jobs:
+def from_description(text: str, *, cluster_id: int, owner: str | None = None, queue: str = "1") -> Jobs:
     """The jobs of a submit description, as HTCondor's own submit makes them.
 
-    ``queue`` are the arguments of a queue statement that is used if the text has none. Paths are relative
+    ``queue`` are the arguments of the queue statement of a text that has none. Paths are relative
     to the working directory. Raises SubmitError with HTCondor's reason, and where a command can't be
     honoured.
     """
     statement = queue_statement(text)
     if statement is None:
-        if queue is None:
-            raise SubmitError("no queue statement; allowed: a description ends with 'queue' or 'queue N'")
         statement = Statement(text, f"queue {queue}", 0)
     first, rest = _read(statement, cluster_id)
     if not any(name.lower() in _DOMAIN for name, _ in assignments(statement.commands)):

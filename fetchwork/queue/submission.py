@@ -235,9 +235,7 @@ def prepared(
         description = bindings.Submit(description)
     if not isinstance(description, str):
         description = description_text(cast("Submit", description), count, itemdata, queue)
-    jobs = descriptions.from_description(
-        description, cluster_id=cluster, owner=owner or getpass.getuser(), queue="1"
-    )
+    jobs = descriptions.from_description(description, cluster_id=cluster, owner=owner or getpass.getuser())
     names = {name.lower() for name in given}
     own = ({k: v for k, v in part.items() if k.lower() not in names} for part in jobs.own)
     return jobads.Jobs({**jobs.common, **given}, own)

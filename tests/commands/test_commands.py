@@ -101,7 +101,6 @@ def test_words_of_submit_come_before_the_file_and_appended_lines_before_queue(
             "",
             "\nERROR: Failed to open command file (nosuch.sub) (No such file or directory)\n",
         ),
-        ([], "executable = /bin/true\n", "\nERROR: on Line 1 of <stdin>: no queue statement\n"),
         (
             ["-queue", "2"],
             "executable = /bin/true\nqueue\n",
@@ -142,6 +141,17 @@ def test_one_try_of_a_node_is_submitted_once_whatever_its_description(
 
     first = submit(0)
     assert submit(0) == first != submit(1)
+
+
+def test_a_description_without_a_queue_statement_is_one_job(
+    condor: Callable[..., Answer], tmp_path: Path
+) -> None:
+    text = "executable = /bin/true\n"
+    (tmp_path / "one.sub").write_text(text)
+    for words, stdin in ((["one.sub"], ""), (["-a", "priority = 3"], text), (["-a", "queue 2"], text)):
+        assert condor("condor_submit", "-terse", *words, stdin=stdin).status == 0
+    said = condor("condor_q", "-af", "ClusterId", "ProcId", "JobPrio").out
+    assert said == "1 0 0\n2 0 3\n3 0 0\n3 1 0\n"
 
 
 def test_a_dry_run_writes_ads_and_submits_nothing(condor: Callable[..., Answer], tmp_path: Path) -> None:

@@ -362,9 +362,9 @@ CASES: dict[str, Case] = {
     # what 25 has and 23 has not
     "inline descriptions": Case(
         "SUBMIT-DESCRIPTION d {\n"
-        + described("node")
+        + described("node").partition("queue")[0]
         + "}\nJOB A d\nJOB B {\n"
-        + described("node")
+        + described("node").partition("queue")[0]
         + "}\nJOB C @=end\n"
         + described("node")
         + "@end\nPARENT A CHILD B\nPARENT B CHILD C\n",

@@ -75,6 +75,12 @@ def test_comments_and_blank_lines_may_follow_the_queue_statement() -> None:
     assert len(ads("executable = /bin/true\nqueue 2\n\n  # the end\n")) == 2
 
 
+def test_a_description_without_a_queue_statement_makes_one_job() -> None:
+    # as condor_submit 25.14 does
+    assert len(ads("executable = /bin/true\n")) == 1
+    assert len(ads("executable = /bin/echo\narguments @=end\nqueue 5\n@end\n")) == 1
+
+
 def test_a_here_document_may_hold_the_word_queue() -> None:
     found = ads("executable = /bin/echo\narguments @=end\nqueue 5\n@end\nqueue 2\n")
     assert len(found) == 2
@@ -144,7 +150,6 @@ def test_the_same_commands_pass_where_they_ask_for_nothing(command: str) -> None
     ("text", "told"),
     [
         ("arguments = 1\nqueue\n", "executable"),
-        ("executable = /bin/true\n", "no queue statement"),
         ("executable = /bin/true\nqueue 0\n", "makes no jobs"),
         ("executable = /bin/true\nblah blah\nqueue\n", "line 2 is not 'command = value': 'blah blah'"),
         ("executable = /bin/true\nqueue x from /nonexistent/list\n", "/nonexistent/list"),
