@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-import contextlib
 import re
+from collections import Counter
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from fetchwork.condor import texts
 from fetchwork.condor.arguments import Usage, Words, is_colon_option, is_option
 from fetchwork.condor.invocation import Invocation
 from fetchwork.condor.patience import patiently
 from fetchwork.errors import ClassAdError, FetchworkError, InsufficientPrivilege, one_line
+
+if TYPE_CHECKING:
+    from fetchwork.queue.views import Json
 
 
 @dataclass(frozen=True)
@@ -22,10 +26,15 @@ class Action:
     done: str
     already: str
     unfit: str
-    #: of all jobs of a cluster, a user, a constraint
-    all_done: str
-    reason: str | None
+    reason: str | None = None
     refused: str | None = None
+    #: as ``verb``, where a job is another's
+    denied: str | None = None
+
+    @property
+    def again(self) -> str | None:
+        """What comes of a job that is named a second time; None where it is done again."""
+        return _ALREADY if self.already else _UNFIT if self.name == "Release" else None
 
 
 _NO_SUSPEND = "a fetched job can't be suspended from here: 'condor_hold' takes it off its slot"
@@ -33,31 +42,30 @@ _NO_SUSPEND = "a fetched job can't be suspended from here: 'condor_hold' takes i
 ACTIONS = {
     "condor_rm": Action(
         *("Remove", "remove", "marked for removal", "already marked for removal", "Invalid result for"),
-        all_done="marked for removal",
         reason="via condor_rm",
     ),
-    "condor_hold": Action(
-        "Hold", "hold", "held", "already held", "Invalid result for", "held", "via condor_hold"
-    ),
+    "condor_hold": Action("Hold", "hold", "held", "already held", "Invalid result for", "via condor_hold"),
     "condor_release": Action(
-        *("Release", "release", "released", "", "not held to be released"),
-        all_done="released",
-        reason="via condor_release",
+        "Release", "release", "released", "", "not held to be released", "via condor_release"
     ),
-    "condor_vacate_job": Action(
-        "Vacate", "vacate", "vacated", "", "not running to be vacated", "vacated", None
-    ),
+    "condor_vacate_job": Action("Vacate", "vacate", "vacated", "", "not running to be vacated"),
     "condor_suspend": Action(
-        *("Suspend", "suspend", "suspended", "", "not running to be suspended", "suspended", None),
-        refused=_NO_SUSPEND,
+        *("Suspend", "suspend", "suspended", "", "not running to be suspended"), refused=_NO_SUSPEND
     ),
     "condor_continue": Action(
         *("Continue", "continue", "continued", "already running", "not running to be continued"),
-        all_done="continued",
-        reason=None,
         refused=_NO_SUSPEND,
     ),
 }
+#: condor_rm -forcex
+_FORCED = Action(
+    *("RemoveX", "remove", "removed locally (remote state unknown)", ""),
+    "not in `X' state to be forcibly removed",
+    reason="via condor_rm -forcex",
+    denied="force removal of",
+)
+#: condor_vacate_job -fast
+_FAST = Action("VacateFast", "fast-vacate", "fast-vacated", "", "not running to be fast-vacated")
 
 
 # the values of fetchwork.queue.changing.Outcome, which comes from an access point as text
@@ -67,20 +75,30 @@ _DONE, _ALREADY, _UNFIT, _DENIED, _UNKNOWN = (
 )
 
 
+#: what -totals counts, as ``Schedd.act`` names it and as it is shown
+_TOTALS = {
+    "TotalSuccess": "Succeeded",
+    "TotalError": "Failed",
+    "TotalNotFound": "Not Found",
+    "TotalBadStatus": "Bad Status",
+    "TotalAlreadyDone": "Already Done",
+    "TotalPermissionDenied": "Permission Denied",
+}
+
+
 @dataclass
 class _Asked:
     """Which jobs, and how."""
 
+    action: Action
     ids: list[str] = field(default_factory=list)
-    #: conditions of clusters and users, of which one must hold
+    #: conditions of clusters and users, and with -held of jobs, of which one must hold
     any_of: list[str] = field(default_factory=list)
     #: constraints, which must all hold
     all_of: list[str] = field(default_factory=list)
     all: bool = False
     held: bool = False
     reason: str | None = None
-    forced: bool = False
-    fast: bool = False
     totals: bool = False
     invalid: bool = False
     #: how the jobs are named in messages; None for a constraint
@@ -105,9 +123,11 @@ def main(run: Invocation) -> int:
     failed = asked.invalid
     try:
         if asked.ids:
-            failed = _by_id(run, action, asked) or failed
+            if asked.all_of or asked.all:
+                run.complain("Warning, -constraint is ignored for fully qualified job ids\n")
+            failed = _by_id(run, asked) or failed
         if asked.any_of or asked.all_of or asked.all or asked.held:
-            failed = _by_constraint(run, action, asked) or failed
+            failed = _by_constraint(run, asked) or failed
     except FetchworkError as problem:
         run.complain(f"{run.name}: {one_line(str(problem))}\n")
         return 1
@@ -116,7 +136,7 @@ def main(run: Invocation) -> int:
 
 def _parse(run: Invocation, action: Action) -> _Asked | None:
     words = Words(run.argv[1:])
-    asked = _Asked(reason=action.reason)
+    asked = _Asked(action)
 
     def value(option: str, *, dash: bool = True) -> str:
         following = words.take()
@@ -140,7 +160,7 @@ def _parse(run: Invocation, action: Action) -> _Asked | None:
         elif is_option(word, "constraint", 1):
             asked.all_of.append(value("constraint", dash=False))
         elif is_option(word, "all", 1):
-            if asked.all_of or asked.any_of:
+            if asked.all_of or asked.any_of or asked.all:
                 raise Usage(f"{run.name}: can't mix -all with other constraints")
             asked.all = True
         elif is_option(word, "held", 3) or is_option(word, "hold", 3):
@@ -156,11 +176,11 @@ def _parse(run: Invocation, action: Action) -> _Asked | None:
         elif is_option(word, "forcex", 1 if run.name == "condor_rm" else 2):
             if run.name != "condor_rm":
                 raise Usage("-forcex is only valid with condor_rm", help=True)
-            asked.forced = True
+            asked.action = _FORCED
         elif is_option(word, "fast", 1 if run.name == "condor_vacate_job" else 2):
             if run.name != "condor_vacate_job":
                 raise Usage("-fast is only valid with condor_vacate_job", help=True)
-            asked.fast = True
+            asked.action = _FAST
         elif is_option(word, "transfer", 2) and run.name == "condor_rm":
             raise Usage(f"{run.name}: -transfer is not supported: what a job writes goes with its removal")
         elif is_option(word, "name", 1):
@@ -177,6 +197,13 @@ def _parse(run: Invocation, action: Action) -> _Asked | None:
             raise Usage(f"Unrecognized option: {word}", help=True)
     if not (asked.ids or asked.any_of or asked.all_of or asked.all or asked.held):
         raise Usage("You did not specify any jobs", help=True)
+    if asked.held and asked.ids:
+        # of those named, the held ones alone
+        for cluster, proc in (id.split(".") for id in asked.ids):
+            asked.any_of.append(f"(ClusterId == {cluster} && ProcId == {proc})")
+        asked.ids, asked.named = [], None
+    if asked.reason is None:
+        asked.reason = asked.action.reason
     return asked
 
 
@@ -197,9 +224,9 @@ def _add(run: Invocation, asked: _Asked, word: str) -> None:
         asked.ids.append(f"{int(id[1])}.{int(id[2] or 0)}")
 
 
-def _by_id(run: Invocation, action: Action, asked: _Asked) -> bool:
+def _by_id(run: Invocation, asked: _Asked) -> bool:
     """Act on single jobs; tells whether not one could be."""
-    session = run.session
+    session, action = run.session, asked.action
     outcomes: dict[str, str] = {}
     for id, outcome in session.perform("standing", action=action.name, ids=asked.ids).items():
         if outcome is not None:
@@ -212,23 +239,21 @@ def _by_id(run: Invocation, action: Action, asked: _Asked) -> bool:
             outcomes[id] = _DENIED
         else:
             outcomes[id] = _DONE if number else _UNFIT
-    if asked.forced:
-        outcomes = {id: _DONE if outcome == _ALREADY else outcome for id, outcome in outcomes.items()}
-        marked = [id for id, outcome in outcomes.items() if outcome == _DONE]
-        with contextlib.suppress(InsufficientPrivilege):
-            session.perform("change_jobs", action="RemoveX", spec=marked, reason=asked.reason)
     done = sum(outcome == _DONE for outcome in outcomes.values())
     if not done:
         run.complain("\n")
-    removed = "removed locally (remote state unknown)" if asked.forced else action.done
+    for id, times in Counter(asked.ids).items():
+        if times > 1 and outcomes.get(id) == _DONE and action.again:
+            # a schedd tells of the second time
+            outcomes[id] = action.again
     for id in asked.ids:
         outcome = outcomes.get(id, _UNKNOWN)
         if outcome == _DONE:
-            run.say(f"Job {id} {'fast-vacated' if asked.fast else removed}\n")
+            run.say(f"Job {id} {action.done}\n")
         elif outcome == _UNKNOWN:
             run.complain(f"Job {id} not found\n")
         elif outcome == _DENIED:
-            run.complain(f"Permission denied to {action.verb} job {id}\n")
+            run.complain(f"Permission denied to {action.denied or action.verb} job {id}\n")
         elif outcome == _ALREADY:
             run.complain(f"Job {id} {action.already}\n")
         elif action.unfit.endswith("for"):
@@ -238,27 +263,26 @@ def _by_id(run: Invocation, action: Action, asked: _Asked) -> bool:
     return not done
 
 
-def _by_constraint(run: Invocation, action: Action, asked: _Asked) -> bool:
+def _by_constraint(run: Invocation, asked: _Asked) -> bool:
     """Act on clusters, users' jobs and what constraints select; tells whether there was nothing to act on."""
-    conditions = [f"({' || '.join(asked.any_of)})"] if asked.any_of else []
-    conditions = [f"({condition})" for condition in asked.all_of] + conditions
-    shown = (
-        " && ".join(conditions) if len(conditions) > 1 else (asked.all_of or [" || ".join(asked.any_of)])[0]
-    )
-    if asked.held:
-        conditions.append("(JobStatus == 5)")
-    jobs = "held jobs" if asked.held else "jobs"
-    if asked.all or not shown:
+    action = asked.action
+    either = " || ".join(asked.any_of)
+    parts = [*asked.all_of, *([either] if either else [])]
+    shown = " && ".join(f"({part})" for part in parts) if len(parts) > 1 else "".join(parts)
+    if not shown:
         which = ""
     elif asked.named is not None and not asked.all_of:
         which = asked.named
     else:
         which = f" matching constraint ({shown})"
+    jobs = "held jobs" if asked.held else "jobs"
+    conditions = [f"({part})" for part in parts] + (["(JobStatus == 5)"] if asked.held else [])
+    counts: Json = {}
     try:
-        number = patiently(
+        counts = patiently(
             run.environment,
             lambda: run.session.perform(
-                "change_jobs",
+                "act",
                 action=action.name,
                 spec=" && ".join(conditions) or "true",
                 reason=asked.reason,
@@ -266,26 +290,17 @@ def _by_constraint(run: Invocation, action: Action, asked: _Asked) -> bool:
         )
     except ClassAdError:
         run.complain("DCSchedd::actOnJobs:1:Can't insert constraint into ClassAd\n")
-        number = 0
     except InsufficientPrivilege:
         run.complain("\n")
-        number = 0
-    else:
-        if asked.forced:
-            run.session.perform(
-                "change_jobs",
-                action="RemoveX",
-                spec=" && ".join([*conditions, "(JobStatus == 3)"]),
-                reason=asked.reason,
-            )
-        if not number:
-            run.complain("\n")
     if asked.totals:
-        run.say(
-            f"{number} Succeeded, 0 Failed, 0 Not Found, 0 Bad Status, 0 Already Done, 0 Permission Denied\n"
-        )
-    if number:
-        run.say(f"All {jobs}{which} have been {action.all_done}\n")
+        run.say(", ".join(f"{counts.get(name, 0)} {shown}" for name, shown in _TOTALS.items()) + "\n")
+    if counts.get("TotalSuccess"):
+        run.say(f"All {jobs}{which} have been {action.done}\n")
         return False
+    if counts and not counts["TotalJobAds"]:
+        run.complain(f"{run.name}:0:There are no jobs in the queue\n")
+        return False
+    if counts:
+        run.complain("\n")
     run.complain(f"Couldn't find/{action.verb} all {jobs}{which}\n")
     return True

@@ -35,6 +35,11 @@ What is shown is compared with HTCondor's own `condor_q -jobads`, `condor_histor
 `condor_status -ads`, byte for byte (`tests/commands/test_printing.py`): each command line on each file of
 ads. Where the two versions differ, ours prints what 25.14 does.
 
+`condor_rm`, `condor_hold`, `condor_release` and `condor_vacate_job` are compared with HTCondor's over a
+schedd, with each pair of what selects jobs: what is printed, and which jobs are changed
+(`tests/condor/test_acts_beside_a_schedd.py`). `-held` takes the held ones of all that is selected;
+HTCondor's own takes others too where several jobs are named, or a constraint has an `||`.
+
 | command | command lines | files of ads | compared |
 |---|---|---|---|
 """

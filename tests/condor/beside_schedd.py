@@ -8,6 +8,7 @@ import importlib
 import json
 import pathlib
 import re
+import subprocess
 import sys
 import tempfile
 import time
@@ -285,6 +286,90 @@ def xml_log(bindings: Any, schedd: Any) -> dict[str, object]:
             if "JOB_TERMINATED" in read[ends] and "JOB_ABORTED" in read[never]:
                 break
     return {"text": pathlib.Path(path).read_text(), "read": [read[ends], read[never]]}
+
+
+def _in_queue(schedd: Any, clusters: dict[str, int]) -> dict[str, int]:
+    """By job ('A.0'): its JobStatus."""
+    named = {number: name for name, number in clusters.items()}
+    found = schedd.query(f"ClusterId >= {min(named)}", ["ClusterId", "ProcId", "JobStatus"])
+    return {f"{named[ad['ClusterId']]}.{ad['ProcId']}": ad["JobStatus"] for ad in found}
+
+
+# they need no slot, and go on when they are vacated
+IDLE_OR_RUNNING = """
+universe = scheduler
+executable = /usr/bin/env
+arguments = --ignore-signal=TERM sleep 600
+remove_kill_sig = SIGKILL
+initialdir = /tmp
+requirements = ProcId == 1
+"""
+
+
+def _jobs_to_act_on(bindings: Any, schedd: Any, running: bool) -> dict[str, int]:
+    """A, a cluster of three jobs, and B, of two: the first of each is Held, the second perhaps Running."""
+    described = f"{JOB}requirements = false\n"
+    if running:
+        # it needs no slot
+        described = IDLE_OR_RUNNING
+    clusters = {
+        name: schedd.submit(bindings.Submit(described), n).cluster() for name, n in (("A", 3), ("B", 2))
+    }
+    schedd.act(bindings.JobAction.Hold, [f"{cluster}.0" for cluster in clusters.values()])
+    end = time.monotonic() + PATIENCE_S
+    while running and time.monotonic() < end:
+        schedd.reschedule()
+        status = _in_queue(schedd, clusters)
+        if status["A.1"] == status["B.1"] == 2:
+            break
+        time.sleep(0.05)
+    return clusters
+
+
+def selectors(bindings: Any, schedd: Any) -> list[object]:
+    """HTCondor's commands on such jobs: exit status, output, and the jobs that were changed.
+
+    The standard input has their words; A and B in these are the clusters, ME is the account.
+    """
+    # a number that a word may have by itself belongs to no cluster
+    schedd.submit(bindings.Submit(f"{JOB}requirements = false\n"))
+    clusters: dict[str, int] = {}
+    answers: list[object] = []
+    for words in json.load(sys.stdin):
+        vacates = words[0] == "condor_vacate_job"
+
+        def run(clusters: dict[str, int], *more: str, words: list[str] = words) -> Any:
+            meant = [
+                re.sub(r"\b[AB]\b", lambda found: str(clusters[found[0]]), word).replace("ME", "bob")
+                for word in words[1:]
+            ]
+            # of totals -long tells no jobs
+            meant = [word for word in meant if not more or word != "-totals"]
+            line = [f"/usr/bin/{words[0]}", *more, *meant]
+            return subprocess.run(line, capture_output=True, text=True, check=False)
+
+        if not (vacates and answers):
+            schedd.act(bindings.JobAction.Remove, "true")
+            clusters = _jobs_to_act_on(bindings, schedd, vacates)
+        before = _in_queue(schedd, clusters)
+        ended = run(clusters)
+        end = time.monotonic() + PATIENCE_S
+        while "no jobs in the queue" in ended.stderr and time.monotonic() < end:
+            # a schedd counts its jobs now and then
+            ended = run(clusters)
+        after = _in_queue(schedd, clusters)
+        if vacates:
+            # it changes no state
+            told = run(clusters, "-long").stdout
+            names = {str(number): name for name, number in clusters.items()}
+            acted = [f"{names[c]}.{p}" for c, p in re.findall(r"^job_(\d+)_(\d+) = 1$", told, re.M)]
+        else:
+            acted = [job for job in before if after.get(job, 3) != before[job]]
+        texts = [ended.stdout, ended.stderr.partition("Usage:")[0]]
+        for name, number in clusters.items():
+            texts = [re.sub(rf"(?<![.\d]){number}(?!\d)", name, text) for text in texts]
+        answers.append([ended.returncode, *(text.replace("bob", "ME") for text in texts), sorted(set(acted))])
+    return answers
 
 
 if __name__ == "__main__":
