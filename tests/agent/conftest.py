@@ -25,6 +25,7 @@ from fetchwork.hook.wire import Request
 from fetchwork.pool.postgres import PostgresServer
 from tests.by_name import call, scalar
 from tests.kept import kept_database
+from tests.nursery import nursery
 from tests.waiting import PATIENCE_S
 
 ADS = Path(__file__).parent.parent / "data/ads"
@@ -43,6 +44,8 @@ IN_PROCESS = {
     "test_unprintable",
 }
 
+
+__all__ = ["nursery"]
 
 Process = subprocess.Popen[bytes]
 Rows = list[dict[str, Any]]
