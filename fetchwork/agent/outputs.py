@@ -145,7 +145,7 @@ class Outputs:
             # somebody has delivered it meanwhile
             waiting = None
         except (FetchworkError, OSError) as error:
-            await self._set_aside(name, str(error))
+            await self._set_aside(name, None, str(error))
             waiting = None
         if waiting is None:
             self._deliveries.pop(name)
@@ -208,7 +208,7 @@ class Outputs:
                     await self._deliver_once(one, given_up, turn)
                 break
             except BucketUnavailable as error:
-                event(log, logging.WARNING, "outputs_wait", directory=one.name, problem=error)
+                event(log, logging.WARNING, "outputs_wait", run=one.key.run_id, problem=error)
                 # each try reads the file anew
                 away_s = min(BUCKET_RETRY_S, 2 * away_s)
                 pause_s = away_s
@@ -223,7 +223,7 @@ class Outputs:
                 changed = isinstance(error, FileFailure | SubmitError)
                 problem = str(error) if changed else f"{type(error).__name__}: {error}"
                 if not changed:
-                    log.exception("delivery of %s failed", one.name)
+                    log.exception("delivery of the files of run %s failed", one.key.run_id)
                 if failures >= (MAX_CHANGES if changed else MAX_FAILURES):
                     if given_up or one.use == CHECKPOINT:
                         await self._refuse(one, problem)
@@ -256,7 +256,7 @@ class Outputs:
             self._refused[one.name] = problem
             while len(self._refused) > MOST_KNOWN:
                 self._refused.popitem(last=False)
-        await self._set_aside(one.name, problem)
+        await self._set_aside(one.name, one.key.run_id, problem)
 
     async def saved(self, name: str, uid: int, end: float) -> str:
         """What became of a checkpoint that was parked: "saved", "refused" and why, "saving" and the bytes.
@@ -364,7 +364,7 @@ class Outputs:
             elif parked.use != "nothing":
                 failure = await self._keep_or_why_not(database, key, parked, failure, turn)
         except RunOver:
-            event(log, logging.WARNING, "outputs_late", run=key.run_id, directory=parked.name)
+            event(log, logging.WARNING, "outputs_late", run=key.run_id)
             await asyncio.to_thread(self.spool.delete, parked.name)
             self._runs.ended(context.session, key.run_id)
             return
@@ -391,8 +391,11 @@ class Outputs:
             raise ProtocolError(answer.reply.message)
         await asyncio.to_thread(self.spool.delete, parked.name)
 
-    async def _set_aside(self, name: str, problem: str) -> None:
-        event(log, logging.WARNING, "outputs_set_aside", directory=name, problem=problem)
+    async def _set_aside(self, name: str, run_id: int | None, problem: str) -> None:
+        uid = None
+        with contextlib.suppress(OSError):
+            uid = await asyncio.to_thread(self.spool.account, name)
+        event(log, logging.WARNING, "outputs_set_aside", uid=uid, run=run_id, problem=problem)
         await asyncio.to_thread(self.spool.set_aside, name)
 
 

@@ -20,9 +20,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fetchwork.errors import FetchworkError, ProtocolError
+from fetchwork.errors import ProtocolError
 from fetchwork.handlers.runad import DIRECTORY
-from fetchwork.hook.spool import BAD, MODE
+from fetchwork.hook.spool import BAD, Spool
 from fetchwork.hook.wire import Request, RequestReader
 from fetchwork.sandbox import names
 from fetchwork.sandbox.failure import TransferFailure
@@ -77,15 +77,7 @@ class OutputSpool:
 
     def make(self) -> None:
         """Make it, for the agent's account; raises FetchworkError."""
-        try:
-            self.directory.mkdir(parents=True, exist_ok=True)
-            (self.directory / BAD).mkdir(mode=0o700, exist_ok=True)
-            if self.directory.stat().st_uid not in (0, os.geteuid()):
-                raise FetchworkError(f"directory '{self.directory}' belongs to another account")
-            if self.directory.stat().st_uid == os.geteuid():
-                self.directory.chmod(MODE)
-        except OSError as error:
-            raise FetchworkError(f"cannot make '{self.directory}': {error.strerror}") from error
+        Spool(str(self.directory)).make()
 
     def names(self) -> list[str]:
         """The directories with a manifest, oldest first; those that were never finished go after a while."""

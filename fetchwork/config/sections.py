@@ -141,7 +141,7 @@ class Agent(_Section):
         None, description="an absolute path of at most 100 bytes (a Unix socket's limit)"
     )
     spool: PathSetting = Field(
-        Path("/var/lib/fetchwork/spool"), description="the absolute path of a directory of mode 1733"
+        Path("/var/lib/fetchwork/spool"), description="the absolute path of a directory of mode 3733"
     )
     log: PathSetting | None = Field(
         None,

@@ -4,6 +4,7 @@ Contradictions within the file are found when it is read (:mod:`fetchwork.config
 it names and, where HTCondor is installed, the settings of HTCondor that differ from the file.
 """
 
+import grp
 import os
 import pwd
 import re
@@ -19,6 +20,7 @@ from fetchwork.config.tomllines import Key, key_lines, line_of
 from fetchwork.deploy.condorconfig import CondorConfig, Settings, parse_settings
 from fetchwork.deploy.render import CONDOR_FILE, HOOKS, UNIT_FILE, render
 from fetchwork.errors import ClassAdError
+from fetchwork.hook.spool import MODE
 
 #: where systemd reads the units that an administrator installs
 UNIT_DIRECTORY = Path("/etc/systemd/system")
@@ -68,7 +70,7 @@ def check_paths(config: HostConfig, locate: Locator) -> Iterator[Finding]:
     """Yield the problems of the files and directories that the host file names."""
     for name in config.keywords_in_use():
         yield from check_hooks(config, name, locate)
-    yield from check_spool(config.agent.spool, locate("agent", "spool"))
+    yield from check_spool(config, locate("agent", "spool"))
     yield from check_socket(config, locate)
     yield from check_leftovers(config)
     if not os.access(config.command, os.X_OK):
@@ -146,27 +148,51 @@ def _check_hook_conf(path: Path, expected: dict[str, str], where: str, install: 
             yield Finding(str(path), f"{there}; the host file has '{value}'", install)
 
 
-def check_spool(spool: Path, where: str) -> Iterator[Finding]:
-    """Yield the problems that keep a hook, which may run as any account, from leaving a report."""
+def check_spool(config: HostConfig, where: str) -> Iterator[Finding]:
+    """Yield the problems of the directory in which hooks, which may run as any account, leave reports.
+
+    Some keep a hook from leaving one, others let accounts read it that should not.
+    """
+    spool, allowed = config.agent.spool, f"a directory of mode {MODE:o}"
     try:
         status = spool.stat()
     except OSError as error:
-        yield Finding(where, f"spool '{spool}': {_reason(error)}", "a directory of mode 1733")
+        yield Finding(where, f"spool '{spool}': {_reason(error)}", allowed)
         return
     mode = stat.S_IMODE(status.st_mode)
+    problem = ""
     if not stat.S_ISDIR(status.st_mode):
-        yield Finding(where, f"spool '{spool}' is not a directory", "a directory of mode 1733")
+        yield Finding(where, f"spool '{spool}' is not a directory", allowed)
     elif mode & 0o1733 != 0o1733:
-        yield Finding(
-            where,
-            f"spool '{spool}' has mode {mode:o}: not every account can leave a report",
-            f"chmod 1733 '{spool}'",
-        )
+        problem = "not every account can leave a report"
+    elif not mode & stat.S_ISGID:
+        problem = "the agent can't read the reports in it"
     elif mode & 0o044:
+        problem = "every account can list the reports in it"
+    elif config.agent.user:
+        yield from _group_of_others(spool, status, where)
+    if problem:
+        yield Finding(where, f"spool '{spool}' has mode {mode:o}: {problem}", f"chmod {MODE:o} '{spool}'")
+
+
+def _group_of_others(spool: Path, status: os.stat_result, where: str) -> Iterator[Finding]:
+    """Yield what is wrong with the group by which the agent reads what jobs leave: others may be in it."""
+    if status.st_uid == 0:
+        return
+    owns = {each.pw_name: each.pw_uid for each in pwd.getpwall() if each.pw_gid == status.st_gid}
+    own = [name for name, uid in owns.items() if uid not in (0, status.st_uid)]
+    try:
+        group = grp.getgrgid(status.st_gid)
+    except KeyError:
+        return
+    others = own or [name for name in group.gr_mem if name not in owns]
+    if others:
         yield Finding(
             where,
-            f"spool '{spool}' has mode {mode:o}: every account can list the reports in it",
-            f"chmod 1733 '{spool}'",
+            f"spool '{spool}': {', '.join(sorted(others)[:5])} can read what jobs leave, being of the agent's"
+            f" group '{group.gr_name}'",
+            "an agent.user with a group of its own",
+            warning=not own,
         )
 
 

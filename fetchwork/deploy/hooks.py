@@ -67,6 +67,7 @@ MODULES = (
     "sandbox/plugins.py",
     "sandbox/reaching.py",
     "sandbox/remaps.py",
+    "sandbox/spooldir.py",
 )
 _PACKAGE = Path(__file__).resolve().parents[1]
 #: seconds that FETCH_WORK waits beyond max_fetch_wait_s
@@ -153,13 +154,15 @@ def install_host(
     """Install every keyword of a host file, and make the agent's spool; return the executables by keyword."""
     spool, account = config.agent.spool, config.agent.user
     try:
-        owner = pwd.getpwnam(account).pw_uid if account and os.geteuid() == 0 else os.geteuid()
+        owner, group = os.geteuid(), os.getegid()
+        if account and owner == 0:
+            owner, group = pwd.getpwnam(account)[2:4]
     except KeyError:
         raise ConfigError([f"agent.user: account '{account}' does not exist on this host"]) from None
     # the agent makes files in these two, and every account must be able to enter them
     for directory in {config.socket.parent, spool.parent}:
         _give_to_agent(directory, owner)
-    Spool(str(spool)).make(owner)
+    Spool(str(spool)).make(owner, group)
     return {
         name: install(
             config.hooks(name),

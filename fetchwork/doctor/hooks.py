@@ -85,9 +85,10 @@ def _interpreter_problem(path: Path) -> str | None:
 
 def _spool(config: HostConfig, locate: Locator) -> Iterator[Line]:
     spool = config.agent.spool
-    findings = list(check_spool(spool, locate("agent", "spool")))
+    findings = list(check_spool(config, locate("agent", "spool")))
     for finding in findings:
-        yield failed("spool", finding.wrong, finding.allowed)
+        told = warned if finding.warning else failed
+        yield told("spool", finding.wrong, finding.allowed)
     if findings:
         return
     free = shutil.disk_usage(spool).free

@@ -151,7 +151,7 @@ async def save_checkpoint(task: Task) -> Answer:
     if directory is None:
         raise ClassAdError("the ad names no directory")
     became = await files.saved(task, directory)
-    return subject.answer("saving", Reply(f"{became}\n".encode()), directory=directory, state=became)
+    return subject.answer("saving", Reply(f"{became}\n".encode()), state=became)
 
 
 FILE_HANDLERS: Mapping[str, Callable[[Task], Awaitable[Answer]]] = {

@@ -69,7 +69,7 @@ async def _parked(task: Task, key: RunKey, run: LiveRun | None, directory: str) 
         raise DatabaseUnavailable("no agent: files travel by one only")
     await task.files.parked(task, key, directory)
     job = run.job if run is not None else None
-    return Subject(task.request.slot, key.run_id, job).answer("parked", None, directory=directory)
+    return Subject(task.request.slot, key.run_id, job).answer("parked", None)
 
 
 def _over(task: Task, key: RunKey, run: LiveRun | None) -> None:

@@ -1,8 +1,8 @@
 """Reports that could not be delivered: written by hooks as files, read and delivered by the agent.
 
-The directory is the agent's, mode 1733: the job's user writes into it, but can neither list it nor touch the
-files of others. A name can't be guessed, since the run's token is in the file. A file is the request that the
-agent never got, byte by byte (PROTOCOL.md), with the time of writing in its head.
+The directory is the agent's (``sandbox.spooldir``): the job's user writes into it, but can neither list it,
+nor read or touch the files of others. A file is the request that the agent never got, byte by byte
+(PROTOCOL.md), with the time of writing in its head.
 
 An account may forge what it may write: the reading side trusts nothing but the file's owner, which the kernel
 knows, and treats it like the peer of a socket. A file that is not a report is moved to ``bad/`` (mode 700)
@@ -16,8 +16,9 @@ import time
 
 from fetchwork.hook.wire import MAX_BODY, MAX_HEAD, Request, RequestReader, encode_request
 from fetchwork.hookerrors import FetchworkError, ProtocolError
+from fetchwork.sandbox.spooldir import let_agent_read
 
-MODE = 0o1733
+MODE = 0o3733
 BAD = "bad"
 MAX_REPORT = MAX_HEAD + MAX_BODY
 _SUFFIX = ".report"
@@ -46,12 +47,11 @@ def write_report(directory: str, request: Request, uid: int = -1) -> str:
     # the time first: the names sort as they were written
     name = f"{directory}/{time.time_ns():020d}-{os.urandom(16).hex()}"
     try:
-        # readable for an agent that is not root; no other account knows the name
         fd = os.open(
-            name + _PARTIAL, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644
+            name + _PARTIAL, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600
         )
         try:
-            os.fchmod(fd, 0o644)
+            let_agent_read(fd, directory)
             if uid >= 0:
                 os.fchown(fd, uid, -1)
             view = memoryview(data)
@@ -109,34 +109,37 @@ class Spool:
         # files that are not reports and can't be moved either: rejected once, then passed over
         self._stuck: set[str] = set()
 
-    def make(self, owner: int | None = None) -> None:
-        """Make the directory, or put it right, for an agent that runs as uid ``owner`` (default: the caller).
+    def make(self, owner: int | None = None, group: int | None = None) -> None:
+        """Make the directory, or put it right, for an agent of this uid and gid (default: the caller's).
 
         Raises FetchworkError where that is not possible, and where it belongs to another account.
         """
         owner = os.geteuid() if owner is None else owner
+        group = os.getegid() if group is None else group
         bad = os.path.join(self.directory, BAD)
         try:
             os.makedirs(self.directory, exist_ok=True)
-            self._own(self.directory, owner, MODE)
+            self._own(self.directory, owner, group, MODE)
             try:
                 os.mkdir(bad, 0o700)
             except FileExistsError:
                 pass
-            self._own(bad, owner, 0o700)
+            self._own(bad, owner, group, 0o700)
         except OSError as exc:
             raise FetchworkError(f"cannot make spool '{self.directory}': {exc.strerror}") from exc
 
     @staticmethod
-    def _own(path: str, owner: int, mode: int) -> None:
+    def _own(path: str, owner: int, group: int, mode: int) -> None:
         # by descriptor: what is looked at is what is changed
         fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
         try:
-            uid = os.fstat(fd).st_uid
-            if uid not in (owner, os.geteuid()):
-                raise FetchworkError(f"directory '{path}' belongs to uid {uid}; it must be the agent's own")
-            if uid != owner:
-                os.fchown(fd, owner, -1)
+            status = os.fstat(fd)
+            if status.st_uid not in (owner, os.geteuid()):
+                raise FetchworkError(
+                    f"directory '{path}' belongs to uid {status.st_uid}; it must be the agent's own"
+                )
+            if (status.st_uid, status.st_gid) != (owner, group):
+                os.fchown(fd, owner, group)
             if os.geteuid() in (0, owner):
                 os.fchmod(fd, mode)
         finally:

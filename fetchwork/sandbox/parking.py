@@ -2,8 +2,8 @@
 
 JOB_EXIT has seconds, a database may be away for hours. So the files are moved out of the sandbox, by a
 rename where that is one file system, then the report of the job's end is written, and last the manifest: a
-directory without one was never finished and is of no use. The place for it is the agent's, mode 1733, as
-that of the spool of reports: one account can neither list nor guess what another has in it.
+directory without one was never finished and is of no use. Each is the account's own, in a directory of the
+agent's (``spooldir``): no other account can enter it, whether it knows the name or not.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import time
 
 from fetchwork.sandbox.failure import FileFailure, TransferFailure, of_file, of_output
 from fetchwork.sandbox.jsontext import to_json
+from fetchwork.sandbox.spooldir import let_agent_read
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -40,14 +41,13 @@ class Parking:
         self.name = f"{time.time_ns():020d}-{os.urandom(16).hex()}"
         self._path = f"{directory}/{self.name}"
         self._files: list[dict[str, object]] = []
-        self._mode = 0o600
+        #: a file that was moved here has a group of its account's
+        self._mode = 0o644
         try:
             os.mkdir(self._path, 0o700)
-            if os.stat(directory).st_uid != 0:
-                # an agent that is not root reads it, and deletes what is in it; nobody else knows it
-                self._mode = 0o644
-                os.chmod(self._path, 0o777)  # noqa: S103
+            let_agent_read(self._path, directory)
         except OSError as error:
+            self.drop()
             problem = f"cannot park files in '{directory}': {error.strerror}"
             raise of_output(problem, error.errno or 5) from None
 

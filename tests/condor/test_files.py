@@ -29,6 +29,7 @@ from tests.by_name import scalar
 from tests.condor.compiled_hooks import compile_hooks, hook_directory
 from tests.condor.conftest import QUICK
 from tests.living import content, files
+from tests.other_accounts import attack
 from tests.sandboxes import (
     ENDS_PLUGIN,
     STORE_PLUGIN,
@@ -721,6 +722,40 @@ def test_outputs_wait_for_a_database_that_is_away_and_an_agent_that_was_killed(j
         assert again.outputs(job)["new"] == b"x\n"
         assert again.row("SELECT count(*) FROM fetchwork.runs WHERE jobid = %s", job) == {"count": 1}
     until(lambda: not list(parked.glob("*/manifest")), "the directory to go")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may become another account")
+def test_what_is_parked_while_the_database_is_away_is_out_of_the_reach_of_other_accounts(
+    jobs: FileJobs,
+) -> None:
+    pool = jobs.pool
+    go = pool.directory / "tmp/go"
+    go.unlink(missing_ok=True)
+    waits = f"until [ -f {go} ]; do sleep 0.1; done"
+    spools = [pool.directory / "run/spool.outputs", pool.directory / "run/spool"]
+    leaves = jobs.submit(f"{waits}; echo secret > new; chmod 600 new")
+    plain = scalar(jobs.database, "submit", cmd="/bin/sh", arguments=f"-c '{waits}'", owner=OWNER, iwd="/tmp")
+    for job in (leaves, plain):
+        running(jobs, job)
+    jobs.database.close()
+    pool.postgres.stop("immediate")
+    try:
+        go.touch()
+        until(lambda: list(spools[0].glob("*/manifest")), "the outputs to be parked")
+        until(lambda: list(spools[1].glob("*.report")), "the report to be kept")
+        names = [path for spool in spools for path in spool.rglob("*") if path.name != "bad"]
+        log = "".join(path.read_text() for path in pool.condor.log.glob("FetchworkAgentLog*"))
+        assert [path.name for path in names if len(path.name) > 10 and path.name in log] == []
+        tried, done = attack(names, pool.directory / "tmp" / f"attack-{time.time_ns()}")
+        assert tried >= 15 * 5
+        assert done == []
+    finally:
+        pool.postgres.start()
+    with Database(pool.conninfo) as database:
+        again = FileJobs(pool, database)
+        for job in (leaves, plain):
+            again.completed(job)
+        assert again.outputs(leaves)["new"] == b"secret\n"
 
 
 def test_a_prepare_job_that_is_killed_half_way_leaves_nothing_and_the_job_runs_again(jobs: FileJobs) -> None:

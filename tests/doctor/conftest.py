@@ -154,7 +154,7 @@ def host(
     if os.geteuid() != 0:
         text = text.replace("[agent]", '[agent]\nuser = ""')
     else:
-        text = text.replace("[agent]", '[agent]\nuser = "nobody"')
+        text = text.replace("[agent]", '[agent]\nuser = "daemon"')
     (directory / "host.toml").write_text(text)
     settings = config.load(directory / "host.toml")
     hookinstall.install_host(settings)

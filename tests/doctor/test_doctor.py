@@ -1,12 +1,15 @@
 """The doctor names the cause of what is wrong with a host, and says what to do."""
 
+import grp
 import json
 import os
+import pwd
 import re
 import shutil
 import subprocess
 import time
 from pathlib import Path
+from typing import Literal
 
 import psycopg
 import pytest
@@ -489,7 +492,32 @@ def test_spool_that_jobs_accounts_cannot_write_to(host: TestHost) -> None:
     line = only(host.failures())
     assert line.subject == "spool"
     assert "not every account can leave a report" in line.text
-    assert "chmod 1733" in line.remedy
+    assert "chmod 3733" in line.remedy
+
+
+def test_spool_whose_reports_the_agent_cannot_read(host: TestHost) -> None:
+    (host.directory / "run/spool").chmod(0o1733)
+    line = only(host.failures())
+    assert "the agent can't read the reports in it" in line.text
+    assert "chmod 3733" in line.remedy
+
+
+@root_only
+@pytest.mark.parametrize("kind", ["primary", "member"])
+def test_agent_whose_group_has_other_accounts(
+    host: TestHost, monkeypatch: pytest.MonkeyPatch, kind: Literal["primary", "member"]
+) -> None:
+    spool = host.directory / "run/spool"
+    agent, other = pwd.getpwnam("daemon"), pwd.getpwnam("bin")
+    group = grp.struct_group(("shared", "x", 4321, ["bin"] if kind == "member" else []))
+    accounts = [agent, pwd.struct_passwd((*other[:3], 4321, *other[4:]))] if kind == "primary" else [agent]
+    monkeypatch.setattr(grp, "getgrgid", lambda _: group)
+    monkeypatch.setattr(pwd, "getpwall", lambda: accounts)
+    os.chown(spool, agent.pw_uid, 4321)
+    spool.chmod(0o3733)
+    (line,) = [line for line in host.diagnose() if line.subject == "spool" and "group" in line.text]
+    assert line.verdict == ("FAIL" if kind == "primary" else "warn")
+    assert "bin can read what jobs leave, being of the agent's group 'shared'" in line.text
 
 
 def spool_warnings(host: TestHost) -> list[Line]:

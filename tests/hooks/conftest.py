@@ -166,7 +166,7 @@ def hooks(_installed: Path, public_directory: Callable[[], Path]) -> Hooks:
     home = public_directory()
     shutil.copytree(_installed / "hooks", home / "hooks", symlinks=True)
     (home / "spool").mkdir()
-    (home / "spool").chmod(0o1733)
+    (home / "spool").chmod(0o3733)
     return Hooks(home)
 
 

@@ -252,7 +252,7 @@ def test_what_is_odd_in_a_sandbox_is_parked(
 
 
 def test_what_the_agent_cannot_take_is_parked(hooks: Hooks, agent: StartAgent, sandbox: Path) -> None:
-    (hooks.home / "spool.outputs").mkdir(mode=0o1733)
+    (hooks.home / "spool.outputs").mkdir(mode=0o3733)
     started = prepared(hooks, agent, sandbox, brings())
     work(sandbox)
     hooks.run("job_exit", "exit", stdin=ENDS, cwd=sandbox)

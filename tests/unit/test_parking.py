@@ -5,6 +5,7 @@ import gc
 import itertools
 import json
 import os
+import pwd
 import signal
 import time
 from collections.abc import Callable
@@ -29,6 +30,7 @@ from fetchwork.sandbox.failure import TransferFailure, of_output
 from fetchwork.sandbox.leave import Ended, leave
 from fetchwork.sandbox.outputs import Output
 from fetchwork.sandbox.parking import Parking
+from tests.other_accounts import as_account, attack
 from tests.small_disk import fill
 
 REPORT = encode_request(Request("job_exit", b"FetchWorkRunId = 7\n", keyword="K", arg="exit"))
@@ -229,6 +231,53 @@ def test_what_is_set_aside_is_not_read_again_and_a_link_for_a_directory_is_none(
         spool.read("link")
     spool.delete("link")
     assert (tmp_path / "elsewhere/manifest").exists()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may become other accounts")
+@pytest.mark.parametrize("agent", ["root", "daemon"])
+def test_parked_files_are_for_their_account_and_the_agent_alone(
+    public_directory: Callable[[], Path], agent: str
+) -> None:
+    place = public_directory()
+    os.chown(place, pwd.getpwnam(agent).pw_uid, -1)
+    spool, home = OutputSpool(place / "spool.outputs"), place / "home"
+    home.mkdir()
+    (home / "out").write_text("secret")
+    (home / "out").chmod(0o600)
+    for path in (home, home / "out"):
+        os.chown(path, pwd.getpwnam("nobody").pw_uid, pwd.getpwnam("nobody").pw_gid)
+    (place / "own").mkdir()
+    (place / "own").chmod(0o777)
+    as_account(agent, spool.make)
+    as_account("nobody", lambda: parked(spool, output(home / "out")))
+    (name,) = spool.names()
+    paths = [path for path in spool.directory.rglob("*") if path.name != "bad"]
+    assert {path.name for path in paths} == {name, "manifest", "report", "0"}
+    tried, done = attack(paths, place / "own/its")
+    assert (tried, done) == (4 * 15, [])
+
+    def deliver() -> None:
+        assert read(spool, name, 0) == b"secret"
+        spool.delete(name)
+        assert spool.names() == []
+
+    as_account(agent, deliver)
+    assert not (spool.directory / name).exists()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may become other accounts")
+def test_where_the_agent_could_not_read_it_nothing_is_parked(public_directory: Callable[[], Path]) -> None:
+    place = public_directory() / "spool.outputs"
+    place.mkdir()
+    os.chown(place, pwd.getpwnam("daemon").pw_uid, -1)
+    place.chmod(0o1733)
+
+    def park() -> None:
+        with pytest.raises(TransferFailure, match="does not hand its group down"):
+            Parking(str(place))
+
+    as_account("nobody", park)
+    assert list(place.iterdir()) == []
 
 
 #: calls that change what is on the disk

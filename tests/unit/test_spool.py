@@ -1,6 +1,7 @@
 """Reports on disk: what is written is read once, and what others put there harms nobody."""
 
 import os
+import pwd
 import stat
 import subprocess
 import sys
@@ -15,6 +16,7 @@ from fetchwork.errors import FetchworkError
 from fetchwork.hook import spool as spool_module
 from fetchwork.hook.spool import Spool, write_report
 from fetchwork.hook.wire import Request, encode_request
+from tests.other_accounts import as_account, attack
 
 ROOT = os.geteuid() == 0
 REPORT = Request("job_exit", b"ExitCode = 0\n", keyword="FW", arg="exit", slot="slot1")
@@ -63,7 +65,7 @@ def test_reports_are_read_oldest_first_and_again_until_deleted(spool: Spool) -> 
 
 
 def test_the_directory_can_be_written_and_not_listed_by_others(spool: Spool) -> None:
-    assert stat.S_IMODE(os.stat(spool.directory).st_mode) == 0o1733
+    assert stat.S_IMODE(os.stat(spool.directory).st_mode) == 0o3733
     assert stat.S_IMODE(os.stat(os.path.join(spool.directory, "bad")).st_mode) == 0o700
 
 
@@ -103,8 +105,17 @@ def test_job_users_write_but_neither_list_nor_touch_anothers(public_directory: C
     spool = Spool(str(directory))
     spool.make()
     package = public_directory() / "fetchwork"
-    (package / "hook").mkdir(parents=True)
-    for name in ("__init__.py", "hookerrors.py", "hook/__init__.py", "hook/wire.py", "hook/spool.py"):
+    for room in ("hook", "sandbox"):
+        (package / room).mkdir(parents=True)
+    for name in (
+        "__init__.py",
+        "hookerrors.py",
+        "hook/__init__.py",
+        "hook/wire.py",
+        "hook/spool.py",
+        "sandbox/__init__.py",
+        "sandbox/spooldir.py",
+    ):
         source = Path(spool_module.__file__).parents[1] / name
         (package / name).write_text(source.read_text())
     mine = write_report(spool.directory, REPORT)
@@ -121,6 +132,7 @@ for attempt in (
     lambda: os.unlink(report),
     lambda: os.rename(report, report + "x"),
     lambda: open(report, "a"),
+    lambda: open(report),
 ):
     try:
         attempt()
@@ -135,8 +147,30 @@ for attempt in (
         text=True,
         cwd="/",
     )
-    assert run.stdout.split() == ["refused"] * 5, run.stderr
+    assert run.stdout.split() == ["refused"] * 6, run.stderr
     assert [report.uid for report in spool.read().reports] == [0, 65534]
+
+
+@pytest.mark.skipif(not ROOT, reason="needs root, to be three accounts")
+def test_a_report_is_for_its_account_and_the_agent_alone(public_directory: Callable[[], Path]) -> None:
+    place = public_directory()
+    spool = Spool(str(place / "spool"))
+    agent = pwd.getpwnam("daemon")
+    spool.make(agent.pw_uid, agent.pw_gid)
+    (place / "own").mkdir()
+    (place / "own").chmod(0o777)
+
+    as_account("nobody", lambda: write_report(spool.directory, REPORT))
+    (report,) = [path for path in (place / "spool").iterdir() if path.name != "bad"]
+    assert attack([report], place / "own/its") == (15, [])
+
+    def deliver() -> None:
+        (found,) = spool.read().reports
+        assert (found.uid, found.request.body) == (pwd.getpwnam("nobody").pw_uid, REPORT.body)
+        spool.delete(found)
+
+    as_account("daemon", deliver)
+    assert not report.exists()
 
 
 # -- what others put there
@@ -286,7 +320,7 @@ def test_a_flood_by_one_account_leaves_others_their_share(spool: Spool) -> None:
 def test_it_is_put_right_when_made_again(spool: Spool) -> None:
     os.chmod(spool.directory, 0o777)
     spool.make()
-    assert stat.S_IMODE(os.stat(spool.directory).st_mode) == 0o1733
+    assert stat.S_IMODE(os.stat(spool.directory).st_mode) == 0o3733
 
 
 def test_a_link_in_its_place_is_refused(tmp_path: Path) -> None:
