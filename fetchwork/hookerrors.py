@@ -57,4 +57,4 @@ class ProtocolError(FetchworkError):
 
 
 class AgentUnavailable(FetchworkError):
-    """The agent does not answer; another try, or direct mode, may succeed."""
+    """The agent does not answer; another try may succeed."""

@@ -2,7 +2,7 @@
 --
 -- fetchwork_submitter   puts jobs in as the Owners granted to it, sees and changes those
 -- fetchwork_reader      sees everything but tokens
--- fetchwork_agent       what agents and hooks in direct mode do; sees everything, tokens too: an agent that
+-- fetchwork_agent       what agents do; sees everything, tokens too: an agent that
 --                       comes back asks for its host's runs (host_runs), and a member of this role
 --                       may give any name. Agents that must not see each other's jobs need databases of
 --                       their own
@@ -133,7 +133,7 @@ GRANT EXECUTE ON FUNCTION
     fetchwork.edit
 TO fetchwork_submitter, fetchwork_access_point, fetchwork_admin;
 
--- What agents do, and hooks in direct mode; a run is named by its id and its token.
+-- What agents do; a run is named by its id and its token.
 GRANT EXECUTE ON FUNCTION
     -- the host
     fetchwork.hello,

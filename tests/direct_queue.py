@@ -12,6 +12,7 @@ from psycopg.types.json import Jsonb
 
 from tests.invariants import violations
 
+AGENT_ID = "00000000-0000-4000-8000-000000000000"
 EXITED: dict[str, Any] = {"JobState": "Exited", "JobPid": 77, "JobDuration": 5.0, "ExitBySignal": False}
 
 
@@ -109,11 +110,9 @@ class DirectQueue:
 
     # ---- hosts
 
-    def host(self, name: str = "h1", *, agent: bool = True) -> int:
-        """Its id, after it has said hello."""
-        greeting = self.call(
-            "hello", host=name, **({"agent_version": "1", "agent_id": "0" * 32} if agent else {})
-        )
+    def host(self, name: str = "h1") -> int:
+        """Its id, after its agent has said hello."""
+        greeting = self.call("hello", host=name, agent_version="1", agent_id=AGENT_ID)
         return int(greeting[0]["host_id"])
 
     def candidates(self, host_id: int, slot: str = "slot1@h1", **arguments: Any) -> list[dict[str, Any]]:

@@ -33,7 +33,6 @@ HEAVY = {
     # agents as processes, hooks without one, servers beside one
     "agent/test_agent_process.py": ONE,
     "agent/test_buckets.py": ONE,
-    "agent/test_direct_mode.py": ONE,
     "agent/test_hostile_ads.py": ONE,
     "agent/test_prepared.py": ONE,
     "agent/test_sending.py": ONE,

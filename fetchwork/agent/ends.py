@@ -45,7 +45,7 @@ class Ends:
         if run.gone_at is None:
             run.gone_at = now
         logs = run.context.starter_logs
-        written = await logs.written(run.run_id, run.token, tells_end=True) if logs is not None else None
+        written = await logs.written(run.run_id, run.token, tells_end=True)
         job = Process.of_key(run.job_process)
         pid = job.pid if job is not None else run.recorded_pid
         end = read_end(written, pid) if written is not None else None

@@ -388,7 +388,7 @@ class Agent:
         if not self.runs.taken_over.issuperset(self.sessions):
             return
         living = [(run.run_id, run.token) for run in self.runs]
-        for logs in {each.starter_logs for each in self.contexts.values() if each.starter_logs}:
+        for logs in {each.starter_logs for each in self.contexts.values()}:
             await logs.clean(living)
 
     async def replay_spool(self) -> None:

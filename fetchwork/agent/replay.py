@@ -1,4 +1,4 @@
-"""Delivery of the spooled reports: by the agent now and then, in direct mode by each fetch."""
+"""Delivery of the spooled reports, now and then."""
 
 from __future__ import annotations
 

@@ -116,7 +116,7 @@ class Updates:
         what this agent takes over has not been read.
         """
         logs, session = run.context.starter_logs, run.context.session
-        if run.starter is None or logs is None or not await logs.tell_end(run.run_id, run.token):
+        if run.starter is None or not await logs.tell_end(run.run_id, run.token):
             return True
         written = await logs.written(run.run_id, run.token, tells_end=True)
         # that its job had begun was not written down here: where the disk was full, the database knows it

@@ -351,7 +351,7 @@ class WatchedRuns(Runs):
         owners = {row.owner for row in rows} if context.check_accounts else set()
         uids = await asyncio.to_thread(lambda: {owner: peer.uid_of(owner) for owner in owners})
         logs = context.starter_logs
-        plain = await logs.tell_ends((row.run_id, str(row.token)) for row in rows) if logs else frozenset()
+        plain = await logs.tell_ends((row.run_id, str(row.token)) for row in rows)
         # from here on without a pause: a fetch must not find a run among the others that is not watched
         for row in rows:
             if super().get(context.session, row.run_id) is not None:

@@ -69,9 +69,6 @@ COMMANDS: dict[str, dict[str, str]] = {
     },
 }
 
-#: commands for programs: the help does not list them
-HIDDEN = ("hook",)
-
 #: so many objects more than before are searched for cycles that nobody uses
 GARBAGE = 100_000
 
@@ -87,7 +84,7 @@ class _Commands(click.Group):
     """A group whose commands are imported when they are called."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return [*(name for section in COMMANDS.values() for name in section), *HIDDEN]
+        return [name for section in COMMANDS.values() for name in section]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in self.list_commands(ctx):
@@ -194,7 +191,7 @@ def run(arguments: Sequence[str]) -> int:
 def _database_is_named(words: Sequence[str]) -> bool:
     """Was libpq told anything, or does the command have a host file, which names databases?"""
     return (
-        bool({"agent", "config", "doctor", "hook", "hooks", "pool"}.intersection(words))
+        bool({"agent", "config", "doctor", "hooks", "pool"}.intersection(words))
         or any(word.startswith(("--dsn", "-dsn")) for word in words)
         or any(name == "FETCHWORK_DSN" or name.startswith("PG") for name in os.environ)
     )

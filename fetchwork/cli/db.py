@@ -145,7 +145,7 @@ def _move(conninfo: str) -> Iterator[str]:
             " before these have said what they run, or have ended it:"
         )
     for one in waits:
-        yield f"  {one.machine or 'hosts in direct mode'}, until {one.until_at:%H:%M:%S}"
+        yield f"  {one.machine}, until {one.until_at:%H:%M:%S}"
 
 
 @cli.command()

@@ -47,11 +47,6 @@ def cli(context: click.Context, directory: Path | None) -> None:
     "--partitionable/--static", default=None, help="One partitionable slot with all cores, or static slots."
 )
 @click.option(
-    "--direct/--agent",
-    default=None,
-    help="Run without an agent (each hook connects to the database itself), or with one.",
-)
-@click.option(
     "--suite",
     help="HTCondor of this Debian suite (trixie, sid) in a root directory.  [default: the machine's"
     " HTCondor, or else that of trixie]",
@@ -67,7 +62,6 @@ def up(
     directory: Path,
     slots: int | None,
     partitionable: bool | None,
-    direct: bool | None,
     suite: str | None,
     condor_config: Path | None,
     as_json: bool,
@@ -86,7 +80,6 @@ def up(
     given: dict[str, Any] = {
         "slots": slots,
         "partitionable": partitionable,
-        "agent": None if direct is None else not direct,
         "suite": suite,
         "config": condor_config.read_text() if condor_config else None,
     }

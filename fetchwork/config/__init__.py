@@ -1,9 +1,9 @@
 """The host file: one short TOML file that says how an execute host fetches work.
 
-The agent, the hooks' direct mode, ``fetchwork config``, ``fetchwork doctor`` and the personal pool all
-read it through :func:`load`. Everything has a default, so a host on which all slots draw from one queue
-needs only a ``[database.NAME]`` and a ``[keyword.NAME]``. All problems of a file are reported at once, each
-as ``FILE:LINE:KEY: what is wrong; what is allowed``.
+The agent, ``fetchwork config``, ``fetchwork doctor`` and the personal pool all read it through :func:`load`.
+Everything has a default, so a host on which all slots draw from one queue needs only a ``[database.NAME]``
+and a ``[keyword.NAME]``. All problems of a file are reported at once, each as
+``FILE:LINE:KEY: what is wrong; what is allowed``.
 
 A keyword is HTCondor's hook keyword. Its hooks are installed in a directory of its own, and that directory
 tells a hook which keyword (so which queues and which database) it serves. This works for startd and starter
@@ -20,7 +20,7 @@ from pydantic import ValidationError
 from fetchwork.config.messages import shape_problem, show, toml_problem
 from fetchwork.config.reference import reference
 from fetchwork.config.rules import Problem, contradictions
-from fetchwork.config.sections import DEFAULT_FILE, HOOKS_ROOT, PLAIN, Agent, HostConfig, Keyword, Slot
+from fetchwork.config.sections import DEFAULT_FILE, HOOKS_ROOT, PLAIN, HostConfig, Keyword, Slot
 from fetchwork.config.tomllines import Key, key_lines, line_of
 from fetchwork.errors import ConfigError
 
@@ -139,7 +139,7 @@ def _filled(config: HostConfig) -> HostConfig:
     )
     hooks_root = config.pilot_directory / "hooks" if config.pilot else HOOKS_ROOT
     keywords = {
-        name: _filled_keyword(keyword, hooks_root / name, only_database, agent)
+        name: _filled_keyword(keyword, hooks_root / name, only_database)
         for name, keyword in config.keywords.items()
     }
     databases = {
@@ -153,12 +153,7 @@ def _filled(config: HostConfig) -> HostConfig:
     )
 
 
-def _filled_keyword(keyword: Keyword, hooks: Path, only_database: str | None, agent: Agent) -> Keyword:
-    no_waiting = agent.run == "none" and "max_fetch_wait_s" not in keyword.model_fields_set
+def _filled_keyword(keyword: Keyword, hooks: Path, only_database: str | None) -> Keyword:
     return keyword.model_copy(
-        update={
-            "database": keyword.database or only_database,
-            "hooks": keyword.hooks or hooks,
-            "max_fetch_wait_s": 0 if no_waiting else keyword.max_fetch_wait_s,
-        }
+        update={"database": keyword.database or only_database, "hooks": keyword.hooks or hooks}
     )

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from fetchwork.config.sections import NO_KEYWORD, PLAIN, HostConfig, Keyword, Slots
+from fetchwork.config.sections import NO_KEYWORD, PLAIN, HostConfig, Slots
 from fetchwork.config.slotnumbers import numbers
 from fetchwork.config.tomllines import Key
 
@@ -36,7 +36,7 @@ def contradictions(config: HostConfig) -> Iterator[Problem]:
     if config.pilot and config.workstation:
         yield Problem(("workstation",), "is given together with [pilot]", "one of the two")
     if config.pilot and config.agent.run == "systemd":
-        yield Problem(("agent", "run"), "is 'systemd' on a pilot, which has no root", "'master' or 'none'")
+        yield Problem(("agent", "run"), "is 'systemd' on a pilot, which has no root", "'master'")
 
 
 def _database_problems(config: HostConfig) -> Iterator[Problem]:
@@ -65,7 +65,7 @@ def _agent_problems(config: HostConfig) -> Iterator[Problem]:
     if len(os.fsencode(config.socket)) > _SOCKET_PATH_BYTES:
         yield Problem(("agent", "socket"), "is too long for a Unix socket", "a path of at most 100 bytes")
     slowest = max(config.keywords.values(), key=lambda keyword: keyword.max_fetch_wait_s)
-    if slowest.max_fetch_wait_s and agent.run != "none" and not agent.max_waiting_fetches:
+    if slowest.max_fetch_wait_s and not agent.max_waiting_fetches:
         yield Problem(
             ("agent", "max_waiting_fetches"),
             "is 0 although a keyword's max_fetch_wait_s lets fetches wait",
@@ -114,12 +114,6 @@ def _keyword_problems(config: HostConfig) -> Iterator[Problem]:
                 "a directory for each keyword",
             )
         directories[directory] = name
-        yield from _wait_problems(config, key, keyword)
-
-
-def _wait_problems(config: HostConfig, key: Key, keyword: Keyword) -> Iterator[Problem]:
-    if config.agent.run == "none" and keyword.max_fetch_wait_s:
-        yield Problem((*key, "max_fetch_wait_s"), "lets fetches wait in an agent that is not run", "0")
 
 
 def _slot_problems(config: HostConfig) -> Iterator[Problem]:
@@ -201,7 +195,7 @@ def _size_problems(config: HostConfig) -> Iterator[Problem]:
     if config.slots.limit_disk and not config.agent_updates:
         yield Problem(
             ("slots", "limit_disk"),
-            "is true, and no agent has the right to end jobs (agent.run, agent.root_part)",
+            "is true, and the agent has no right to end jobs (agent.root_part)",
             "false",
         )
     for setting in ("cpus", "memory_mib"):

@@ -129,9 +129,8 @@ class Database(_Section):
 class Agent(_Section):
     """``[agent]``: the one resident process of the host."""
 
-    run: Literal["master", "systemd", "none"] = Field(
-        "master",
-        description="'master' (condor_master runs it), 'systemd' (gets a unit) or 'none' (hooks do without)",
+    run: Literal["master", "systemd"] = Field(
+        "master", description="'master' (condor_master runs it) or 'systemd' (gets a unit)"
     )
     venv: PathSetting = Field(
         Path("/opt/fetchwork"),
@@ -354,7 +353,7 @@ class HostConfig(_Section):
 
         It needs the right to signal them: it runs as the jobs' account, or a part of it stays root.
         """
-        return self.agent.run != "none" and (self.agent.root_part or self.agent.user == "")
+        return self.agent.root_part or self.agent.user == ""
 
     def is_told_replies(self, keyword: str) -> bool:
         """Whether REPLY_FETCH tells what a startd makes of the offers to the slots of ``keyword``.

@@ -11,9 +11,9 @@ from fetchwork.db.database import Database
 
 @dataclass(frozen=True, slots=True)
 class Unsettled(Record):
-    """A host that has not said what runs on it; without a name, all hosts in direct mode."""
+    """A host that has not said what runs on it."""
 
-    machine: str | None
+    machine: str
     moved_at: datetime.datetime
     until_at: datetime.datetime
 
@@ -24,6 +24,6 @@ def unsettled(conninfo: str) -> list[Unsettled]:
         return [
             Unsettled.from_row(row)
             for row in database.query(
-                "SELECT machine, moved_at, until_at FROM fetchwork.unsettled ORDER BY machine NULLS LAST"
+                "SELECT machine, moved_at, until_at FROM fetchwork.unsettled ORDER BY machine"
             )
         ]

@@ -142,6 +142,10 @@ def _check_hook_conf(path: Path, expected: dict[str, str], where: str, install: 
         yield Finding(where, f"'{path}': {_reason(error)}", install)
         return
     settings = _settings_of(text)
+    if left := [name for name in settings if name.startswith("direct_")]:
+        yield Finding(
+            str(path), f"still sets {', '.join(left)}: a hook without an agent does no work", install
+        )
     for name, value in expected.items():
         if settings.get(name) != value:
             there = f"sets {name} = {settings[name]}" if name in settings else f"does not set {name}"
@@ -220,13 +224,13 @@ def _left_unit(config: HostConfig, unit_directory: Path) -> Iterator[Finding]:
 
 
 def _left_hooks(config: HostConfig) -> Iterator[Finding]:
-    """Hooks of removed keywords, which may still ask the agent; those of another host file are not ours."""
+    """Hooks of removed keywords, which may still ask our agent; those that ask another are not ours."""
     ours = {config.hooks(name) for name in config.keywords}
     for conf in sorted({conf for hooks in ours for conf in hooks.parent.glob("*/hook.conf")}):
         directory = conf.parent
         if directory in ours or (settings := _hook_settings(conf)) is None:
             continue
-        if settings.get("direct_config") == str(config.host.file):
+        if settings.get("socket") == str(config.socket):
             yield Finding(
                 str(directory),
                 f"has the hooks of keyword '{settings.get('keyword', '')}', which is not in the host file",
@@ -250,7 +254,7 @@ def _settings_of(hook_conf: str) -> dict[str, str]:
 def check_socket(config: HostConfig, locate: Locator) -> Iterator[Finding]:
     """Yield the problem that keeps the agent's account from making its socket."""
     directory, account = config.socket.parent, config.agent.user
-    if config.agent.run == "none" or not account:
+    if not account:
         return
     try:
         status, owner = directory.stat(), pwd.getpwnam(account)
@@ -271,31 +275,19 @@ def check_socket(config: HostConfig, locate: Locator) -> Iterator[Finding]:
 
 
 def _check_secrets(config: HostConfig, locate: Locator) -> Iterator[Finding]:
-    """Who can read the host file? An agent's account alone should; without an agent every hook must."""
+    """Who can read the host file? The agent's account alone should."""
     try:
         for_all = bool(locate.path.stat().st_mode & stat.S_IROTH)
     except OSError:
         return
-    if config.agent.run == "none" and not for_all:
-        yield Finding(
-            str(locate.path),
-            "is closed to the accounts of jobs, whose hooks must read it because there is no agent",
-            f"chmod o+r '{locate.path}', or an agent",
-        )
     for name, database in config.databases.items():
         if not for_all or "password" not in conninfo.parse(database.conninfo):
             continue
-        where = locate("database", name, "conninfo")
-        if config.agent.run == "none":
-            yield Finding(
-                where, "holds a password that every job can read", "an agent, or trust in jobs", warning=True
-            )
-        else:
-            yield Finding(
-                where,
-                "holds a password in a file that everyone can read",
-                f"chmod o-r '{locate.path}', or passfile=... in place of the password",
-            )
+        yield Finding(
+            locate("database", name, "conninfo"),
+            "holds a password in a file that everyone can read",
+            f"chmod o-r '{locate.path}', or passfile=... in place of the password",
+        )
 
 
 class _Difference(NamedTuple):

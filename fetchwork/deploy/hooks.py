@@ -5,7 +5,7 @@ not be able to enter the environment that fetchwork itself is installed in.
 
     DIR/fetch_work ...    the six executables, started by the interpreter chosen here
     DIR/checkpointed      what runs jobs that save checkpoints
-    DIR/hook.conf         keyword, socket, spool; the settings of direct mode
+    DIR/hook.conf         keyword, socket, spool, deadlines
     DIR/lib -> lib-HASH   the modules, compiled: those who run them can't write
 
 Compiled hooks take the place of the six, which then are DIR/fetch_work.py ...: they do what is rare.
@@ -45,7 +45,6 @@ MODULES = (
     "hook/adfiles.py",
     "hook/jobcheck.py",
     "hook/jobtail.py",
-    "hook/direct.py",
     "hook/spool.py",
     "hook/sandboxed.py",
     "hook/checkpointed.py",
@@ -90,8 +89,6 @@ def install(
     socket: Path | str,
     spool: Path | str | None = None,
     python: Path | str | None = None,
-    direct_python: Path | str | None = None,
-    direct_config: Path | str | None = None,
     deadline_s: float | None = None,
     job_exit_deadline_s: float | None = None,
     job_exit_timeout_s: int | None = None,
@@ -112,8 +109,6 @@ def install(
         "keyword": keyword,
         "socket": socket,
         "spool": spool,
-        "direct_python": direct_python,
-        "direct_config": direct_config,
         "deadline_s": deadline_s,
         "job_exit_deadline_s": job_exit_deadline_s,
         "job_exit_timeout_s": job_exit_timeout_s,
@@ -171,8 +166,6 @@ def install_host(
             spool=spool,
             python=python,
             compiled=compiled,
-            direct_python=config.agent.venv / "bin/python",
-            direct_config=config.host.file,
             deadline_s=fetch_deadline_s(keyword.max_fetch_wait_s),
             job_exit_deadline_s=max(3, keyword.job_exit_timeout_s - _EXIT_MARGIN_S)
             if keyword.job_exit_timeout_s < 25
@@ -215,7 +208,7 @@ def _hooks_source() -> Path:
 def _check_settings(settings: Mapping[str, object], interpreter: Path) -> Iterator[str]:
     if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", str(settings["keyword"])):
         yield f"keyword '{settings['keyword']}': allowed are letters, digits and _, a letter first"
-    for name in ("socket", "spool", "direct_python", "direct_config"):
+    for name in ("socket", "spool"):
         value = settings[name]
         if value is not None and not re.fullmatch(r"/[^\n\r\0]*", str(value)):
             yield f"{name} '{value}': allowed is an absolute path without line breaks"

@@ -164,13 +164,13 @@ def idle_delay(config: HostConfig) -> str:
 
     Each fetch of a partitionable slot fills one dynamic slot, so this is how fast a host with one fills. That
     is why it asks again at once while it has room, unless the host file names a delay. What finds no work
-    waits in the agent; without an agent each fetch costs half a second of CPU.
+    waits in the agent.
     """
     static = config.slots.type and not any(each.partitionable for each in config.slots.type)
 
     def delay(keyword: Keyword) -> str:
         seconds = keyword.fetch_delay_s
-        if static or "fetch_delay_s" in keyword.model_fields_set or config.agent.run == "none":
+        if static or "fetch_delay_s" in keyword.model_fields_set:
             return str(seconds)
         return f"ifThenElse({HAS_ROOM}, {FILL_DELAY_S}, {seconds})"
 

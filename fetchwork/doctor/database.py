@@ -106,10 +106,10 @@ def _move(name: str, database: Database) -> Iterator[Line]:
     """Do claims wait since the database moved to another server?"""
     rows = database.query(
         "SELECT machine, to_char(moved_at, 'HH24:MI:SS') AS moved_at FROM fetchwork.unsettled"
-        " ORDER BY machine NULLS LAST"
+        " ORDER BY machine"
     )
     if rows:
-        machines = ", ".join(row["machine"] or "hosts in direct mode" for row in rows[:_SHOWN])
+        machines = ", ".join(row["machine"] for row in rows[:_SHOWN])
         more = f" and {len(rows) - _SHOWN} more" if len(rows) > _SHOWN else ""
         yield warned(
             "database",

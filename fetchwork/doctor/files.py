@@ -17,10 +17,7 @@ _LEAST_FREE_MIB = 1024
 
 
 def check(config: HostConfig) -> Iterator[Line]:
-    """Yield what jobs with files would miss here; without an agent none comes."""
-    if config.agent.run == "none":
-        yield ok("files", "no agent: jobs whose files have to be transferred do not come to this host")
-        return
+    """Yield what jobs with files would miss here."""
     yield from _disk(config)
     for name, settings in config.databases.items():
         with Database(settings.conninfo, application_name="fetchwork doctor", timeout_s=10.0) as database:

@@ -49,7 +49,7 @@ class JobState(Record):
 _SLOTS = """
 SELECT s.name, s.machine, s.state, s.activity, s.slottype AS slot_type, s.runid AS run_id,
     s.fetchworkqueues AS queues, s.ad,
-    h.agent_version IS NULL OR h.alive AS alive, h.bad_reason,
+    h.alive, h.bad_reason,
     h.black_hole_since_at IS NOT NULL OR %s = ANY(h.failing_owners) AS black_hole,
     r.refusals, extract(epoch FROM r.rest_until_at)::float8 AS rest_until
 FROM fetchwork.slots AS s

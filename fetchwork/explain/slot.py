@@ -43,7 +43,7 @@ _SLOT = """
 SELECT s.name, s.machine, s.state, s.activity, s.slottype AS slot_type, s.fetchworkqueues AS queues,
     s.jobid AS job, s.ad,
     extract(epoch FROM now() - s.last_fetch_at)::float8 AS asked_s_ago,
-    h.agent_version IS NULL OR h.alive AS alive, h.black_hole_since_at IS NOT NULL AS black_hole, h.bad_reason
+    h.alive, h.black_hole_since_at IS NOT NULL AS black_hole, h.bad_reason
 FROM fetchwork.slots AS s
 JOIN fetchwork.hosts AS h ON h.machine = s.machine
 WHERE s.name = %s OR s.machine = %s OR split_part(s.name, '@', 1) || '@' || split_part(s.machine, '.', 1) = %s

@@ -1,11 +1,11 @@
-"""The six hooks' work, given a request and what the host knows: used by the agent and by direct mode.
+"""The six hooks' work, given a request and what the host knows.
 
 ``handle`` is the one entry. A handler reads its request, makes a call or a few of SQL functions, and builds
 the reply; what must be atomic is one SQL function. A handler waits for nothing longer than its request's
 deadline, raises nothing, and says in its ``Answer`` what happened.
 
-FETCH_WORK is the one request that may wait. How it waits is not the handlers' business: the agent and direct
-mode each pass a handler of their own to ``handle``, built on ``fetch.FetchAttempt``.
+FETCH_WORK is the one request that may wait. How it waits is the agent's business: it passes a handler of its
+own to ``handle``, built on ``fetch.FetchAttempt``.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ log = logging.getLogger(__name__)
 
 Handler = Callable[[Task], Awaitable[Answer]]
 
-#: what is handled alike by the agent and without it
+#: every request but FETCH_WORK
 HANDLERS: dict[str, Handler] = {
     "reply_fetch": reply_fetch,
     "evict_claim": evict_claim,

@@ -110,7 +110,7 @@ class Task:
     end: float
     #: keeps a report that can't be delivered now; None: the hook does
     spool: Callable[[Request], Awaitable[None]] | None = None
-    #: brings files to runs and takes them away; None without an agent
+    #: brings files to runs and takes them away; None where nothing asks for files
     files: HostFiles | None = None
     #: what the job leaves could not be taken away: it is to be held for that
     failure: TransferFailure | None = None

@@ -3,10 +3,9 @@
 Only a slot that can start a job now is offered one: Unclaimed, Owner, or Claimed/Idle by a fetched claim.
 HTCondor accepts a better-ranked job on a busy slot and then drops it (startd-protocol, fact 3).
 
-A fetch is prepared once, as a ``FetchAttempt``, which then looks for work: once in direct mode, and in the
-agent until there is some or its time is over. However long it waited, the job is chosen at the last look, and
-taken back if the answer cannot be delivered. All slots that look at one moment look together
-(``matchround``).
+A fetch is prepared once, as a ``FetchAttempt``, which then looks for work until there is some or its
+time is over. However long it waited, the job is chosen at the last look, and taken back if the answer cannot
+be delivered. All slots that look at one moment look together (``matchround``).
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """What hooks ask about the files of a job with a sandbox: the plan, contents, how it went, how the job ended.
 
-The contents themselves are the business of ``HostFiles``, which the agent has; without an agent no job with
-a sandbox comes to the host.
+The contents themselves are the business of ``HostFiles``, which the agent has.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from fetchwork.handlers.session import HostSession
 from fetchwork.handlers.slotad import SlotAds
 from fetchwork.handlers.starterlog import Fault, StarterLogs
 
-#: a run without an agent is lost after so many updates that did not come
+#: a run that its agent does not see alive is lost after so many updates that did not come
 MISSED_UPDATES = 6
 
 
@@ -24,6 +24,8 @@ class KeywordContext:
     keyword: str
     queues: tuple[str, ...]
     session: HostSession
+    #: where starters write why they can't start a job
+    starter_logs: StarterLogs
     #: how long a fetch may wait for work, 0 not at all
     max_fetch_wait_s: float = 0.0
     #: bytes of an ad that this host's startd reads
@@ -35,11 +37,7 @@ class KeywordContext:
     lease_s: float = 1800.0
     #: directories that this host shares with those who submit
     shared: tuple[str, ...] = ("/",)
-    #: there is an agent, which brings files to jobs
-    brings_files: bool = False
-    #: where starters write why they can't start a job; None without an agent, which reads it
-    starter_logs: StarterLogs | None = None
-    #: opens the credentials of jobs; None without an agent, or without a key
+    #: opens the credentials of jobs; None without a key
     credentials: HostCredentials | None = None
     #: REPLY_FETCH tells what the startd makes of an offer; else the start does, or the slot's next fetch
     is_told_replies: bool = True
@@ -52,56 +50,50 @@ class KeywordContext:
 
     async def starter_fault(self, run_id: int, token: str) -> Fault | None:
         """What the starter of a run wrote down of why the job did not start; None where nothing is known."""
-        return None if self.starter_logs is None else await self.starter_logs.fault(run_id, token)
+        return await self.starter_logs.fault(run_id, token)
 
     def forget_starter_log(self, run_id: int, token: str) -> None:
         """Nothing will be asked of the starter of this run any more."""
-        if self.starter_logs is not None:
-            self.starter_logs.forget(run_id, token)
+        self.starter_logs.forget(run_id, token)
 
 
-def make_contexts(
-    config: HostConfig, *, agent_id: str | None = None, only: str | None = None
-) -> dict[str, KeywordContext]:
+def make_contexts(config: HostConfig, *, agent_id: str) -> dict[str, KeywordContext]:
     """The keywords of ``config`` by name, lower case as HTCondor compares them.
 
-    Keywords with the same database share its session. Without ``agent_id`` (direct mode) no fetch waits.
+    Keywords with the same database share its session.
     """
     sessions: dict[str, HostSession] = {}
     credentials: dict[str, HostCredentials] = {}
     contexts: dict[str, KeywordContext] = {}
-    starter_logs = make_starter_logs(config) if agent_id else None
+    starter_logs = make_starter_logs(config)
     slot_ads = SlotAds()
     for name, keyword in config.keywords.items():
-        if only is not None and name.lower() != only.lower():
-            continue
         database = keyword.database or ""
         if database not in sessions:
             sessions[database] = HostSession(
                 database,
                 AsyncDatabase(
                     config.databases[database].conninfo,
-                    size=config.agent.pool_size if agent_id else 1,
-                    application_name="fetchwork agent" if agent_id else "fetchwork hook",
+                    size=config.agent.pool_size,
+                    application_name="fetchwork agent",
                 ),
                 config.name,
                 agent_id=agent_id,
-                lease_s=float(config.agent.lease_s) if agent_id else None,
+                lease_s=float(config.agent.lease_s),
             )
             key_file = config.databases[database].credential_key
-            if agent_id and key_file is not None:
+            if key_file is not None:
                 credentials[database] = HostCredentials(sessions[database], KeyFile(key_file))
         contexts[name.lower()] = KeywordContext(
             keyword=name,
             queues=keyword.queues,
             session=sessions[database],
-            max_fetch_wait_s=float(keyword.max_fetch_wait_s) if agent_id else 0.0,
+            max_fetch_wait_s=float(keyword.max_fetch_wait_s),
             ad_bytes=config.host.pipe_buffer_max,
             uid_domain=config.host.uid_domain,
             check_accounts=jobs_change_account(config),
             lease_s=float(MISSED_UPDATES * config.slots.update_interval_s + 60),
             shared=tuple(map(str, config.files.shared)),
-            brings_files=agent_id is not None,
             starter_logs=starter_logs,
             credentials=credentials.get(database),
             is_told_replies=config.is_told_replies(name),

@@ -1,9 +1,8 @@
-"""Regular maintenance of the whole queue: agents do it and, where there is none, direct mode."""
+"""Regular maintenance of the whole queue, which agents do."""
 
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 import logging
 import time
 from collections import Counter
@@ -38,16 +37,8 @@ CALL_S = 10.0
 MAINTAIN_TABLES_CALL_S = 300.0
 
 
-async def maintain_queue(session: HostSession) -> None:
-    """Give up runs that fell silent, wake jobs whose wait is over, add up counts."""
-    done = await session.database.run(maintenance.maintain_queue(), timeout_s=CALL_S)
-    level = logging.INFO if done.reaped else logging.DEBUG
-    event(log, level, "maintain_queue", **dataclasses.asdict(done))
-
-
 async def lead(session: HostSession, lead_s: float) -> bool:
-    """Do so as the leader among the agents; False where another one leads."""
-    assert session.agent_id is not None
+    """Give up silent runs, wake jobs whose wait is over, add up counts; False if another agent leads."""
     # not again: what it did would be lost to the log, and the next round comes soon
     done = await session.database.run(
         maintenance.lead(agent_id=session.agent_id, lead_s=lead_s), timeout_s=CALL_S, again=False

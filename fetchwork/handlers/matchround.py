@@ -5,8 +5,7 @@ first job that can be had for each of them, and the matchmaker prints their ads.
 or one job is that slot's result; what concerns them all (no database, no matchmaker) is everybody's.
 
 A slot whose first choices yield nothing goes on with its next ones, in further passes. So does one whose job
-could not be printed; what else is like that job rests meanwhile (``unprintable``). Direct mode does the same
-with one slot.
+could not be printed; what else is like that job rests meanwhile (``unprintable``).
 """
 
 from __future__ import annotations
@@ -167,7 +166,7 @@ class MatchRound:
             return None
         context = seeker.attempt.task.context
         return lambda choice: (
-            may_run(choice.autocluster.files, context.shared, has_agent=context.brings_files)
+            may_run(choice.autocluster.files, context.shared)
             and (not choice.autocluster.credentials or context.can_open_credentials())
             and has_all(seeker.attempt.task.request.body, choice.autocluster.needs)
             and not self._rests(seeker, choice, now)

@@ -173,16 +173,13 @@ async def offer(fetch: Fetch, taken: Taken, problem: str | None) -> Answer | Non
     try:
         if problem is not None:
             raise ClassAdError(problem)
-        logs = context.starter_logs
         ad = offered(claimed.ad) if has_sandbox(claimed.ad, context.shared) else claimed.ad
         if has_credentials(ad):
             ad = {**ad, CREDENTIALS: True}
-        starter_log = None
-        if logs is not None:
-            plain = needs_no_hook(ad, task.request.body)
-            starter_log = await logs.make(run.run_id, run.token, run.owner_uid, tells_end=plain)
-            # without a file nothing would tell the end
-            run.plain = plain and starter_log is not None
+        plain = needs_no_hook(ad, task.request.body)
+        starter_log = await context.starter_logs.make(run.run_id, run.token, run.owner_uid, tells_end=plain)
+        # without a file nothing would tell the end
+        run.plain = plain and starter_log is not None
         printed = await session.matchmaker.print_ad(
             Run(
                 run_id=run.run_id,

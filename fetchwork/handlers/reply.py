@@ -24,7 +24,7 @@ async def reply_fetch(task: Task) -> Answer:
     run = task.runs.get(session, key.run_id)
     subject = Subject(_name(slot), key.run_id)
     if task.request.arg == "accept":
-        if run is not None and run.token == key.token and session.agent_id is not None:
+        if run is not None and run.token == key.token:
             task.runs.taken(run)
             return subject.answer("accepted")
         live = await session.database.run(

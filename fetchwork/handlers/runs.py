@@ -124,10 +124,7 @@ class LiveRun:
 
 
 class Runs:
-    """The live runs of this host that this process knows. The agent's subclass watches their starters.
-
-    In direct mode it is empty and forgotten at the end: everything that matters is in the database.
-    """
+    """The live runs of this host that this process knows. The agent's subclass watches their starters."""
 
     def __init__(self) -> None:
         self._runs: dict[tuple[HostSession, int], LiveRun] = {}

@@ -33,7 +33,7 @@ AUTOCLUSTERS_A_CALL = 1000
 
 
 class HostSession:
-    """One database of a host. ``agent_id`` is None in direct mode, which has no lease for its host."""
+    """One database of a host, whose agent is ``agent_id``."""
 
     def __init__(
         self,
@@ -41,7 +41,7 @@ class HostSession:
         database: AsyncDatabase,
         host: str,
         *,
-        agent_id: str | None = None,
+        agent_id: str,
         lease_s: float | None = None,
     ) -> None:
         self.name = name
@@ -53,7 +53,7 @@ class HostSession:
         #: the ids of agents before it that are known to be dead
         self.replaces: list[str] = []
         #: calls that keep the lease: no other call can keep them waiting
-        self.lease_database = database.another() if agent_id else database
+        self.lease_database = database.another()
         #: why another agent's lease keeps this one from its host
         self.taken: str | None = None
         #: what hooks report of runs
@@ -112,7 +112,7 @@ class HostSession:
             greeting = await self.lease_database.run(
                 hosts.hello(
                     host=self.host,
-                    agent_version=__version__ if self.agent_id else None,
+                    agent_version=__version__,
                     agent_id=self.agent_id,
                     wanted_lease_s=self._wanted_lease_s,
                     location=self.location,
@@ -166,7 +166,7 @@ class HostSession:
 
     def renewed(self, asked_at: float) -> None:
         """The database has renewed the host's lease in answer to a call made at ``asked_at``."""
-        if self._greeting is not None and self.agent_id is not None:
+        if self._greeting is not None:
             self.lease_until = asked_at + self._greeting.lease_s
 
     @property

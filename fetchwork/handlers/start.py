@@ -152,7 +152,7 @@ async def _slot(task: Task, key: RunKey, run: LiveRun | None) -> str | None:
 
 
 async def _claimed_slot(task: Task, run_id: int) -> str:
-    """The slot that an unknown run was claimed for: direct mode, or an agent that came after the claim."""
+    """The slot that an unknown run was claimed for: this agent came after the claim."""
     rows = await task.context.session.host_runs(task.left(DATABASE_S))
     return next((row.slot for row in rows if row.run_id == run_id), "")
 

@@ -10,13 +10,8 @@ HTCondor sets no time limit on most hooks, and a hook that hangs stops its slot.
 connection, the agent, stdout) is a poll against one deadline of the monotonic clock; behind them stands an
 interval timer whose signal ends the process even where a file system does not answer.
 
-Without an agent the same work is done by ``fetchwork hook NAME`` in the interpreter that ``hook.conf`` names
-("direct mode"). Once an agent has the request, FETCH_WORK alone may not: a job may have been claimed for it,
-and a second one would be. All other requests name their run, and the database answers a repeated one as it
-answered the first. So a dead or deaf agent costs them half of their time, and direct mode gets the rest.
-
-Direct mode gets its settings by environment: FETCHWORK_DIRECT_CONFIG, FETCHWORK_KEYWORD, FETCHWORK_SLOT,
-FETCHWORK_DEADLINE_MS, and for prepare_job FETCHWORK_CHECK. The timer goes on in it: it ends with SIGALRM.
+Without an agent's answer each hook fails in the direction that HTCondor reads correctly: FETCH_WORK prints no
+job, PREPARE_JOB keeps the job from starting, JOB_EXIT leaves its report in the spool, and the others exit 1.
 
 This is the reference of the compiled hook (compiled/client.c), which becomes this one wherever there is more
 to do than to ask an agent that answers; it says in a ``Handover`` what it has done.
@@ -44,15 +39,14 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from fetchwork.hook.handover import Handover
 
-# seconds: for the whole hook, and of them for the agent where direct mode may follow it. HTCondor kills
-# JOB_EXIT after 30; FETCH_WORK waits in the agent until there is work.
+# seconds. HTCondor kills JOB_EXIT after 30; FETCH_WORK waits in the agent until there is work.
 _DEADLINES = {
-    "fetch_work": (75.0, 75.0),
-    "reply_fetch": (10.0, 5.0),
-    "evict_claim": (10.0, 5.0),
-    "prepare_job": (20.0, 10.0),
-    "update_job_info": (15.0, 8.0),
-    "job_exit": (20.0, 8.0),
+    "fetch_work": 75.0,
+    "reply_fetch": 10.0,
+    "evict_claim": 10.0,
+    "prepare_job": 20.0,
+    "update_job_info": 15.0,
+    "job_exit": 20.0,
 }
 #: how long after its deadline a hook that did not notice it is ended by a signal
 _GRACE_S = 2.0
@@ -93,7 +87,7 @@ class _Hook:
         self.directories = directories
         self.handover = handover
         self.start = handover.start if handover else monotonic()
-        self.total_s, self.agent_s = _DEADLINES[name]
+        self.total_s = _DEADLINES[name]
         self._set_end()
         self.conf = read_conf(directories)
         for key in (name + "_deadline_s", "deadline_s"):
@@ -114,7 +108,6 @@ class _Hook:
             raise ConfigError([f"hook.conf: {key} is '{one_line(text, 40)}'; allowed are 1 to 86400"])
         # only FETCH_WORK may wait longer than by default: the others keep someone waiting
         if self.name == "fetch_work" or wanted < self.total_s:
-            self.agent_s *= wanted / self.total_s
             self.total_s = wanted
             self._set_end()
 
@@ -150,24 +143,12 @@ class _Hook:
 
     def _run_without_sandbox(self) -> int:
         handover = self.handover
-        if handover and handover.state == "refused":
+        if handover and handover.state != "afresh":
             return self._undelivered(handover.cause)
-        # a host file that holds a password is closed to job users: they need the agent
-        may_go_direct = "direct_python" in self.conf and posix.access(
-            self.conf.get("direct_config", ""), posix.R_OK
-        )
-        agent_end = self.start + self.agent_s if may_go_direct else self.end
-        request = self._request(deadline_ms=max(1, int((agent_end - monotonic()) * 1000)), check=self.check)
-        link = Link(self.conf["socket"], agent_end)
+        request = self._request(deadline_ms=max(1, int((self.end - monotonic()) * 1000)), check=self.check)
         try:
-            if handover and handover.state != "afresh":
-                link.connected = handover.state == "connected"
-                raise AgentUnavailable(handover.cause)
-            reply = link.ask(request)
+            reply = Link(self.conf["socket"], self.end).ask(request)
         except FetchworkError as exc:
-            wanted = self.name != "fetch_work" or not (link.connected or _is_busy(self.body))
-            if may_go_direct and wanted:
-                return self._direct(str(exc))
             return self._undelivered(str(exc))
         if reply.code:
             cause = f"agent: {reply.message or reply.code}"
@@ -262,24 +243,6 @@ class _Hook:
         write_report(self.conf["spool"], self._request())
         _complain(self.name, f"{cause}; report kept in spool '{self.conf['spool']}'")
         return 0
-
-    def _direct(self, cause: str) -> int:
-        left = self.end - monotonic()
-        if left <= 0.1:
-            return self._undelivered(cause)
-        from fetchwork.hook.direct import run_direct
-
-        failure = run_direct(self.conf, self.name, sys.argv[1:], self.body, self.check, left)
-        return 0 if failure is None else self._undelivered(f"{cause}; {failure}")
-
-
-def _is_busy(slot_ad: bytes) -> bool:
-    """Whether the slot's job still runs.
-
-    It asks every few seconds, so that an agent can answer when the job has ended; without an agent
-    there is no answer to wait for.
-    """
-    return b'\nState = "Claimed"\n' in slot_ad and b'\nActivity = "Idle"\n' not in slot_ad
 
 
 def signal_job(body: bytes, pid: int, number: int) -> None:

@@ -12,11 +12,9 @@ _VARIABLE = b"FETCHWORK_HANDOVER"
 class Handover:
     """The ``state`` that the compiled hook left, its ``cause`` in words, and when and whence it was called.
 
-    afresh       nothing was asked yet
-    unconnected  the agent can't have seen the request
-    connected    the agent may have seen it
-    refused      the agent answered that it can't
-    failed       there is nothing more to try
+    afresh      nothing was asked yet
+    unanswered  the agent did not answer, or could not do it
+    failed      the same request would fail again
     """
 
     def __init__(self, state: str, start: float, called_from: str, cause: str) -> None:

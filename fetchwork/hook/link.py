@@ -10,15 +10,11 @@ _RECEIVE = 256 * 1024
 
 
 class Link:
-    """A connection to the agent at socket ``path``, until the monotonic time ``end``.
-
-    ``connected`` tells whether the agent may have seen a request.
-    """
+    """A connection to the agent at socket ``path``, until the monotonic time ``end``."""
 
     def __init__(self, path: str, end: float) -> None:
         self.path = path
         self.end = end
-        self.connected = False
         self._socket: socket | None = None
 
     def ask(self, request: Request, *, keep: bool = False) -> Reply:
@@ -26,7 +22,6 @@ class Link:
         answered = False
         try:
             sock = self._socket or self._connect()
-            self.connected = True
             reply = self._exchange(sock, request)
             answered = True
         except TimeoutError:

@@ -2,7 +2,7 @@
 
 It is made once by debootstrap and kept in the cache folder, and no pool can change it: whatever runs in it
 sees it through OWN_ROOT. Beside it, because it changes at other times, lies a virtual environment with
-fetchwork's dependencies for the root's own Python: the agent and the hooks' direct mode run inside the root.
+fetchwork's dependencies for the root's own Python: the agent runs inside the root.
 """
 
 import hashlib

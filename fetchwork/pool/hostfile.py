@@ -22,7 +22,6 @@ def host_tables(
     credential_key: Path | None,
     slots: int,
     partitionable: bool,
-    agent: bool,
     name: str,
     asked: Tables,
 ) -> Tables:
@@ -48,7 +47,6 @@ def host_tables(
             }
         },
         "agent": {
-            "run": "master" if agent else "none",
             "venv": str(venv),
             "user": user,
             "socket": str(directory / "run/agent.sock"),
@@ -64,10 +62,8 @@ def host_tables(
             **({} if "type" in asked.get("slots", {}) else {"type": [type_]}),
         },
     }
-    # without an agent a fetch costs half a second of CPU, and each idle slot fetches as often as this says
-    delay_s = 1 if ours["agent"]["run"] == "master" else 3
     for keyword, table in ours["keyword"].items():
-        table |= {"hooks": str(directory / "hooks" / keyword), "fetch_delay_s": delay_s}
+        table |= {"hooks": str(directory / "hooks" / keyword), "fetch_delay_s": 1}
     return _merged(ours, asked)
 
 

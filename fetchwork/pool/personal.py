@@ -55,7 +55,6 @@ class Settings:
 
     slots: int = 4
     partitionable: bool = False
-    agent: bool = True
     suite: str | None = None
     host: Tables = field(default_factory=dict)
     config: str = ""
@@ -67,7 +66,6 @@ class Shape(TypedDict, total=False):
 
     slots: int
     partitionable: bool
-    agent: bool
     suite: str | None
     host: Tables
     database: str | None
@@ -86,7 +84,6 @@ class PersonalPool:
     ``directory`` gets a new one, which is removed when it stops.
 
     ``slots``: how many cores it has, each a static slot, or with ``partitionable`` all one.
-    ``agent``: False for direct mode, where each hook connects to the database by itself.
     ``suite``: run an HTCondor of this Debian suite (``trixie``, ``sid``) in a root directory, which needs
     root; without it the machine's HTCondor is taken, and where there is none, Debian 13's.
     ``host``: tables of a host file; they override the pool's own. ``config``: more HTCondor configuration.
@@ -100,7 +97,6 @@ class PersonalPool:
         *,
         slots: int = 4,
         partitionable: bool = False,
-        agent: bool = True,
         suite: str | None = None,
         host: Tables | None = None,
         config: str = "",
@@ -112,7 +108,7 @@ class PersonalPool:
             directory = tempfile.mkdtemp(prefix="fetchwork-pool-")
             Path(directory).chmod(0o755)
         self.directory = Path(directory).absolute()
-        self.settings = Settings(slots, partitionable, agent, suite, host or {}, config, database)
+        self.settings = Settings(slots, partitionable, suite, host or {}, config, database)
         self._say = say
         self._detached = False
         self._machine: Machine | None = None
@@ -314,8 +310,7 @@ class PersonalPool:
     @property
     def _has_agent(self) -> bool:
         """Whether condor_master runs an agent."""
-        default = "master" if self.settings.agent else "none"
-        return bool(self.settings.host.get("agent", {}).get("run", default) == "master")
+        return bool(self.settings.host.get("agent", {}).get("run", "master") == "master")
 
     def _agent(self) -> Process | None:
         """The process that listens on the agent's socket."""
@@ -375,16 +370,15 @@ class PersonalPool:
             credential_key=self._credential_key(ids),
             slots=self.settings.slots,
             partitionable=self.settings.partitionable,
-            agent=self.settings.agent,
             name=self.host_name,
             asked=self.settings.host,
         )
         host = hostconfig.from_dict(tables)
         _write_private(self.host_file, to_toml(tables))
-        # it holds the agent's password; in direct mode each job's account connects by itself
+        # it holds the agent's password
         if ids:
             os.chown(self.host_file, 0, ids[1])
-        self.host_file.chmod(0o640 if self.settings.agent else 0o644)
+        self.host_file.chmod(0o640)
         install = [
             str(self.machine.venv / "bin/fetchwork"),
             "hooks",

@@ -121,7 +121,7 @@ SELECT
     coalesce(sum(s.cpus), 0)::float8 AS cpus
 FROM fetchwork.slots AS s
 JOIN fetchwork.hosts AS h ON h.machine = s.machine
-WHERE h.alive OR h.agent_version IS NULL
+WHERE h.alive
 GROUP BY 1, 2
 ORDER BY 3 DESC
 """

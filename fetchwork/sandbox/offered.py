@@ -21,13 +21,13 @@ _LISTS = frozenset(
 )
 
 
-def may_run(files: object, shared: Sequence[str], *, has_agent: bool) -> bool:
+def may_run(files: object, shared: Sequence[str]) -> bool:
     """Whether a job with this FetchWorkFiles may be offered on a host that shares these directories."""
     if not isinstance(files, str):
         return True
     if files.startswith(_SHARED):
         return all(lies_under(directory, shared) for directory in files.removeprefix(_SHARED).split(","))
-    return has_agent
+    return True
 
 
 def has_sandbox(ad: Mapping[str, object], shared: Sequence[str]) -> bool:

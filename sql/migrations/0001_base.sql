@@ -455,7 +455,7 @@ CREATE TABLE fetchwork.host (
     name text NOT NULL UNIQUE,                  -- as its agent calls itself
     -- no execute host, but an access point with the jobs of the scheduler universe that it runs
     access_point boolean NOT NULL DEFAULT false,
-    agent_version text,                         -- null: direct mode only
+    agent_version text,                         -- null: an access point
     agent_id uuid,                              -- the agent process that holds the lease
     agent_location text,                        -- where that runs, as it says, and its address
     lease interval,                             -- as its agent wants it; null: setting host_lease
@@ -1175,8 +1175,7 @@ CREATE TABLE fetchwork.heartbeat (
     events_server text,                         -- the same, of those whose events lie behind each other
     -- After a move (functions/maintenance/note_move.sql):
     moved_at timestamptz,                       -- when it was noticed; null: never
-    offers_wait boolean NOT NULL DEFAULT false, -- nothing is claimed before the hosts have said what runs
-    offers_from timestamptz                     -- nor before this, for hosts in direct mode; null: none
+    offers_wait boolean NOT NULL DEFAULT false -- nothing is claimed before the hosts have said what runs
 );
 
 COMMENT ON TABLE fetchwork.heartbeat IS 'when lost runs were last looked for, and on which server';

@@ -21,15 +21,19 @@ from fetchwork.db.database import Database
 from fetchwork.handlers.context import Answer, Caller, Task
 from fetchwork.handlers.keywords import KeywordContext, make_contexts
 from fetchwork.handlers.runs import Runs
+from fetchwork.handlers.starterlog import StarterLogs
 from fetchwork.hook.wire import Request
 from fetchwork.pool.postgres import PostgresServer
 from tests.by_name import call, scalar
+from tests.direct_queue import AGENT_ID
 from tests.kept import kept_database
 from tests.nursery import nursery
 from tests.waiting import PATIENCE_S
 
 ADS = Path(__file__).parent.parent / "data/ads"
 STARTER = "4711:100"
+#: where no file can be made
+NO_DIRECTORY = Path("/dev/null/starter")
 # where no process or table of a test may outlive it, so that one database is put back for each test
 IN_PROCESS = {
     "test_credentials",
@@ -101,14 +105,20 @@ class Hooks:
         self.config = config.from_dict(
             {
                 "database": {"main": {"conninfo": conninfo}},
-                "agent": {"user": "", "run": "none"},
+                "agent": {"user": ""},
                 "keyword": {"FW": {}},
                 "host": {"name": "vm"},
             }
         )
         # the tests run as root: their jobs' owners need no accounts unless that is what is tested
-        context = {"check_accounts": False, **context}
-        self.context = dataclasses.replace(next(iter(make_contexts(self.config).values())), **context)
+        context = {
+            "check_accounts": False,
+            "max_fetch_wait_s": 0.0,
+            "starter_logs": StarterLogs(NO_DIRECTORY, of_users=False),
+            **context,
+        }
+        (made,) = make_contexts(self.config, agent_id=AGENT_ID).values()
+        self.context = dataclasses.replace(made, **context)
         self.runs = UnwatchedRuns() if runs is None else runs
         self.spooled: list[Request] = []
         #: fetches wait where a test says for how long (max_fetch_wait_s)

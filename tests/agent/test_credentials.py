@@ -198,13 +198,12 @@ async def test_a_host_that_lacks_the_new_key_leaves_the_job_to_others(
     assert f"lacks key {key_id(elsewhere.newest())}" in answer.reply.stderr
 
 
-async def test_credentials_come_by_an_agent_only(
+async def test_an_agent_without_a_key_starts_no_job_that_needs_credentials(
     hooks: Hooks, host: HostCredentials, submit: Submit, put: Put, tmp_path: Path
 ) -> None:
     put()
     submit(ad=NEEDS)
     job = await hooks.fetch()
-    # a hook in direct mode is the job's account, and has no key
     object.__setattr__(hooks.context, "credentials", None)
     answer = await hooks.start(job + f'FetchWorkScratch = "{tmp_path}"\n'.encode())
     assert (answer.reply.code, answer.reply.body) == ("unavailable", b"")

@@ -15,11 +15,11 @@ async def nothing() -> None:
     """An empty spool."""
 
 
-@pytest.fixture(params=["agent", "direct"])
+@pytest.fixture(params=["watched", "unwatched"])
 async def hooks(conninfo: str, request: pytest.FixtureRequest) -> AsyncIterator[Hooks]:
-    """The hooks with an agent that watches its runs, and with what direct mode knows of them: nothing."""
+    """The hooks of an agent that watches its runs, and of one that knows nothing of them."""
     watched = WatchedRuns(nothing, lambda session, slot: None)
-    hooks = Hooks(conninfo, runs=watched if request.param == "agent" else None)
+    hooks = Hooks(conninfo, runs=watched if request.param == "watched" else None)
     yield hooks
     await watched.close()
     await hooks.context.session.close()

@@ -108,9 +108,6 @@ def test_agent_whose_host_was_taken_meanwhile_is_refused_its_beat(database: Data
     with pytest.raises(Exception, match=r"another agent: 2{8}-"):
         call(database, "beat", host_id=host_id, alive=[], agent_id=agents[0])
     call(database, "beat", host_id=host_id, alive=[], agent_id=agents[1])
-    # direct mode has no lease, and is not kept from anything
-    call(database, "hello", host="ep1")
-    call(database, "beat", host_id=host_id, alive=[])
     database.query("UPDATE fetchwork.host SET lease_until = now() - interval '1 s'")
     hello(0)
 

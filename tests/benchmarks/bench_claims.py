@@ -87,7 +87,7 @@ class Bench:
     def prepare(self) -> None:
         schema.init(self.conninfo)
         unlimited(self.conninfo)
-        self.connection.execute("SELECT fetchwork.hello('bench')")
+        self.connection.execute("SELECT fetchwork.hello('bench', '1', gen_random_uuid())")
         self.connection.execute(
             "CREATE TABLE plain AS SELECT id, 0 AS n FROM generate_series(1, 1000000) AS id"
         )

@@ -73,7 +73,7 @@ class Slots:
 
     async def work(self, jobs: int) -> None:
         async with self.database:
-            host = await self.database.run(hosts.hello(host="bench"))
+            host = await self.database.run(hosts.hello(host="bench", agent_version="1", agent_id="0" * 32))
             rows = await self.database.query("SELECT DISTINCT autocluster_id FROM fetchwork.waiting")
             (autocluster,) = (row["autocluster_id"] for row in rows)
             await asyncio.gather(*(self._slot(host.host_id, n, autocluster) for n in range(SLOTS)))

@@ -117,7 +117,7 @@ def cost_of_writing(conninfo: str, server: PostgresServer, rounds: int, jobs: in
     with psycopg.connect(conninfo, autocommit=True) as connection:
         connection.execute(WAY)
         versions = _versions(connection)
-        connection.execute("SELECT fetchwork.hello('bench')")
+        connection.execute("SELECT fetchwork.hello('bench', '1', gen_random_uuid())")
         for kind in range(1, 3):
             connection.execute(
                 "SELECT fetchwork.submit_cluster(jsonb_build_object('Cmd', '/bin/true', 'Owner',"

@@ -77,7 +77,7 @@ class Bench:
 
     def __init__(self, conninfo: str, database: AsyncDatabase) -> None:
         self.database = database
-        self.session = HostSession("bench", database, "bench.example.org", agent_id=None)
+        self.session = HostSession("bench", database, "bench.example.org", agent_id="0" * 32)
         self.text = SLOT.read_bytes().replace(b"Rank = 0.0", b'Rank = 10 * (TARGET.Project =?= "project7")')
         self.connection = psycopg.connect(conninfo, autocommit=True)
         self.looking = Looking(NoMark())

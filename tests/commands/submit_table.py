@@ -76,7 +76,7 @@ job, in every attribute, and remembered in `MATCH_Attr` and `MATCH_EXP_Attr`, as
 with one that has no value is held. Files that are stored at submit can't have such names.
 
 A job with `deferral_time` is offered `deferral_prep_time` and the setting `schedd_interval` (60 s)
-before, and its starter waits; in direct mode no longer than the run's lease. `rm`, `hold` and `vacate` end
+before, and its starter waits. `rm`, `hold` and `vacate` end
 it there at once, by the agent; where the agent may not signal jobs (OPERATIONS.md) no hook runs while it
 waits, and they end it when its time has come. One that comes too late is held, code 20. `cron_*` is in the
 time zone of the database session that submits (`PGTZ`, or the server's), or that of

@@ -1,4 +1,4 @@
-"""Real HTCondor for tests: a personal pool, in agent and in direct mode, from one Debian suite or several.
+"""Real HTCondor for tests: a personal pool, with few and with all hooks, from one Debian suite or several.
 
 ``--suites trixie,sid`` names the suites; ``machine`` is the machine's own HTCondor, which an ordinary user
 gets where there is one. Without it all is tested with each of ``SUITES``; tests that are marked `newest`, and
@@ -25,9 +25,8 @@ from tests.conftest import NOT_TESTED
 MACHINE = "machine"
 SUITES = (DEFAULT_SUITE,)
 NEWEST = "sid"
-#: of direct mode, where a hook costs half a second of CPU, `make test` has what goes another way than with an
-#: agent; what a job's ad comes to is the same code
-ALSO_DIRECT = (
+#: what `make test` tries also where HTCondor calls all hooks: an agent that may signal jobs does without some
+ALSO_WITH_ALL_HOOKS = (
     "test_exit_code_is_on_record_with_the_slot_and_the_time_it_took",
     "test_vacated_job_is_idle_again_and_completes_in_a_second_run",
     "test_removed_running_job_is_removed_when_its_process_is_gone",
@@ -37,6 +36,8 @@ ALSO_DIRECT = (
     "test_postgresql_may_crash_while_jobs_run_and_end",
     "test_orphan_is_found_when_all_daemons_were_killed",
 )
+#: of an agent that may not signal jobs: HTCondor calls all hooks, for each job
+ALL_HOOKS = {"agent": {"root_part": False}}
 HERE = Path(__file__).parent
 #: a master that starts again at once what was killed
 RESTARTS = """
@@ -51,8 +52,8 @@ QUICK = f"STARTER_UPDATE_INTERVAL = 2\n{RESTARTS}"
 def pytest_collection_modifyitems(items: list[pytest.Item], config: pytest.Config) -> None:
     """Mark what is here, and let it begin first: it takes longest.
 
-    Direct mode is tried with one HTCondor, and ``ALSO_DIRECT`` alone; by ``--all`` all with each: none of its
-    hooks asks which HTCondor called it.
+    With all hooks ``ALSO_WITH_ALL_HOOKS`` is tried, with the newest HTCondor what is marked `newest`; by
+    ``--all`` all is tried with each.
     """
     here = {path for path in {item.path for item in items} if HERE in path.parents}
     for item in items:
@@ -61,8 +62,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item], config: pytest.Confi
             if not isinstance(item, pytest.Function) or not hasattr(item, "callspec"):
                 continue
             params = item.callspec.params
-            seldom = params.get("suite") == NEWEST or item.originalname not in ALSO_DIRECT
-            if params.get("pool_mode") == "direct" and seldom and not config.getoption("--suites"):
+            seldom = item.originalname not in ALSO_WITH_ALL_HOOKS
+            if params.get("pool_mode") == "all_hooks" and seldom and not config.getoption("--suites"):
                 item.add_marker("all")
     items.sort(key=lambda item: item.path not in here)
 
@@ -79,7 +80,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "pool_mode" in metafunc.fixturenames:
         has_all_hooks = metafunc.module.__name__.endswith(".test_jobs")
         compiled = [pytest.param("compiled", marks=pytest.mark.all)] if has_all_hooks else []
-        metafunc.parametrize("pool_mode", ["agent", "direct", *compiled], scope="session")
+        metafunc.parametrize("pool_mode", ["agent", "all_hooks", *compiled], scope="session")
 
 
 def _suites(asked: str | None) -> list[str]:
@@ -130,7 +131,7 @@ def make_pool(suite: str, public_directory: Callable[[], Path]) -> Iterator[Call
 @pytest.fixture(scope="session")
 def pool(pool_mode: str, make_pool: Callable[..., PersonalPool]) -> Iterator[PersonalPool]:
     """The pool that most tests share: 4 static slots; its jobs are those of many tests."""
-    started = make_pool(agent=pool_mode != "direct", config=QUICK)
+    started = make_pool(host=ALL_HOOKS if pool_mode == "all_hooks" else {}, config=QUICK)
     if pool_mode == "compiled":
         compile_hooks(hook_directory(started))
     yield started

@@ -154,9 +154,7 @@ def start(
     opened: list[Database] = []
     pools: list[PersonalPool] = []
 
-    def start_example(
-        name: str, changes: dict[str, Any] | None = None, settings: str = "", agent: bool = True
-    ) -> Started:
+    def start_example(name: str, changes: dict[str, Any] | None = None, settings: str = "") -> Started:
         tables = tomllib.loads((EXAMPLES / f"{name}.toml").read_text())
         first, *others = tables.pop("database")
         for keyword in tables["keyword"].values():
@@ -178,7 +176,7 @@ def start(
         for keyword in tables["keyword"].values():
             for queue in keyword["queues"]:
                 call(databases[keyword.get("database", "main")], "set_queue", name=queue)
-        pool = make_pool(slots=_cores(tables), host=tables, config=settings, database=main, agent=agent)
+        pool = make_pool(slots=_cores(tables), host=tables, config=settings, database=main)
         pools.append(pool)
         return Started(pool, config.load(pool.host_file), databases)
 
@@ -322,13 +320,3 @@ def test_partitionable_slots_of_two_keywords_each_run_their_own_queue(start: Sta
     special = started.submit("SPECIAL", "special", 6, **small)
     assert {slot.partition("_")[0] for slot in started.slots_of("SPECIAL", special)} == {"slot2"}
     assert {slot.partition("_")[0] for slot in started.slots_of("FETCHWORK", common)} == {"slot1"}
-
-
-# direct mode and two keywords, each of which has tests of its own
-@pytest.mark.all
-def test_two_keywords_without_an_agent(start: Start, suite: str) -> None:
-    started = start("one-slot-elsewhere", agent=False)
-    common = started.submit("FETCHWORK", "default", 5)
-    special = started.submit("SPECIAL", "special")
-    assert started.slots_of("SPECIAL", special) == {"slot4"}
-    assert "slot4" not in started.slots_of("FETCHWORK", common)

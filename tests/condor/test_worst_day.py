@@ -1,6 +1,6 @@
 """kill -9 of each part of a host, and of PostgreSQL, while jobs run: none is lost, none runs twice at once.
 
-With the agent and in direct mode. The measured times are printed (``pytest -s``).
+With few and with all hooks. The measured times are printed (``pytest -s``).
 """
 
 import time
@@ -9,17 +9,15 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from fetchwork.pool import PersonalPool
-from tests.condor.conftest import RESTARTS
+from tests.condor.conftest import ALL_HOOKS, RESTARTS
 from tests.condor.worst_day import Job, WorstDay
 
 
 @pytest.fixture(scope="module")
 def broken_pool(pool_mode: str, make_pool: Callable[..., PersonalPool]) -> Iterator[PersonalPool]:
     """One pool for all that is broken here."""
-    agent = pool_mode == "agent"
-    host = {"agent": {"log_level": "debug"}} if agent else {}
-    # hooks of direct mode cost half a second of CPU each
-    pool = make_pool(slots=2 if agent else 1, agent=agent, config=RESTARTS, host=host)
+    more = ALL_HOOKS["agent"] if pool_mode == "all_hooks" else {}
+    pool = make_pool(slots=2, config=RESTARTS, host={"agent": {"log_level": "debug", **more}})
     yield pool
     pool.stop()
 
@@ -37,7 +35,8 @@ def day(whole_day: WorstDay) -> Iterator[WorstDay]:
 
 
 @pytest.fixture
-def with_agent(pool_mode: str) -> bool:
+def may_signal(pool_mode: str) -> bool:
+    """Whether the agent may end jobs, and so does without most hooks."""
     return pool_mode == "agent"
 
 
@@ -45,16 +44,15 @@ def report(what: str, seconds: float) -> None:
     print(f"\n{what}: {seconds:.2f} s")
 
 
-def test_job_of_a_killed_starter_is_idle_again_before_its_lease_ends(day: WorstDay, with_agent: bool) -> None:
+def test_job_of_a_killed_starter_is_idle_again_before_its_lease_ends(day: WorstDay) -> None:
     job = day.submit(1000)
     day.until_running(job)
     killed_at = day.kill("condor_starter")
     day.until(lambda: len(day.stamps(job, "start")) == 2)
     idle_at, reason = day.lost(job)
     report(f"kill -9 of a starter to Idle ({reason})", idle_at - killed_at)
-    if with_agent:
-        # seen by the agent, not missed by the database
-        assert reason not in ("its host fell silent", "no update came in time")
+    # seen by the agent, not missed by the database
+    assert reason not in ("its host fell silent", "no update came in time")
 
 
 def test_jobs_of_a_killed_startd_run_again(day: WorstDay) -> None:
@@ -66,18 +64,17 @@ def test_jobs_of_a_killed_startd_run_again(day: WorstDay) -> None:
     report(f"kill -9 of the startd to Idle ({reason})", idle_at - killed_at)
 
 
-def test_agent_that_was_killed_finds_its_runs_again(day: WorstDay, with_agent: bool) -> None:
-    if not with_agent:
-        pytest.skip("there is none in direct mode")
+def test_agent_that_was_killed_finds_its_runs_again(day: WorstDay, may_signal: bool) -> None:
     waits, ends = day.submit(), day.submit(code=7)
     day.until_running(waits, pid_known=False)
     day.until_running(ends, pid_known=False)
-    since, idle = day.log_end, day.submit(0.1)
-    # One ends while nobody listens, so its report is in the spool; the slot's fetch does without an agent and
-    # delivers it. But it claims nothing: the jobs' accounts can't do without, so nothing would start.
+    since, idle, log_before = day.log_end, day.submit(0.1), len(day.start_log)
+    # One ends while no agent listens: JOB_EXIT leaves its report in the spool, and its slot gets no work.
     day.let_go(ends)
-    day.keep_agent_dead(until=lambda: day.status(ends) == 4 and "no agent answers" in day.start_log)
-    day.until(lambda: day.status(idle) == 4)
+    refused = "fetchwork fetch_work: cannot connect to agent socket"
+    day.keep_agent_dead(until=lambda: (may_signal or day.spooled) and refused in day.start_log[log_before:])
+    assert (day.status(ends), day.status(idle)) == (2, 1)
+    day.until(lambda: day.status(ends) == 4 and day.status(idle) == 4)
     assert day.rows(
         "SELECT outcome::text FROM fetchwork.run_history WHERE cluster_id = %s", idle.cluster
     ) == [("completed",)]
@@ -87,14 +84,13 @@ def test_agent_that_was_killed_finds_its_runs_again(day: WorstDay, with_agent: b
     assert (day.tries(waits), day.tries(ends)) == (1, 1)
 
 
-def test_postgresql_may_crash_while_jobs_run_and_end(day: WorstDay, with_agent: bool) -> None:
+def test_postgresql_may_crash_while_jobs_run_and_end(day: WorstDay) -> None:
     postgres, since = day.pool.postgres, day.log_end
-    waits, ends = day.submit(), day.submit(code=7) if with_agent else None
-    ending = ends or waits
+    waits, ends = day.submit(), day.submit(code=7)
     day.until_running(waits, pid_known=False)
-    day.until_running(ending, pid_known=False)
+    day.until_running(ends, pid_known=False)
     postgres.crash()
-    day.let_go(ending)
+    day.let_go(ends)
     day.until(lambda: day.spooled)
 
     # a slot asks meanwhile
@@ -112,15 +108,14 @@ def test_postgresql_may_crash_while_jobs_run_and_end(day: WorstDay, with_agent: 
     day.until(lambda: day.stamps(later, "start"))
     claimed_at = day.claimed_at(later)
     report("database back to the first job fetched", claimed_at - back_at)
-    if with_agent:
-        day.until(lambda: day.logged("database_away", since) and day.logged("database_back", since))
+    day.until(lambda: day.logged("database_away", since) and day.logged("database_back", since))
     day.let_go(waits)
-    day.until(lambda: day.status(waits) == 4 and day.status(ending) == 4)
-    assert (day.tries(waits), day.tries(ending)) == (1, 1)
+    day.until(lambda: day.status(waits) == 4 and day.status(ends) == 4)
+    assert (day.tries(waits), day.tries(ends)) == (1, 1)
 
 
-def test_postgresql_may_crash_at_any_moment_of_short_jobs(day: WorstDay, with_agent: bool) -> None:
-    for _ in range(12 if with_agent else 4):
+def test_postgresql_may_crash_at_any_moment_of_short_jobs(day: WorstDay) -> None:
+    for _ in range(12):
         day.submit(0.1, later=0.1)
     day.until(lambda: day.value("SELECT count(*) FROM fetchwork.job_history WHERE job_status = 4"))
     for _ in range(2):
@@ -144,9 +139,9 @@ def test_orderly_end_of_the_startd_evicts_jobs(day: WorstDay) -> None:
     assert set(others) <= {"rejected", "withdrawn"}
 
 
-def test_orphan_of_a_killed_master_does_not_run_beside_itself(day: WorstDay, with_agent: bool) -> None:
-    if not with_agent:
-        pytest.skip("the next test has it without an agent")
+def test_orphan_of_a_killed_master_does_not_run_beside_itself(day: WorstDay, may_signal: bool) -> None:
+    if not may_signal:
+        pytest.skip("the next test has it with an agent that may not end it")
     job, since = day.submit(), day.log_end
     day.until_running(job)
     first = day.agent
@@ -165,14 +160,14 @@ def test_orphan_of_a_killed_master_does_not_run_beside_itself(day: WorstDay, wit
     assert day.tries(job) == 2
 
 
-def test_orphan_is_found_when_all_daemons_were_killed(day: WorstDay, with_agent: bool) -> None:
+def test_orphan_is_found_when_all_daemons_were_killed(day: WorstDay, may_signal: bool) -> None:
     job = day.submit()
     day.until_running(job)
-    agent = day.agent if with_agent else None
+    agent = day.agent
     day.kill_all_of_condor(*([agent] if agent else []))
     _new_master_serves_others(day)
-    if not with_agent:
-        # an agent ends it: nothing can be learnt of it any more
+    if not may_signal:
+        # it can't be ended, so its run waits for its end
         assert day.status(job) == 2
         assert len(day.stamps(job, "start")) == 1
         day.let_go(job)

@@ -58,20 +58,6 @@ def test_check_finds_a_password_that_everyone_can_read(
     )
 
 
-def test_check_wants_the_file_open_to_jobs_where_there_is_no_agent(
-    on_path: TestHost, capsys: pytest.CaptureFixture[str]
-) -> None:
-    text = on_path.file.read_text()
-    on_path.file.write_text(text.replace("[agent]", '[agent]\nrun = "none"'))
-    run(["config", "check", "-c", str(on_path.file)])
-    assert "is closed to the accounts of jobs" in capsys.readouterr().out
-    on_path.file.chmod(0o644)
-    run(["config", "check", "-c", str(on_path.file)])
-    out = capsys.readouterr().out
-    assert "is closed to the accounts of jobs" not in out
-    assert "warning: holds a password that every job can read" in out
-
-
 def test_check_warns_of_a_file_that_the_agent_does_not_read(
     on_path: TestHost, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -308,6 +308,14 @@ def test_hooks_installed_for_another_socket(host: TestHost) -> None:
     assert f"fetchwork hooks install -c {host.file}" in line.remedy
 
 
+def test_settings_of_hooks_that_did_without_an_agent(host: TestHost) -> None:
+    conf = host.hooks / "hook.conf"
+    conf.write_text(conf.read_text() + "direct_python = /usr/bin/python3\ndirect_config = /etc/x.toml\n")
+    line = only(host.failures())
+    assert "still sets direct_python, direct_config" in line.text
+    assert f"fetchwork hooks install -c {host.file}" in line.remedy
+
+
 def test_hooks_not_installed(host: TestHost) -> None:
     host.hooks.rename(host.directory / "elsewhere")
     line = only(host.failures())
@@ -329,9 +337,9 @@ def test_hooks_of_a_removed_keyword_are_named(host: TestHost) -> None:
     assert left.verdict == "warn"
     assert left.text == f"{host.directory}/old: has the hooks of keyword 'OLD', which is not in the host file"
     assert left.remedy == f"rm -r '{host.directory}/old', once no job runs that came by it"
-    # those of another host file are that file's
+    # those that ask another agent are not this host file's
     conf = host.directory / "old/hook.conf"
-    conf.write_text(conf.read_text().replace(str(host.file), "/etc/fetchwork/other.toml"))
+    conf.write_text(conf.read_text().replace("/agent.sock", "/other.sock"))
     assert [line for line in host.diagnose() if line.subject == "leftover"] == []
 
 
@@ -441,12 +449,13 @@ def test_owner_of_the_schema_who_cannot_end_sessions(host: TestHost) -> None:
 
 def test_move_of_the_database_that_offers_wait_for(host: TestHost) -> None:
     host.connection.execute(
-        "UPDATE fetchwork.heartbeat SET offers_wait = true, moved_at = clock_timestamp(),"
-        " offers_from = clock_timestamp() + interval '1 minute'"
+        "UPDATE fetchwork.heartbeat SET offers_wait = true, moved_at = clock_timestamp();"
+        "SELECT fetchwork.hello('silent.example.org', '1', gen_random_uuid())"
     )
     line = only([line for line in host.diagnose() if line.subject == "database" and line.verdict == "warn"])
     assert "moved to another server" in line.text
-    assert line.text.endswith("offers wait for hosts in direct mode")
+    assert "offers wait for " in line.text
+    assert "silent.example.org" in line.text
     assert "fetchwork db resume" in line.remedy
 
 
@@ -562,7 +571,8 @@ def report(
         "fetched_at": time.time() - ago_s,
     }
     host.connection.execute(
-        "SELECT fetchwork.report_slots((SELECT host_id FROM fetchwork.hello('test.example.org', '1')), %s)",
+        "SELECT fetchwork.report_slots(h.host_id, %s)"
+        " FROM fetchwork.hello('test.example.org', '1', 'f0000000-0000-4000-8000-000000000000') AS h",
         [json.dumps([slot])],
     )
 

@@ -7,6 +7,7 @@ hundreds of them fit into one process.
 import asyncio
 import contextlib
 import time
+import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -38,6 +39,7 @@ class _Agent:
     def __init__(self, conninfo: str, name: str, comeback: Comeback) -> None:
         self.database = AsyncDatabase(conninfo, size=1)
         self.name = name
+        self.agent_id = str(uuid.uuid4())
         self.comeback = comeback
         self.host_id = 0
         self.back = asyncio.Event()
@@ -46,9 +48,11 @@ class _Agent:
         while True:
             try:
                 if not self.host_id:
-                    greeting = await self.database.run(hosts.hello(host=self.name), timeout_s=30)
+                    hello = hosts.hello(host=self.name, agent_version="1", agent_id=self.agent_id)
+                    greeting = await self.database.run(hello, timeout_s=30)
                     self.host_id = greeting.host_id
-                await self.database.run(hosts.beat(host_id=self.host_id, alive=[]), timeout_s=5)
+                beat = hosts.beat(host_id=self.host_id, alive=[], agent_id=self.agent_id)
+                await self.database.run(beat, timeout_s=5)
             except FetchworkError:
                 self.comeback.refused += bool(since)
             else:

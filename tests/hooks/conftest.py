@@ -113,13 +113,6 @@ class Hooks:
         lines = [f"{key} = {value}" for key, value in settings.items() if value is not None]
         (self.directory / "hook.conf").write_text("\n".join(lines) + "\n")
 
-    def direct(self, script: str, **more: object) -> None:
-        """Let direct mode be a shell script."""
-        program = self.home / "direct"
-        program.write_text(f"#!/bin/sh\n{script}\n")
-        program.chmod(0o755)
-        self.configure(direct_python=program, direct_config="/dev/null", **more)
-
     def command(self, name: str, *args: str, closed: bool = False) -> list[str]:
         hook = [str(self.directory / name), *args]
         return ["/bin/sh", "-c", 'exec "$0" "$@" >&- 2>&-', *hook] if closed else hook

@@ -230,8 +230,6 @@ def test_a_host_file_gives_each_keyword_its_directory_and_the_agent_its_spool(ho
         "keyword": "TWO",
         "socket": f"{home}/run/agent.sock",
         "spool": f"{home}/run/spool",
-        "direct_python": "/opt/x/bin/python",
-        "direct_config": str(config.load(home / "host.toml").host.file),
         "job_exit_timeout_s": "600",
     }
     assert stat.S_IMODE((home / "run/spool").stat().st_mode) == 0o3733

@@ -1,7 +1,6 @@
 """What a hook does when the agent is not there, is deaf, slow, mad, or dies: never hang, never talk much."""
 
 import os
-import signal
 import socket
 import subprocess
 import time
@@ -269,128 +268,13 @@ def test_job_exit_has_a_deadline_of_its_own(hooks: Hooks, agent: StartAgent) -> 
     assert stand_in.requests[0].deadline_ms <= 6000
 
 
-# -- direct mode
-
-RECORD = """
-echo "$@" > "$0.args"; cat > "$0.stdin"; env > "$0.env"
-"""
-
-
-def recorded(hooks: Hooks, what: str) -> str:
-    return (hooks.home / f"direct.{what}").read_text()
-
-
 @pytest.mark.parametrize("name", HOOKS)
-def test_without_an_agent_direct_mode_does_the_work(hooks: Hooks, name: str) -> None:
-    hooks.direct(RECORD + "echo 'x = 1'; echo remark >&2; exit 0")
-    args = ARGS.get(name, [])
-    done = hooks.run(
-        name,
-        *args,
-        stdin=JOB,
-        env={
-            "_CONDOR_SLOT": "slot1_2",
-            "PATH": "/bin",
-            "CONDOR_PRIVATE_INHERIT": "key",
-            "CONDOR_INHERIT": "key",
-        },
-    )
-    assert (done.returncode, done.stdout, done.stderr) == (0, b"x = 1\n", b"remark\n")
-    assert recorded(hooks, "args").split() == ["-I", "-m", "fetchwork", "hook", name, *args]
-    assert recorded(hooks, "stdin").encode() == JOB
-    env = dict(line.split("=", 1) for line in recorded(hooks, "env").splitlines())
-    assert env["FETCHWORK_DIRECT_CONFIG"] == "/dev/null"
-    assert (env["FETCHWORK_KEYWORD"], env["FETCHWORK_SLOT"]) == ("FW", "slot1_2")
-    assert 4000 < int(env["FETCHWORK_DEADLINE_MS"]) <= 75000
-    assert "key" not in env.values()
-
-
-def test_direct_mode_is_told_what_the_checks_found(hooks: Hooks) -> None:
-    hooks.direct(RECORD + "exit 1")
-    assert hooks.run("prepare_job", stdin=b'Cmd = "/no/such"\n').returncode == 1
-    problem = "Failed to execute '/no/such': (errno=2: 'No such file or directory')"
-    assert f"FETCHWORK_CHECK={problem}\n" in recorded(hooks, "env")
-
-
-@pytest.mark.parametrize(
-    ("slot", "asks"),
-    [
-        ("static-unclaimed", True),
-        ("static-claimed-idle", True),
-        ("static-claimed-busy", False),
-        ("static-claimed-suspended", False),
-    ],
-)
-def test_without_an_agent_no_direct_mode_asks_for_a_slot_whose_job_runs(
-    hooks: Hooks, slot: str, asks: bool
-) -> None:
-    hooks.direct('echo direct > "$0.ran"')
-    done = hooks.run("fetch_work", stdin=(ADS / f"25.14.1-fetch_work-{slot}.ad").read_bytes())
-    assert (done.returncode, done.stdout) == (0, b"")
-    assert (hooks.home / "direct.ran").exists() is asks
-
-
-@pytest.mark.parametrize("name", HOOKS)
-@pytest.mark.parametrize("behave", [takes_and_is_silent, dies], ids=lambda behave: behave.__name__)
-def test_after_a_lost_answer_all_but_fetch_work_go_direct(
-    hooks: Hooks, agent: StartAgent, name: str, behave: Any
-) -> None:
-    # direct mode is a program, which on a busy machine takes its time in what a silent agent leaves of this:
-    # half; JOB_EXIT keeps a second of that for the spool
-    silent_s = 12 if name == "job_exit" else 8
-    hooks.direct('echo direct > "$0.ran"', deadline_s=silent_s if behave is takes_and_is_silent else 20)
-    agent(behave)
-    done = hooks.run(name, *ARGS.get(name, []), stdin=JOB)
-    assert done.returncode == 0
-    # the agent may have claimed a job for this fetch: a second one would be claimed
-    assert (hooks.home / "direct.ran").exists() is (name != "fetch_work")
-
-
-@pytest.mark.parametrize("name", HOOKS)
-def test_a_direct_mode_that_hangs_is_ended(hooks: Hooks, name: str) -> None:
-    hooks.direct("exec sleep 60", deadline_s=2)
-
-    def nuisance() -> None:
-        signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGALRM])
-        signal.signal(signal.SIGALRM, signal.SIG_IGN)
-
-    done = hooks.run(name, *ARGS.get(name, []), stdin=JOB, preexec_fn=nuisance)
-    assert done.seconds < BOUND_S
-    if name == "job_exit":
-        check_outcome(name, done)
-        assert len(Spool(str(hooks.spool)).read().reports) == 1
-    else:
-        assert (done.returncode, done.stdout) == (-signal.SIGALRM, b"")
-
-
-@pytest.mark.parametrize("script", ["exit 1", "kill -9 $$"])
-def test_a_report_that_direct_mode_can_not_give_goes_to_the_spool(hooks: Hooks, script: str) -> None:
-    hooks.direct(script)
-    done = hooks.run("job_exit", "exit", stdin=JOB)
-    check_outcome("job_exit", done)
-    assert b"direct mode failed with status" in done.stderr
-    assert len(Spool(str(hooks.spool)).read().reports) == 1
-
-
-@pytest.mark.parametrize("name", HOOKS)
-def test_an_interpreter_that_is_not_there_is_named(hooks: Hooks, name: str) -> None:
-    hooks.configure(direct_python="/no/such", direct_config="/dev/null")
-    done = hooks.run(name, *ARGS.get(name, []), stdin=JOB)
-    check_outcome(name, done)
-    assert b"cannot start '/no/such' for direct mode: No such file" in done.stderr
-
-
-def test_a_host_file_closed_to_the_jobs_user_means_no_direct_mode(
-    hooks: Hooks, as_nobody: dict[str, Any]
-) -> None:
-    hooks.direct("exit 0")
-    config = hooks.home / "host.toml"
-    config.write_text("password")
-    config.chmod(0o000)
-    hooks.configure(direct_python=hooks.home / "direct", direct_config=config)
-    if not as_nobody:
-        pytest.skip("needs root, to be another account")
-    check_outcome("prepare_job", hooks.run("prepare_job", stdin=JOB, **as_nobody))
+def test_no_setting_lets_a_hook_do_the_work_of_an_agent(hooks: Hooks, name: str) -> None:
+    program = hooks.home / "program"
+    program.write_text("#!/bin/sh\necho 'Cmd = \"/bin/true\"'; exit 0\n")
+    program.chmod(0o755)
+    hooks.configure(direct_python=program, direct_config="/dev/null")
+    check_outcome(name, hooks.run(name, *ARGS.get(name, []), stdin=JOB))
 
 
 # -- the spool

@@ -118,7 +118,7 @@ ROOMS: dict[str, set[str]] = {
             "files",
             "following",
         ),
-        *("handlers", "hook", "metrics", "modules", "page", "pool", "process", "queue", "simulate"),
+        *("metrics", "modules", "page", "pool", "queue", "simulate"),
     },
     "__main__": {"cli"},
     # the public names, by strings that are resolved on first use

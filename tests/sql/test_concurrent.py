@@ -9,7 +9,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from tests.direct_queue import Claimed, DirectQueue
+from tests.direct_queue import AGENT_ID, Claimed, DirectQueue
 from tests.invariants import violations
 
 SESSIONS = 8
@@ -125,7 +125,10 @@ class Session:
             [
                 lambda: self.queue.call("maintain_queue"),
                 lambda: self.queue.call(
-                    "beat", host_id=self.host_id, alive=[run.run_id for run in self.runs[-20:]]
+                    "beat",
+                    host_id=self.host_id,
+                    alive=[run.run_id for run in self.runs[-20:]],
+                    agent_id=AGENT_ID,
                 ),
                 lambda: self.queue.scalar("preempt"),
                 lambda: self.queue.scalar(

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.direct_queue import Claimed, DirectQueue
+from tests.direct_queue import AGENT_ID, Claimed, DirectQueue
 
 
 @pytest.fixture
@@ -91,7 +91,7 @@ def test_a_starter_that_went_before_the_fence_was_a_failed_start(queue: DirectQu
 
 
 def test_a_run_of_which_nothing_is_heard_is_lost_after_its_lease(queue: DirectQueue, run: Claimed) -> None:
-    queue.call("goodbye", host_id=queue.host(), agent_id="0" * 32)
+    queue.call("goodbye", host_id=queue.host(), agent_id=AGENT_ID)
     queue.pass_time(1790)
     assert queue.reap() == 0
     queue.pass_time(20)
@@ -116,7 +116,7 @@ def test_a_host_whose_agent_falls_silent_loses_all_its_runs(queue: DirectQueue) 
 def test_a_beat_keeps_a_host_alive(queue: DirectQueue, run: Claimed) -> None:
     for _ in range(3):
         queue.pass_time(50)
-        queue.call("beat", host_id=queue.host(), alive=[run.run_id])
+        queue.call("beat", host_id=queue.host(), alive=[run.run_id], agent_id=AGENT_ID)
         assert queue.reap() == 0
     assert queue.status(run.job) == 2
 
@@ -130,7 +130,7 @@ def test_hooks_of_a_host_whose_agent_died_keep_their_own_run_alive(queue: Direct
 def test_an_agent_that_stops_in_good_order_leaves_its_runs_to_their_own_leases(
     queue: DirectQueue, run: Claimed
 ) -> None:
-    queue.call("goodbye", host_id=queue.host(), agent_id="0" * 32)
+    queue.call("goodbye", host_id=queue.host(), agent_id=AGENT_ID)
     queue.pass_time(300)
     assert queue.reap() == 0
     assert queue.status(run.job) == 2

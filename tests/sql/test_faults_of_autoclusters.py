@@ -8,7 +8,7 @@ REASON = "evaluating it takes too long"
 
 
 def report(queue: DirectQueue, host: str, *autoclusters: int) -> int:
-    host_id: int = queue.call("hello", host=host)[0]["host_id"]
+    host_id = queue.host(host)
     queue.call(
         "report_faults",
         host_id=host_id,
@@ -36,7 +36,7 @@ def test_it_rests_on_the_host_that_says_so_and_only_there(queue: DirectQueue) ->
     number, other = autocluster_of(queue, faulty), autocluster_of(queue, fine)
     host_id = report(queue, "h1", number)
     assert candidates(queue, host_id) == {other}
-    second = queue.call("hello", host="h2")[0]["host_id"]
+    second = queue.host("h2")
     assert candidates(queue, second) == {number, other}
     queue.scalar("hold_faulty")
     assert queue.status(faulty) == 1

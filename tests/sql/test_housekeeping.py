@@ -7,7 +7,7 @@ import pytest
 from psycopg.types.json import Jsonb
 
 from tests.conftest import Connect
-from tests.direct_queue import DirectQueue
+from tests.direct_queue import AGENT_ID, DirectQueue
 
 
 def test_fold_empties_the_changes_and_leaves_the_totals(queue: DirectQueue) -> None:
@@ -75,7 +75,16 @@ def test_priorities_are_htcondors(queue: DirectQueue) -> None:
             {"name": "a b", "maximum": 1},
             "'a b' is not the name of a concurrency limit; allowed: letters, digits, _ .",
         ),
-        ("hello", {"host": "a b"}, "'a b' is not a host name; allowed: letters, digits, _ . -"),
+        (
+            "hello",
+            {"host": "a b", "agent_version": "1", "agent_id": AGENT_ID},
+            "'a b' is not a host name; allowed: letters, digits, _ . -",
+        ),
+        (
+            "hello",
+            {"host": "h1", "agent_version": "1", "agent_id": None},
+            "agent of host 'h1' has no version or no id",
+        ),
         (
             "grant_owner",
             {"role": "nobody_here", "owner": "alice"},

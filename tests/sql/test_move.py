@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from psycopg.types.json import Jsonb
 
-from tests.direct_queue import DirectQueue
+from tests.direct_queue import AGENT_ID, DirectQueue
 
 
 def move(queue: DirectQueue) -> None:
@@ -37,7 +37,7 @@ def claimed(queue: DirectQueue, host_id: int, slot: str = "slot1@h1") -> list[di
 
 
 def beat(queue: DirectQueue, host_id: int, *alive: int) -> list[tuple[int, str]]:
-    rows = queue.call("beat", host_id=host_id, alive=list(alive))
+    rows = queue.call("beat", host_id=host_id, alive=list(alive), agent_id=AGENT_ID)
     return [(row["run_id"], row["action"]) for row in rows]
 
 
@@ -119,23 +119,6 @@ def test_silent_host_is_waited_for_until_its_lease_is_over(queue: DirectQueue) -
     queue.connection.execute(
         "UPDATE fetchwork.host SET lease_until = clock_timestamp() - interval '1 s' WHERE name = 'h2'"
     )
-    queue.reap()
-    assert len(claimed(queue, host)) == 1
-
-
-def test_hosts_in_direct_mode_are_waited_for_as_long_as_their_longest_lease(queue: DirectQueue) -> None:
-    host, direct = queue.host("h1"), queue.host("h2", agent=False)
-    queue.submit_many([{}, {}])
-    run = queue.claim("slot1@h2", host_id=direct, lease_s=7200)
-    assert run is not None
-    move(queue)
-    noticed(queue)
-    beat(queue, host)
-    queue.scalar("reap")
-    assert claimed(queue, host) == []
-    left = "SELECT extract(epoch FROM until_at - clock_timestamp()) FROM fetchwork.unsettled WHERE machine IS NULL"
-    assert 7100 < queue.value(left) <= 7200
-    queue.connection.execute("UPDATE fetchwork.heartbeat SET offers_from = clock_timestamp()")
     queue.reap()
     assert len(claimed(queue, host)) == 1
 

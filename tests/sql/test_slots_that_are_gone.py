@@ -4,7 +4,7 @@ import psycopg
 import pytest
 from psycopg.types.json import Jsonb
 
-from tests.direct_queue import DirectQueue
+from tests.direct_queue import AGENT_ID, DirectQueue
 
 
 def report(queue: DirectQueue, *names: str, host: str = "h1") -> None:
@@ -76,6 +76,6 @@ def test_an_agent_whose_host_was_forgotten_is_told_so(queue: DirectQueue) -> Non
     forgotten = queue.host("h1")
     queue.connection.execute("DELETE FROM fetchwork.host")
     with pytest.raises(psycopg.Error, match="was forgotten: say hello") as caught:
-        queue.call("beat", host_id=forgotten, alive=[], agent_id="0" * 32)
+        queue.call("beat", host_id=forgotten, alive=[], agent_id=AGENT_ID)
     assert caught.value.sqlstate == "FWNOT"
     assert queue.host("h1") != forgotten

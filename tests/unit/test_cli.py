@@ -4,13 +4,11 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 
 import click
 import pytest
 
 from fetchwork import cli
-from fetchwork.hook.wire import HOOKS
 
 
 def commands() -> Iterator[tuple[str, click.Command]]:
@@ -66,12 +64,6 @@ def test_an_option_is_spelt_alike_in_every_command(name: str) -> None:
         assert spelt >= spellings.get(option, set())
         for shared in spellings.values():
             assert spellings.get(option) == shared or not spelt & shared, option
-
-
-def test_hooks_call_a_command_that_the_help_does_not_list(capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.run(["--help"]) == 0
-    assert not re.search(r"^ +hook +", capsys.readouterr().out, re.M)
-    assert cli.run(["hook", "--help"]) == 0
 
 
 def test_the_list_of_commands_says_what_each_command_says_of_itself() -> None:
@@ -145,29 +137,6 @@ def test_the_help_of_the_whole_needs_no_command() -> None:
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert set(eval(done.stderr)) == {"fetchwork.cli", "fetchwork.errors", "fetchwork.hookerrors"}
-
-
-@pytest.mark.parametrize("name", [name for name in HOOKS if name != "fetch_work"])
-def test_a_hook_without_an_agent_imports_what_fetches_need_for_none_but_them(
-    tmp_path: Path, name: str
-) -> None:
-    host = tmp_path / "host.toml"
-    host.write_text(
-        f'[database.main]\nconninfo = "host={tmp_path}"\n[slots]\ndefault = "FW"\n'
-        f'[keyword.FW]\nhooks = "{tmp_path}"\n'
-    )
-    program = (
-        "import atexit, sys; from fetchwork import cli;"
-        "atexit.register(lambda: print(sorted(sys.modules), file=sys.stderr));"
-        f"cli.main(['hook', '{name}', '-c', '{host}'])"
-    )
-    done = subprocess.run([sys.executable, "-c", program], input="A = 1\n", capture_output=True, text=True)
-    problem, told = done.stderr.splitlines()
-    # it came as far as the handler, which takes no such ad
-    assert problem.startswith(f"fetchwork {name}: ")
-    modules = set(eval(told))
-    assert "fetchwork.handlers" in modules
-    assert not {"fetchwork.agent.direct", "fetchwork.matching.verdicts"} & modules
 
 
 def test_a_closed_pipe_is_no_traceback() -> None:

@@ -117,12 +117,6 @@ BAD = {
         "longer than update_interval_s",
         "at most update_interval_s",
     ),
-    "hold without an agent": (
-        SMALLEST + 'max_fetch_wait_s = 5\n[agent]\nrun = "none"\n',
-        "host.toml:5:keyword.FETCHWORK.max_fetch_wait_s",
-        "an agent that is not run",
-        "0",
-    ),
     "held fetches but none at once": (
         SMALLEST + "[agent]\nmax_waiting_fetches = 0\n",
         "host.toml:6:agent.max_waiting_fetches",
@@ -225,6 +219,12 @@ BAD = {
         "host.toml:6:agent.run",
         "'cron'",
         "'systemd'",
+    ),
+    "no agent": (
+        SMALLEST + '[agent]\nrun = "none"\n',
+        "host.toml:6:agent.run",
+        "'none'",
+        "'master'",
     ),
     "long socket": (
         SMALLEST + f'[agent]\nsocket = "/{"a" * 120}"\n',
@@ -337,7 +337,7 @@ BAD = {
     "a limit of disk that nobody could keep": (
         SMALLEST + "[slots]\nlimit_disk = true\n[agent]\nroot_part = false\n",
         "host.toml:6:slots.limit_disk",
-        "no agent has the right to end jobs",
+        "the agent has no right to end jobs",
         "false",
     ),
     "disk in bytes": (
@@ -362,7 +362,7 @@ BAD = {
         SMALLEST + '[pilot]\n[agent]\nrun = "systemd"\n',
         "host.toml:7:agent.run",
         "a pilot, which has no root",
-        "'master' or 'none'",
+        "'master'",
     ),
     "load": (
         SMALLEST + '[workstation]\nmax_load = "low"\n',
@@ -505,11 +505,6 @@ def test_slot_types_are_numbered_as_htcondor_orders_them() -> None:
         TWO + '[[slots.type]]\nnumber = 2\n[[slots.type]]\nnumber = 1\ncount = 2\nkeyword = "B"\n'
     )
     assert [slot.keyword for slot in host.slot_list()] == ["B", "B", "A"]
-
-
-def test_without_an_agent_no_fetch_waits() -> None:
-    host = config.parse(SMALLEST + '[agent]\nrun = "none"\n')
-    assert host.keywords["FETCHWORK"].max_fetch_wait_s == 0
 
 
 def test_pilots_agent_runs_as_the_account_of_its_master() -> None:

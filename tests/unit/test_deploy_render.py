@@ -148,7 +148,6 @@ def test_partitionable_slot_fetches_again_at_once_while_it_has_room() -> None:
 def test_delay_that_the_host_file_names_is_that_of_each_slot() -> None:
     slot = SLOT + "1\nPartitionableSlot = true\n"
     assert delay(ONE_KEYWORD + "fetch_delay_s = 10\n", slot) == 10
-    assert delay(ONE_KEYWORD + '[agent]\nrun = "none"\n', slot) == 10
 
 
 def test_slots_of_another_keyword_have_its_delay() -> None:
@@ -172,7 +171,6 @@ def test_busy_slots_fetch_where_the_agent_holds_fetches_and_htcondor_waits_for_a
         (ONE_KEYWORD + '[agent]\nuser = ""\nroot_part = false\n', True),
         (ONE_KEYWORD + '[agent]\nuser = "nobody"\n', True),
         (ONE_KEYWORD + "[agent]\nroot_part = false\n", False),
-        (ONE_KEYWORD + '[agent]\nuser = ""\nrun = "none"\n', False),
     ],
 )
 def test_no_hook_updates_jobs_where_the_agent_may_signal_them(text: str, by_agent: bool) -> None:
@@ -193,7 +191,6 @@ DIVIDED_SLOT = "[[slots.type]]\ncount = 1\ncpus = 4\npartitionable = true\n"
         (ONE_KEYWORD + DIVIDED_SLOT, True),
         (ONE_KEYWORD + STATIC_SLOTS + DIVIDED_SLOT, True),
         (ONE_KEYWORD + STATIC_SLOTS + "[agent]\nroot_part = false\n", True),
-        (ONE_KEYWORD + STATIC_SLOTS + '[agent]\nuser = ""\nrun = "none"\n', True),
     ],
 )
 def test_replies_are_told_where_the_next_fetch_would_not_tell_them(text: str, told: bool) -> None:
@@ -234,7 +231,7 @@ def test_version_in_the_host_file_goes_before_the_one_found() -> None:
     assert "UPDATE_INTERVAL" not in settings(BASE + '[host]\nhtcondor = "23.9.6"\n', (25, 0))
 
 
-NO_AGENT = '[agent]\nrun = "none"\n'
+NO_RIGHTS = "[agent]\nroot_part = false\n"
 TWO_IN_USE = '[[slots.type]]\n[[slots.type]]\nkeyword = "B"\n'
 
 
@@ -242,8 +239,8 @@ TWO_IN_USE = '[[slots.type]]\n[[slots.type]]\nkeyword = "B"\n'
     ("text", "guard"),
     [
         (BASE, None),
-        (BASE + "fetched_only = true\n" + NO_AGENT, "A"),
-        (BASE + "fetched_only = true\n" + TWO_IN_USE + NO_AGENT, None),
+        (BASE + "fetched_only = true\n" + NO_RIGHTS, "A"),
+        (BASE + "fetched_only = true\n" + TWO_IN_USE + NO_RIGHTS, None),
         (BASE + "fetched_only = true\n", None),
         (BASE + "[pilot]\n", None),
         (BASE + TWO_IN_USE + "[pilot]\n", None),
@@ -261,7 +258,7 @@ def test_keywords_without_job_exit_are_there_where_an_agent_reports_in_its_place
     assert [name for name in made if name.startswith("A_PLAIN_")] == ["A_PLAIN_HOOK_PREPARE_JOB"]
     assert made["FetchWorkPlain"] == "True"
     assert made["STARTD_ATTRS"].split() == ["$(STARTD_ATTRS)", "FetchWorkQueues", "FetchWorkPlain"]
-    assert not [name for name in settings(BASE + NO_AGENT) if "plain" in name.lower()]
+    assert not [name for name in settings(BASE + NO_RIGHTS) if "plain" in name.lower()]
 
 
 @pytest.mark.parametrize(
@@ -322,11 +319,6 @@ def test_agent_under_systemd_has_a_unit_and_no_place_in_daemon_list() -> None:
     start = "ExecStart=!/opt/fetchwork/bin/fetchwork agent --config /etc/fetchwork/host.toml --user condor\n"
     assert start in made[UNIT_FILE]
     assert "RuntimeDirectory=fetchwork\n" in made[UNIT_FILE]
-
-
-def test_host_without_agent_starts_none() -> None:
-    text = render(config.parse(BASE + '[agent]\nrun = "none"\n'))[CONDOR_FILE]
-    assert "FETCHWORK_AGENT" not in text
 
 
 def test_comment_after_a_backslash_is_no_part_of_a_setting() -> None:

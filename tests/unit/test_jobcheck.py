@@ -167,7 +167,7 @@ def test_a_container_needs_a_runtime_that_works_and_brings_its_cmd(
 
 
 def test_programs_that_do_not_answer_leave_prepare_job_time_to_say_so() -> None:
-    assert client._DEADLINES["prepare_job"][0] > hostsettings.ANSWER_S + container.ANSWER_S
+    assert client._DEADLINES["prepare_job"] > hostsettings.ANSWER_S + container.ANSWER_S
 
 
 def test_an_image_that_is_not_there_is_htcondor_s_failed_test(

@@ -68,18 +68,17 @@ def test_a_job_has_a_sandbox_where_its_files_are_not(
 
 
 @pytest.mark.parametrize(
-    ("files", "shared", "agent", "may"),
+    ("files", "shared", "may"),
     [
-        (None, [], False, True),
-        ("sandbox", [], True, True),
-        ("sandbox", ["/"], False, False),
-        ("stored", [], True, True),
-        ("shared:/home", ["/home"], False, True),
-        ("shared:/home,/data", ["/home"], True, False),
-        ("shared:/home", [], True, False),
-        ("shared:/", ["/"], False, True),
-        ("shared:/", ["/home"], True, False),
+        (None, [], True),
+        ("sandbox", [], True),
+        ("stored", [], True),
+        ("shared:/home", ["/home"], True),
+        ("shared:/home,/data", ["/home"], False),
+        ("shared:/home", [], False),
+        ("shared:/", ["/"], True),
+        ("shared:/", ["/home"], False),
     ],
 )
-def test_where_a_job_may_be_offered(files: str | None, shared: list[str], agent: bool, may: bool) -> None:
-    assert may_run(files, shared, has_agent=agent) is may
+def test_where_a_job_may_be_offered(files: str | None, shared: list[str], may: bool) -> None:
+    assert may_run(files, shared) is may

@@ -177,7 +177,6 @@ def tables(**asked: object) -> Mapping[str, object]:
         credential_key=None,
         slots=4,
         partitionable=False,
-        agent=True,
         name="here",
         asked=asked,
     )

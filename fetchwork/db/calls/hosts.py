@@ -53,13 +53,13 @@ class HostRun(Record):
 def hello(
     *,
     host: str,
-    agent_version: str | None = None,
-    agent_id: str | UUID | None = None,
+    agent_version: str,
+    agent_id: str | UUID,
     wanted_lease_s: float | None = None,
     location: str | None = None,
     replaces: Sequence[str] = (),
 ) -> Call[Greeting]:
-    """Make a host known. With an agent's version and id its lease begins; without, it is direct mode.
+    """Make a host known: the lease of its agent begins.
 
     HostTaken while another agent has a live lease, unless that is one of ``replaces``, which are dead.
     """
@@ -77,9 +77,7 @@ def hello(
     )
 
 
-def beat(
-    *, host_id: int, alive: Sequence[int], agent_id: str | UUID | None = None
-) -> Call[list[UnwantedRun]]:
+def beat(*, host_id: int, alive: Sequence[int], agent_id: str | UUID) -> Call[list[UnwantedRun]]:
     """Renew the lease of a host and of its living runs; the answer names the runs that must end.
 
     HostTaken if another agent has replaced this one.

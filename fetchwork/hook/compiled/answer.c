@@ -94,7 +94,7 @@ int deliver(struct reply reply)
         struct text cause = reply.message.length ? reply.message : reply.code;
         /* these would be answered the same the next time */
         bool for_good = equals(reply.code, "bad_request") || equals(reply.code, "denied");
-        hand_over(for_good ? "failed" : "refused", "agent: %.*s", (int)cause.length, cause.at);
+        hand_over(for_good ? "failed" : "unanswered", "agent: %.*s", (int)cause.length, cause.at);
     }
     if (reply.signal)
         signal_job(reply.pid, reply.signal);

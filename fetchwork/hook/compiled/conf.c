@@ -20,9 +20,10 @@ bool parse_conf(char *text, size_t length)
     const struct {
         const char *key, **value;
     } known[] = {
-        {"keyword", &conf.keyword},             {"socket", &conf.socket},
-        {"direct_python", &conf.direct_python}, {"direct_config", &conf.direct_config},
-        {"deadline_s", &conf.deadline_s},       {own, &conf.own_deadline_s},
+        {"keyword", &conf.keyword},
+        {"socket", &conf.socket},
+        {"deadline_s", &conf.deadline_s},
+        {own, &conf.own_deadline_s},
     };
     memset(&conf, 0, sizeof conf);
     for (size_t at = 0; at < length; at++)
@@ -76,10 +77,8 @@ void set_deadline(void)
             wanted > 86400.0)
             hand_over("afresh", "%s", "");
         /* only FETCH_WORK may wait longer than by default: the others keep someone waiting */
-        if (is_hook("fetch_work") || wanted < hook.kind.total_s) {
-            hook.kind.agent_s *= wanted / hook.kind.total_s;
+        if (is_hook("fetch_work") || wanted < hook.kind.total_s)
             hook.kind.total_s = wanted;
-        }
     }
     hook.end = hook.start + hook.kind.total_s;
     set_timer(hook.kind.total_s);

@@ -94,11 +94,9 @@ static bool put_back_stdin(void)
 }
 
 /* Become the hook in Python. `state` tells it where to go on:
- *     afresh       nothing was asked yet
- *     unconnected  the agent can't have seen the request
- *     connected    it may have
- *     refused      it answered that it can't: no other way will do
- *     failed       there is nothing more to try
+ *     afresh      nothing was asked yet
+ *     unanswered  the agent did not answer, or could not do it
+ *     failed      the same request would fail again
  */
 _Noreturn void hand_over(const char *state, const char *format, ...)
 {

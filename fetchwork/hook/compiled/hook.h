@@ -36,10 +36,10 @@ char *one_line(struct text text, size_t limit, char *out);
 
 /* -- handover.c */
 
-/* a hook, and its seconds: in all, and of them for the agent where direct mode may follow it */
+/* a hook, and its seconds in all */
 struct kind {
     const char *name;
-    double total_s, agent_s;
+    double total_s;
 };
 
 extern struct hook {
@@ -67,7 +67,7 @@ _Noreturn void hand_over(const char *state, const char *format, ...) __attribute
 
 /* of hook.conf; NULL: not there */
 extern struct conf {
-    const char *keyword, *socket, *direct_python, *direct_config, *deadline_s, *own_deadline_s;
+    const char *keyword, *socket, *deadline_s, *own_deadline_s;
 } conf;
 
 bool parse_conf(char *text, size_t length);

@@ -16,10 +16,10 @@ static int connect_agent(double end)
     while (connect(fd, (struct sockaddr *)&address, sizeof address) != 0) {
         /* so many connections wait to be accepted that the kernel takes no more */
         if (errno != EAGAIN && errno != EINTR)
-            hand_over("unconnected", "cannot connect to agent socket '%s': %s", conf.socket, strerror(errno));
+            hand_over("unanswered", "cannot connect to agent socket '%s': %s", conf.socket, strerror(errno));
         double left = end - now();
         if (left <= 0)
-            hand_over("unconnected", "agent does not answer");
+            hand_over("unanswered", "agent does not answer");
         struct timespec pause = {0, left < 0.02 ? (long)(left * 1e9) : 20 * 1000 * 1000};
         nanosleep(&pause, NULL);
     }
@@ -36,9 +36,9 @@ static void send_parts(int fd, struct iovec *parts, size_t count, double end)
         if (sent < 0 && (errno == EPIPE || errno == ECONNRESET))
             return;
         if (sent < 0 && errno == EAGAIN && !wait_for(fd, POLLOUT, end))
-            hand_over("connected", "agent does not answer");
+            hand_over("unanswered", "agent does not answer");
         if (sent < 0 && errno != EAGAIN && errno != EINTR)
-            hand_over("connected", "agent broke the connection: %s", strerror(errno));
+            hand_over("unanswered", "agent broke the connection: %s", strerror(errno));
         size_t taken = sent < 0 ? 0 : (size_t)sent;
         for (; parts < stop && taken >= parts->iov_len; parts++)
             taken -= parts->iov_len;
@@ -86,27 +86,27 @@ struct reply ask(struct request request, double end)
             capacity = capacity ? 2 * capacity : 65536;
             data = realloc(data, capacity);
             if (!data)
-                hand_over("connected", "agent broke the connection: %s", strerror(ENOMEM));
+                hand_over("unanswered", "agent broke the connection: %s", strerror(ENOMEM));
         }
         ssize_t got = recv(fd, data + size, capacity - size, 0);
         if (got < 0 && errno == EAGAIN) {
             if (!wait_for(fd, POLLIN, end))
-                hand_over("connected", "agent does not answer");
+                hand_over("unanswered", "agent does not answer");
             continue;
         }
         if (got < 0 && errno == EINTR)
             continue;
         if (got < 0)
-            hand_over("connected", "agent broke the connection: %s", strerror(errno));
+            hand_over("unanswered", "agent broke the connection: %s", strerror(errno));
         if (got == 0)
-            hand_over("connected", "agent closed the connection before it answered");
+            hand_over("unanswered", "agent closed the connection before it answered");
         size += (size_t)got;
         enum outcome outcome = parse_reply((struct text){data, size}, &reply, why);
         if (outcome == BROKEN)
-            hand_over("connected", "%s", why);
+            hand_over("unanswered", "%s", why);
         if (outcome == WHOLE)
             return reply;
         if (now() >= end)
-            hand_over("connected", "agent does not answer");
+            hand_over("unanswered", "agent does not answer");
     }
 }

@@ -1,9 +1,8 @@
 -- An agent renews its host's lease, and the deadlines of the runs whose starters it sees alive. Returns the
 -- runs that it should end: because their end was requested (action 'end'), or because they are
 -- not its own any more ('gone'). An agent that another one has replaced is refused (FWTWO), and one whose
--- host was forgotten meanwhile (FWNOT), which has to say hello. Without an agent_id it is a hook in direct
--- mode.
-CREATE OR REPLACE FUNCTION fetchwork.beat(host_id integer, alive bigint [], agent_id uuid DEFAULT NULL)
+-- host was forgotten meanwhile (FWNOT), which has to say hello.
+CREATE OR REPLACE FUNCTION fetchwork.beat(host_id integer, alive bigint [], agent_id uuid)
 RETURNS TABLE (run_id bigint, action text)
 LANGUAGE plpgsql
 SECURITY DEFINER
@@ -24,9 +23,8 @@ BEGIN
             ELSE clock_timestamp()
         END
     WHERE h.host_id = beat.host_id
-        AND h.agent_version IS NOT NULL
-        AND (beat.agent_id IS NULL OR h.agent_id = beat.agent_id);
-    IF NOT FOUND AND beat.agent_id IS NOT NULL THEN
+        AND h.agent_id = beat.agent_id;
+    IF NOT FOUND THEN
         PERFORM fetchwork.refuse_agent(h, beat.agent_id, NULL)
         FROM fetchwork.host AS h
         WHERE h.host_id = beat.host_id;

@@ -1,14 +1,13 @@
--- An agent (or, with agent_version NULL, a hook in direct mode) makes its host known, and learns the host's
--- id, its lease in seconds and the schema's version. An agent's lease starts here: as long as it asks for, or
--- the setting host_lease.
+-- An agent makes its host known, and learns the host's id, its lease in seconds and the schema's version. The
+-- lease starts here: as long as the agent asks for, or the setting host_lease.
 --
 -- Two agents of one name would take each other's runs for lost. So an agent is refused (FWTWO) while another
 -- agent_id holds a live lease, unless that is one of "replaces", whose processes are known to be dead.
 -- "location" tells people where the agent runs.
 CREATE OR REPLACE FUNCTION fetchwork.hello(
     host text,
-    agent_version text DEFAULT NULL,
-    agent_id uuid DEFAULT NULL,
+    agent_version text,
+    agent_id uuid,
     wanted_lease_s double precision DEFAULT NULL,
     location text DEFAULT NULL,
     replaces text [] DEFAULT NULL
@@ -32,6 +31,11 @@ BEGIN
             ERRCODE = 'FWINV',
             MESSAGE = format('%L is not a host name; allowed: letters, digits, _ . -', left(host, 80));
     END IF;
+    IF hello.agent_version IS NULL OR hello.agent_id IS NULL THEN
+        RAISE EXCEPTION USING
+            ERRCODE = 'FWINV',
+            MESSAGE = format('agent of host %L has no version or no id', host);
+    END IF;
     IF wanted_lease_s NOT BETWEEN 1 AND 86400 THEN
         RAISE EXCEPTION USING
             ERRCODE = 'FWINV',
@@ -41,24 +45,16 @@ BEGIN
     INSERT INTO fetchwork.host AS h (name, agent_version, agent_id, agent_location, lease, lease_until)
     VALUES (
         hello.host, hello.agent_version, hello.agent_id, told_location,
-        make_interval(secs => wanted_lease_s),
-        CASE
-            WHEN hello.agent_version IS NOT NULL
-                THEN clock_timestamp() + make_interval(secs => hello.lease_s)
-        END
+        make_interval(secs => wanted_lease_s), clock_timestamp() + make_interval(secs => hello.lease_s)
     )
     ON CONFLICT (name) DO UPDATE SET
         seen_at = clock_timestamp(),
-        agent_version = coalesce(excluded.agent_version, h.agent_version),
-        agent_id = coalesce(excluded.agent_id, h.agent_id),
-        agent_location = CASE
-            WHEN excluded.agent_id IS NULL THEN h.agent_location
-            ELSE excluded.agent_location
-        END,
-        lease = CASE WHEN excluded.agent_version IS NULL THEN h.lease ELSE excluded.lease END,
-        lease_until = coalesce(excluded.lease_until, h.lease_until)
-    WHERE excluded.agent_id IS NULL
-        OR excluded.agent_id IS NOT DISTINCT FROM h.agent_id
+        agent_version = excluded.agent_version,
+        agent_id = excluded.agent_id,
+        agent_location = excluded.agent_location,
+        lease = excluded.lease,
+        lease_until = excluded.lease_until
+    WHERE excluded.agent_id = h.agent_id
         OR h.agent_id::text = ANY (hello.replaces)
         OR (h.lease_until > clock_timestamp()) IS NOT TRUE
     RETURNING h.host_id INTO hello.host_id;

@@ -6,7 +6,7 @@ SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
     UPDATE fetchwork.heartbeat AS b
-    SET offers_wait = false, offers_from = NULL
+    SET offers_wait = false
     WHERE b.offers_wait
         AND (
             NOT if_settled

@@ -6,9 +6,8 @@
 -- run already, of claims that this database does not know. So nothing is claimed (claim_many) until each host
 -- that has a lease has said in a beat which runs it has, and has none that is unknown: those it is told to
 -- end (beat). A host that says nothing ends its jobs when its lease is over; one whose first hello was lost
--- has five seconds to say it again. Hosts in direct mode can't be asked what they run: for them all claims
--- wait as long as the longest lease that they were given. reap sees when it is over; an administrator who
--- knows that nothing was lost calls resume_offers.
+-- has five seconds to say it again. reap sees when it is over; an administrator who knows that nothing was
+-- lost calls resume_offers.
 --
 -- Ids of jobs and runs that were given out in the lost transactions are not given out again: somebody may
 -- still ask for them.
@@ -39,16 +38,7 @@ BEGIN
     END IF;
     UPDATE fetchwork.heartbeat AS h
     SET moved_at = clock_timestamp(),
-        offers_wait = true,
-        offers_from = (
-            SELECT clock_timestamp() + greatest(max(r.lease), '1800 s')
-            FROM fetchwork.host AS d
-            LEFT JOIN fetchwork.run AS r ON r.host_id = d.host_id
-            WHERE d.agent_version IS NULL
-                AND NOT d.access_point
-                AND d.seen_at > clock_timestamp() - interval '1 day'
-            HAVING count(d) > 0
-        );
+        offers_wait = true;
     PERFORM setval(
         format('%I.%I', s.schemaname, s.sequencename)::regclass,
         least(coalesce(s.last_value, 0) + gap, s.max_value)

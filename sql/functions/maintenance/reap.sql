@@ -55,7 +55,7 @@ BEGIN
         FROM fetchwork.run AS r
         JOIN fetchwork.host AS h ON h.host_id = r.host_id
         WHERE r.deadline < clock_timestamp()
-            -- hooks of a host whose agent is dead may go on by themselves: such a run is not silent
+            -- a run that was heard of since then is not silent, though its host's beats do not come
             OR (
                 h.lease_until < clock_timestamp()
                 AND greatest(r.claimed_at, r.accepted_at, r.contact_at)
