@@ -355,8 +355,8 @@ class Agent:
         async def report_slots() -> None:
             if session.greeting is not None:
                 busy = {run.slot for run in self.runs if run.context.session is session}
-                self.slots.forget(session, busy)
                 await self.slots.report(session)
+                self.slots.forget(session, busy)
 
         leader = Leader(session)
         return [

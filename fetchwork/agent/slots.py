@@ -25,7 +25,7 @@ MAX_REPORTED = 500
 #: what did not change is reported again after this
 REPEAT_S = 60.0
 #: a slot that has not fetched for so long, and runs no job of ours, is reported no more
-DYNAMIC_LIFE_S = 600.0
+DYNAMIC_LIFE_S = 120.0
 SLOT_LIFE_S = 3600.0
 #: the ad itself is reported again after this; between, only if the slot's size changed
 AD_LIFE_S = 600.0
@@ -42,13 +42,15 @@ class SlotRow(Resources):
     fetched_at: float
     last_answer: str
     queues: list[str] | None
+    #: names of a partitionable slot's dynamic ones
+    children: list[str] | None
     ad: NotRequired[JsonObject]
 
 
 #: slot type, cpus, memory, gpus
 _Size = tuple[str | None, float | None, float | None, float | None]
-#: state, activity, last answer
-_Status = tuple[str | None, str | None, str | None]
+#: state, activity, last answer, dynamic slots
+_Status = tuple[str | None, str | None, str | None, list[str] | None]
 
 
 @dataclass(slots=True)
@@ -63,6 +65,8 @@ class _Fetch:
     asked_at: float = 0.0
     reported: _Status | None = None
     reported_at: float = 0.0
+    #: of the ad; None until it is reported
+    children: list[str] | None = None
     ad_size: _Size | None = None
     ad_at: float = 0.0
 
@@ -91,7 +95,7 @@ class SlotReports:
                 return
             fetch = self._fetches[key] = _Fetch(b"", 0.0, "")
         fetch.body, fetch.fetched_at, fetch.answer, fetch.queues = body, time.time(), answer, context.queues
-        fetch.asked_at = time.monotonic()
+        fetch.asked_at, fetch.children = time.monotonic(), None
 
     async def remember(self, session: HostSession, timeout_s: float) -> None:
         """Count what the database knows of these slots as reported: for a process that asks once and ends."""
@@ -108,7 +112,7 @@ class SlotReports:
         )
         for row in rows:
             fetch = self._fetches[session, row["name"]]
-            fetch.reported, fetch.reported_at = _status(row), time.monotonic() - row["age_s"]
+            fetch.reported, fetch.reported_at = (*_status(row)[:3], None), time.monotonic() - row["age_s"]
             fetch.ad_size = _size(row)
 
     def forget(self, session: HostSession, busy: Collection[str]) -> None:
@@ -117,6 +121,25 @@ class SlotReports:
         for (owner, slot), fetch in list(self._fetches.items()):
             life_s = DYNAMIC_LIFE_S if fetch.ad_size and fetch.ad_size[0] == "Dynamic" else SLOT_LIFE_S
             if owner is session and slot not in busy and now > fetch.asked_at + life_s:
+                del self._fetches[owner, slot]
+        for (owner, slot), parent in list(self._fetches.items()):
+            if owner is session and parent.children is not None:
+                self._forget_deleted(session, slot, parent, busy)
+
+    def _forget_deleted(
+        self, session: HostSession, partitionable: str, parent: _Fetch, busy: Collection[str]
+    ) -> None:
+        """Forget dynamic slots that a later fetch of their partitionable slot does not name."""
+        name, _, host = partitionable.partition("@")
+        for (owner, slot), fetch in list(self._fetches.items()):
+            if (
+                owner is session
+                and slot.startswith(f"{name}_")
+                and slot.partition("@")[2] == host
+                and slot not in (parent.children or ())
+                and slot not in busy
+                and fetch.asked_at < parent.asked_at
+            ):
                 del self._fetches[owner, slot]
 
     async def report(self, session: HostSession) -> int:
@@ -147,6 +170,9 @@ class SlotReports:
         except ClassAdError:
             return None
         left = slot_resources(ad)
+        names = ad.get("ChildName")
+        if isinstance(names, list):
+            fetch.children = [name for name in names if isinstance(name, str)]
         row: SlotRow = {
             "name": slot,
             "state": _text(ad, "State"),
@@ -155,6 +181,7 @@ class SlotReports:
             "fetched_at": fetch.fetched_at,
             "last_answer": fetch.answer,
             "queues": list(fetch.queues) or None,
+            "children": fetch.children,
             "cpus": left["cpus"],
             "memory_mib": left["memory_mib"],
             "disk_kib": left["disk_kib"],
@@ -169,7 +196,7 @@ class SlotReports:
 
 
 def _status(row: SlotRow | Row) -> _Status:
-    return row["state"], row["activity"], row["last_answer"]
+    return row["state"], row["activity"], row["last_answer"], row.get("children")
 
 
 def _size(row: SlotRow | Row) -> _Size:

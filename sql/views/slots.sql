@@ -1,18 +1,30 @@
--- Slots as their last fetch showed them. Every role sees that a slot is busy; whose job runs there, and what
--- its ad says of that, is shown to those who may see the job.
+-- Slots as their last fetch showed them, and those that have a run now as that says. Every role sees that
+-- a slot is busy; whose job runs there, and what its ad says of that, is shown to those who may see the
+-- job.
 CREATE OR REPLACE VIEW fetchwork.slots AS
 SELECT
     s.name,
     h.name AS machine,
-    s.state,
-    s.activity,
+    CASE
+        WHEN s.slot_type IS DISTINCT FROM 'Partitionable' AND r.state <> 'reserved' THEN 'Claimed'
+        ELSE s.state
+    END AS state,
+    CASE
+        WHEN s.slot_type IS DISTINCT FROM 'Partitionable' AND r.job_status = 7 THEN 'Suspended'
+        WHEN s.slot_type IS DISTINCT FROM 'Partitionable' AND r.state <> 'reserved' THEN 'Busy'
+        ELSE s.activity
+    END AS activity,
     s.slot_type AS slottype,
     s.cpus,
     s.memory_mib AS memory,
     s.disk_kib AS disk,
     s.gpus,
     s.last_fetch_at,
-    s.last_answer,
+    CASE
+        WHEN s.slot_type IS DISTINCT FROM 'Partitionable' AND r.state <> 'reserved'
+            THEN concat('offered ', fetchwork.job_id(r.cluster_id, r.proc_id))
+        ELSE s.last_answer
+    END AS last_answer,
     r.run_id AS runid,
     CASE
         WHEN (SELECT fetchwork.sees_all(current_user))

@@ -27,12 +27,42 @@ def test_slot_that_its_living_host_reports_no_more_leaves(queue: DirectQueue) ->
     report(queue, "slot1@h1", "slot1_1@h1", "slot1_2@h1", "slot2@h1")
     queue.submit()
     queue.started("slot1_2@h1")
-    age(queue, "11 minutes")
+    age(queue, "4 minutes")
     report(queue, "slot1@h1")
     assert left(queue) == ["slot1@h1", "slot1_2@h1", "slot2@h1"], "the idle dynamic one is gone"
     age(queue, "61 minutes")
     report(queue, "slot1@h1")
     assert left(queue) == ["slot1@h1", "slot1_2@h1"], "what runs our job stays"
+
+
+def test_dynamic_slot_that_its_partitionable_slot_does_not_name_leaves(queue: DirectQueue) -> None:
+    report(queue, "slot1_1@h1", "slot1_2@h1", "slot1_3@h1", "slot11_1@h1", "slot2_1@h1")
+    queue.submit()
+    queue.started("slot1_3@h1")
+
+    def fetched(at: float, *children: str) -> None:
+        row = {"name": "slot1@h1", "slot_type": "Partitionable", "fetched_at": at, "children": children}
+        queue.call("report_slots", host_id=queue.host(), slots=Jsonb([row]))
+
+    fetched(-1)
+    assert "slot1_1@h1" in left(queue), "that fetch was earlier"
+    fetched(1, "slot1_2@h1")
+    assert left(queue) == ["slot11_1@h1", "slot1@h1", "slot1_2@h1", "slot1_3@h1", "slot2_1@h1"]
+
+
+def test_slot_with_a_run_is_claimed_and_busy(queue: DirectQueue) -> None:
+    row = {"slot_type": "Dynamic", "state": "Claimed", "activity": "Idle", "last_answer": "offered 7.7"}
+    rows = [{"name": f"slot1_{n}@h1", "fetched_at": 0, **row} for n in (1, 2)]
+    queue.call("report_slots", host_id=queue.host(), slots=Jsonb(rows))
+    queue.submit()
+    run = queue.started("slot1_2@h1")
+    shown = "SELECT state, activity, last_answer FROM fetchwork.slots ORDER BY name"
+    assert queue.rows(shown) == [
+        ("Claimed", "Idle", "offered 7.7"),
+        ("Claimed", "Busy", f"offered {run.job}"),
+    ]
+    queue.heartbeat(run, JobState="Suspended")
+    assert queue.rows(shown)[1][:2] == ("Claimed", "Suspended")
 
 
 def test_slots_of_a_host_that_is_gone_leave(queue: DirectQueue) -> None:

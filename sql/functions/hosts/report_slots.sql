@@ -1,9 +1,11 @@
 -- An agent reports what its slots brought to FETCH_WORK, many slots at a time and not at each fetch:
 -- [{"name", "state", "activity", "slot_type", "cpus", "memory_mib", "disk_kib", "gpus", "last_answer",
--- "fetched_at" (epoch s), "queues", "ad"}, ...]
+-- "fetched_at" (epoch s), "queues", "children", "ad"}, ...]. "children" has the names of a partitionable
+-- slot's dynamic ones; null if its ad does not say.
 --
--- Slots of this host that nobody reports any more are gone: the startd has deleted a dynamic one, or was set
--- up anew. One that runs a job of ours stays.
+-- A dynamic slot is gone when a later fetch of its partitionable slot does not name it. Other slots of
+-- this host are gone when the agent reports them no more: the startd was set up anew. One that runs a job
+-- of ours stays.
 CREATE OR REPLACE FUNCTION fetchwork.report_slots(host_id integer, slots jsonb)
 RETURNS void
 LANGUAGE sql
@@ -52,9 +54,21 @@ BEGIN ATOMIC
         ad = coalesce(excluded.ad, s.ad);
 
     DELETE FROM fetchwork.slot AS s
+    USING jsonb_to_recordset(report_slots.slots) AS p (
+        name text, fetched_at double precision, children text []
+    )
+    WHERE s.host_id = report_slots.host_id
+        AND s.slot_type = 'Dynamic'
+        AND s.name <> ALL (p.children)
+        AND s.last_fetch_at < to_timestamp(p.fetched_at)
+        AND starts_with(s.name, split_part(p.name, '@', 1) || '_')
+        AND split_part(s.name, '@', 2) = split_part(p.name, '@', 2)
+        AND NOT EXISTS (SELECT FROM fetchwork.run AS r WHERE r.host_id = s.host_id AND r.slot = s.name);
+
+    DELETE FROM fetchwork.slot AS s
     WHERE s.host_id = report_slots.host_id
         AND s.reported_at < clock_timestamp() - CASE
-            WHEN s.slot_type = 'Dynamic' THEN interval '10 minutes'
+            WHEN s.slot_type = 'Dynamic' THEN interval '3 minutes'
             ELSE interval '1 hour'
         END
         AND NOT EXISTS (SELECT FROM fetchwork.run AS r WHERE r.host_id = s.host_id AND r.slot = s.name);
