@@ -151,8 +151,10 @@ class Queue:
         With a callback, what it makes of each ad and is not None. ``opts`` as in HTCondor: an ad for each
         autocluster, for each combination of the projection's values, or one summary.
         """
-        make = _ad if callback is None else lambda json: callback(_ad(json))
-        return self._list(make, "jobs", **_asked(constraint, projection, limit, opts))
+        asked = _asked(constraint, projection, limit, opts)
+        if callback is None:
+            return self._list(_ad, "jobs", **asked)
+        return self._list(lambda json: callback(_ad(json)), "jobs", **asked)
 
     def xquery(
         self,
