@@ -1,5 +1,42 @@
-"""``python -m fetchwork``: the command line, for an environment whose directory of commands is not known."""
+"""The command ``fetchwork``, and ``python -m fetchwork``.
 
-from fetchwork.cli import main
+What this host's access point runs is left to the compiled program of ``fetchwork.condor.directory``, before
+anything is imported: the command line takes longer to import than most commands take.
+"""
 
-main()
+# ruff: noqa: PTH110, PTH111, S606 - pathlib takes as long to import as a command takes
+import os
+import sys
+
+#: as in fetchwork/client/link.py and fetchwork/condor/commands.py, which take too long to import
+_SOCKET = "/run/fetchwork/access-point.sock"
+_SERVED = frozenset(("q", "history", "rm", "hold", "release", "vacate", "submit"))
+
+
+def main() -> None:
+    """Run the command line and exit."""
+    if len(sys.argv) > 1 and sys.argv[1] in _SERVED and os.geteuid() != 0:
+        _ask_access_point()
+    from fetchwork.cli import main
+
+    main()
+
+
+def _ask_access_point() -> None:
+    """Become the compiled program, if there are one and an access point; return where not."""
+    named = os.environ.get("FETCHWORK_ACCESS_POINT")
+    if named is None:
+        named = "" if os.environ.get("FETCHWORK_DSN") else _SOCKET
+    if not os.path.exists(named) or any(word.startswith(("--dsn", "-dsn")) for word in sys.argv):
+        return
+    data = os.environ.get("XDG_DATA_HOME") or os.path.expanduser("~/.local/share")
+    for program in (
+        f"{sys.prefix}/libexec/fetchwork/condor/fetchwork",
+        f"{data}/fetchwork/condor/fetchwork",
+    ):
+        if os.access(program, os.X_OK):
+            os.execv(program, ["fetchwork", *sys.argv[1:]])
+
+
+if __name__ == "__main__":
+    main()

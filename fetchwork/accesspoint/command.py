@@ -1,4 +1,4 @@
-"""Runs HTCondor's commands in a child, each for a compiled program that the account started.
+"""Runs commands of HTCondor's and fetchwork's in a child, each for a compiled program of the account's.
 
 The program (``fetchwork/client/command.c``) says what it was called with, and sends its standard streams and
 its directory; from then on the command is this process's, with the rights that the program has. The program
@@ -116,7 +116,10 @@ def _run(link: socket.socket, user: str) -> tuple[int, bool]:
     allow_cpu(_CPU_S)
     _end_with(link)
     name = words[0].rpartition("/")[2]
-    if name not in commands.COMMANDS or name in _OWN:
+    if name == commands.COMMAND_LINE:
+        if not commands.SERVED.intersection(words[1:2]):
+            raise _ForPython
+    elif name not in commands.COMMANDS or name in _OWN:
         raise _ForPython
     if any(part in word for word in words for part in _NOT_SHARED):
         raise _ForPython

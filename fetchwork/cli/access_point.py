@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import os
 import re
@@ -136,6 +137,7 @@ def _serve(
     log_level: str,
 ) -> None:
     from fetchwork.accesspoint.main import AccessPoint, Settings
+    from fetchwork.condor import directory
     from fetchwork.log import configure, event
 
     settings = Settings(
@@ -148,6 +150,10 @@ def _serve(
     configure(log_level, log_file)
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, min(hard, OPEN_FILES)), hard))
+
+    # the program by which `fetchwork q` asks this access point; a host without it asks in Python
+    with contextlib.suppress(FetchworkError):
+        directory.made()
 
     async def serve() -> None:
         await AccessPoint(settings).run()

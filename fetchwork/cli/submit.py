@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -94,10 +95,13 @@ def cli(
     """
     from fetchwork.cli import fromschedd
     from fetchwork.cli.moving import moving
+    from fetchwork.condor.invocation import KEY_VARIABLE
     from fetchwork.queue import descriptions, jobads, statements, submission
     from fetchwork.queue.expectations import unmet
     from fetchwork.queue.fromschedd import is_schedds
 
+    # of a submission that an access point may have taken already; not for what a description runs
+    key = os.environ.pop(KEY_VARIABLE, None)
     if schedd is None and (constraints or originals is not None):
         raise click.UsageError("options '--constraint' and '--originals' go with '--from-schedd'")
     text = descriptions.read_file(file) if schedd is None else ""
@@ -151,7 +155,7 @@ def cli(
         output.print_json_list({**jobs.common, **own} for own in jobs.own)
         return
     with moving("sending files") as progress:
-        result = session.submit(description, owner=owner, extra=extra, progress=progress)
+        result = session.submit(description, owner=owner, extra=extra, progress=progress, key=key)
     if as_json:
         output.print_json({"ClusterId": result.cluster(), "jobs": result.num_procs()})
     else:

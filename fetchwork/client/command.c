@@ -1,4 +1,4 @@
-/* HTCondor's commands as one compiled program: has a command run by this host's access point.
+/* HTCondor's commands and fetchwork's as one compiled program: has a command run by this host's access point.
  *
  * It stands under each command's name in the directory that `fetchwork env` puts first in PATH, beside
  * condor-command.py, which is the same in Python (`fetchwork/condor/directory.py`).

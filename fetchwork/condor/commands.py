@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import functools
 import importlib
+import io
 import itertools
+import os
+import sys
 from collections.abc import Callable
+from types import ModuleType
 
 import fetchwork.condor
 import fetchwork.queue
 from fetchwork.condor.arguments import is_option
-from fetchwork.condor.invocation import Invocation
+from fetchwork.condor.invocation import KEY_VARIABLE, Invocation
 from fetchwork.errors import FetchworkError, one_line
 
 #: command -> the module whose ``main`` it is
@@ -42,13 +46,18 @@ COMMANDS = {
     "condor_ssh_to_job": "refused",
 }
 
+#: fetchwork's own command line, and those of its commands that an access point runs: questions to the queue
+#: and changes of it that are soon over
+COMMAND_LINE = "fetchwork"
+SERVED = frozenset(("q", "history", "rm", "hold", "release", "vacate", "submit"))
+
 
 def load() -> None:
     """Import what commands import on first use: for a process whose children run them, with fewer rights."""
     # a command that runs alone has no use for it
     import pkgutil
 
-    for package in (fetchwork.condor, fetchwork.queue):
+    for package in (fetchwork.condor, fetchwork.queue, _command_line()):
         for module in pkgutil.iter_modules(package.__path__, f"{package.__name__}."):
             importlib.import_module(module.name)
     for name in ("_strptime", "platform", "pwd"):
@@ -78,8 +87,35 @@ def _on_named(invocation: Invocation) -> None:
             return
 
 
+def _command_line() -> ModuleType:
+    # by its name: the room of the command line is above all others
+    return importlib.import_module("fetchwork.cli")
+
+
+def _run_command_line(invocation: Invocation) -> int:
+    """Run the command line of fetchwork on the streams of an invocation."""
+    if invocation.key and invocation.argv[1:2] == ["submit"]:
+        os.environ[KEY_VARIABLE] = invocation.key
+    streams = sys.stdin, sys.stdout, sys.stderr
+    made = [
+        io.TextIOWrapper(stream, "utf-8", "surrogateescape", line_buffering=stream.isatty())
+        for stream in (invocation.stdin, invocation.stdout, invocation.stderr)
+    ]
+    sys.stdin, sys.stdout, sys.stderr = made
+    try:
+        status: int = _command_line().run(invocation.argv[1:])
+    finally:
+        sys.stdin, sys.stdout, sys.stderr = streams
+        for stream in made:
+            # what it has goes on to the invocation's own
+            stream.detach()
+    return status
+
+
 def run(invocation: Invocation) -> int:
     """Run a command; returns its exit status. A reader that closes its end ends the command in silence."""
+    if invocation.name == COMMAND_LINE:
+        return _run_command_line(invocation)
     command: Callable[[Invocation], int] = importlib.import_module(
         f"fetchwork.condor.{COMMANDS[invocation.name]}"
     ).main

@@ -1,6 +1,7 @@
 """The directory that a site puts in front of PATH: one executable, under each name of HTCondor's commands.
 
 DIR/condor_q ... -> condor-command
+DIR/fetchwork -> condor-command
 DIR/condor-command       has the access point run the command: a program in C (``client/command.c``);
 without a C compiler the same as the next
 DIR/condor-command.py    runs the command in Python
@@ -14,11 +15,13 @@ import sys
 from pathlib import Path
 
 from fetchwork import __version__, compiler
-from fetchwork.condor.commands import COMMANDS
+from fetchwork.condor.commands import COMMAND_LINE, COMMANDS
 from fetchwork.errors import FetchworkError
 
 NAME = "condor-command"
 SOURCE = Path(__file__).resolve().parents[1] / "client/command.c"
+
+_NAMES = (*COMMANDS, COMMAND_LINE)
 
 #: -I keeps PYTHONPATH and the user's packages out, and -S the search for packages, which takes time
 _EXECUTABLE = """\
@@ -62,7 +65,7 @@ def _make(directory: Path) -> None:
         if (
             script.read_text() == wanted
             and executable.exists()
-            and all((directory / name).is_symlink() for name in COMMANDS)
+            and all((directory / name).is_symlink() for name in _NAMES)
         ):
             return
     directory.mkdir(parents=True, exist_ok=True)
@@ -74,7 +77,7 @@ def _make(directory: Path) -> None:
         partial.write_text(wanted)
     partial.chmod(0o755)
     partial.replace(executable)
-    for name in COMMANDS:
+    for name in _NAMES:
         link = directory / f".{name}.{os.getpid()}"
         link.symlink_to(NAME)
         link.replace(directory / name)

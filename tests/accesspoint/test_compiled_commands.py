@@ -49,6 +49,7 @@ NAMES = (
     "condor_wait",
     "condor_qedit",
     "condor_prio",
+    "fetchwork",
 )
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
@@ -168,6 +169,25 @@ def test_it_prints_what_the_command_in_python_prints(point: AccessPoint, run: Ru
         ]
         assert compiled == in_python, words
     assert commands_run(point) == before + len(QUESTIONS)
+
+
+def test_it_is_fetchwork_too(point: AccessPoint, run: Run) -> None:
+    submitted = run("nobody", "fetchwork", "submit", "-", stdin=SLEEP.format(2))
+    assert answer(submitted) == (0, "2 job(s) submitted to cluster 1.\n", "")
+    assert answer(run("nobody", "fetchwork", "q", "-af:j", "Owner")) == (0, "1.0 nobody\n1.1 nobody\n", "")
+    assert answer(run("nobody", "fetchwork", "hold", "1.1")) == (0, "job 1.1: 1 held\n", "")
+    assert answer(run("nobody", "fetchwork", "release", "1.0")) == (
+        *(1, "", "fetchwork: error: job 1.0: not held\n"),
+    )
+    assert run("nobody", "fetchwork", "rm", "1").returncode == 0
+    assert answer(run("nobody", "fetchwork", "history", "-limit", "1", "-af", "JobStatus"))[:2] == (0, "3\n")
+    wrong = run("nobody", "fetchwork", "q", "-nosuchoption")
+    assert wrong.returncode == 2 and wrong.stderr.startswith("fetchwork: error: no such option")
+    assert commands_run(point) == 7
+    # what may last, or is no question to the queue, is for Python
+    for words in (("wait", "1"), ("events",), ("db", "status"), ()):
+        ended = run("nobody", "fetchwork", *words)
+        assert ended.returncode == 7 and ended.stdout.endswith(" ".join(("/fetchwork", *words)) + "\n")
 
 
 def test_what_it_changes_is_changed_once(point: AccessPoint, run: Run, directory: Path) -> None:

@@ -13,12 +13,15 @@ nobody polls, in turns, each for a bounded time. It needs root, HTCondor from De
 a C compiler.
 
 The last lines are these: condor_q for one job (goal: 30 ms), for all jobs over HTCondor's (goal: 1.5),
-condor_submit of one job (goal: 40 ms), and the ratio of the delays with and without pollers (goal: 1.1).
+condor_submit of one job (goal: 40 ms), `fetchwork q` of one job by way of the access point, as pip installs
+it (goal: 30 ms), the CPU of `fetchwork --version` (goal: 60 ms), and the ratio of the delays with and without
+pollers (goal: 1.1).
 """
 
 import argparse
 import json
 import os
+import resource
 import shutil
 import statistics
 import subprocess
@@ -169,6 +172,34 @@ def compiled(folder: Path) -> Path:
     return folder
 
 
+def installed(folder: Path) -> Path:
+    """The command that pip installs, and the program that an access point puts beside it."""
+    environment = folder / "environment"
+    pip = [sys.executable, "-m", "pip", "--quiet"]
+    root = Path(__file__).parents[2]
+    built = [*pip, "wheel", "--no-deps", "--no-build-isolation", "--wheel-dir", str(folder), str(root)]
+    subprocess.run(built, check=True)
+    (wheel,) = folder.glob("fetchwork-*.whl")
+    subprocess.run([PYTHON, "-m", "venv", "--without-pip", str(environment)], check=True)
+    python = str(environment / "bin/python")
+    # what is run here in Python is the beginning, which imports nothing that is installed
+    subprocess.run([*pip, "--python", python, "install", "--no-deps", str(wheel)], check=True)
+    program = environment / "libexec/fetchwork/condor/fetchwork"
+    program.parent.mkdir(parents=True)
+    directory.compile_command(program)
+    return environment / "bin/fetchwork"
+
+
+def start_cpu_s() -> float:
+    """Seconds of CPU that `fetchwork --version` takes."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    subprocess.run(
+        [Path(sys.executable).with_name("fetchwork"), "--version"], check=True, capture_output=True
+    )
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
 def measured(pool: PersonalPool, jobs: int, folder: Path) -> list[str]:
     """The figures of single commands."""
     theirs = HTCondors(pool)
@@ -199,6 +230,8 @@ def measured(pool: PersonalPool, jobs: int, folder: Path) -> list[str]:
         print(f"condor_q {name}: {shown}", flush=True)
         figures[name] = medians["access point"]
         figures[f"{name} over"] = medians["access point"] / medians["HTCondor"]
+    q = [str(installed(folder.parent)), "q", "1.0", "-af", "JobStatus"]
+    asking = statistics.median(ours(q, by_point) for _ in range(15))
     submit = [str(folder / "condor_submit")]
     text = "executable = /bin/true\nhold = true\nqueue\n"
     submitting = statistics.median(ours(submit, by_point, text) for _ in range(15))
@@ -206,6 +239,8 @@ def measured(pool: PersonalPool, jobs: int, folder: Path) -> list[str]:
         f"condor_q one job ms: {figures['one job'] * 1000:.1f}",
         f"condor_q over htcondor: {figures[f'{jobs} jobs over']:.2f}",
         f"condor_submit one job ms: {submitting * 1000:.1f}",
+        f"fetchwork q one job ms: {asking * 1000:.1f}",
+        f"fetchwork start cpu ms: {statistics.median(start_cpu_s() for _ in range(15)) * 1000:.1f}",
     ]
 
 

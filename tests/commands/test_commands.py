@@ -504,7 +504,7 @@ def test_each_command_is_an_executable_of_its_name(
 ) -> None:
     monkeypatch.setattr(sys, "prefix", str(tmp_path))
     folder = directory.made()
-    assert {path.name for path in folder.iterdir()} >= set(commands.COMMANDS)
+    assert {path.name for path in folder.iterdir()} >= {*commands.COMMANDS, commands.COMMAND_LINE}
     assert directory.made() == folder
     environment = {"FETCHWORK_DSN": conninfo, "PATH": f"{folder}:/usr/bin:/bin", "HOME": str(tmp_path)}
 
@@ -515,6 +515,8 @@ def test_each_command_is_an_executable_of_its_name(
 
     put(session.database, SLEEP.format(200), owner="alice")
     assert run("condor_q 1.7 -af:j JobStatus").stdout == "1.7 1\n"
+    assert run("fetchwork q 1.7 -af:j JobStatus").stdout == "1.7 1\n"
+    assert run("fetchwork q -nosuchoption").returncode == 2
     assert run("condor_rm 1.7").stdout == "Job 1.7 marked for removal\n"
     if os.geteuid() == 0:
         # no job runs as root, so root submits none, as in HTCondor
