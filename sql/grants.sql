@@ -90,7 +90,8 @@ GRANT EXECUTE ON FUNCTION
     fetchwork.waiting_autoclusters,
     fetchwork.prospects,
     fetchwork.first_idle,
-    fetchwork.watch_output
+    fetchwork.watch_output,
+    fetchwork.sends_notifications
 TO fetchwork_submitter, fetchwork_reader, fetchwork_agent, fetchwork_access_point, fetchwork_admin;
 
 -- What people do with jobs; each function asks which Owners the caller may name.
@@ -130,7 +131,8 @@ GRANT EXECUTE ON FUNCTION
     fetchwork.remove,
     fetchwork.remove_now,
     fetchwork.vacate,
-    fetchwork.edit
+    fetchwork.edit,
+    fetchwork.notify_agents
 TO fetchwork_submitter, fetchwork_access_point, fetchwork_admin;
 
 -- What agents do; a run is named by its id and its token.
@@ -191,6 +193,7 @@ GRANT EXECUTE ON FUNCTION
     fetchwork.retry_with_more,
     fetchwork.maintain_queue,
     fetchwork.lead,
+    fetchwork.end_notification_reader,
     fetchwork.reap,
     fetchwork.wake,
     fetchwork.fold,

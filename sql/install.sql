@@ -35,6 +35,11 @@
 \ir functions/settings/set_bucket.sql
 \ir functions/settings/buckets.sql
 
+-- functions/notifications: What agents are told at once, and room in PostgreSQL's queue for it.
+\ir functions/notifications/sends_notifications.sql
+\ir functions/notifications/notify_agents.sql
+\ir functions/notifications/end_notification_reader.sql
+
 -- functions/values: Ids, and attribute values as SQL can read them: literals, expressions, numbers.
 \ir functions/values/job_id.sql
 \ir functions/values/global_job_id.sql

@@ -38,6 +38,11 @@ class Leader:
         pause_s = min(LONGEST_ASK_S, max(SHORTEST_ASK_S, ASK_EACH_S * self._session.demand.agents))
         self._ask_at = now + random.uniform(0.7, 1.3) * pause_s  # noqa: S311
 
+    async def free_notifications(self) -> None:
+        """See to it that notifications can be sent, as the leader."""
+        if self.leads and self._session.greeting is not None:
+            await maintenance.free_notifications(self._session)
+
     async def do_tasks(self) -> None:
         """Do what is due for all, as the leader."""
         if self.leads and self._session.greeting is not None:

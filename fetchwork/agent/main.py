@@ -363,6 +363,7 @@ class Agent:
             every(maintenance.MAINTAIN_QUEUE_S, leader.keep_in_order),
             every(SLOTS_S, report_slots),
             every(maintenance.PREEMPT_S, leader.do_tasks),
+            every(maintenance.NOTIFICATIONS_S, leader.free_notifications),
         ]
 
     async def _end_without_rights(self) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import re
 import select
 import socket
 from collections.abc import Sequence
@@ -112,6 +114,27 @@ async def connect_async(conninfo: str, patience_s: int | None = None) -> psycopg
     return connection
 
 
+async def slowest_listener(conninfo: str) -> int | None:
+    """The process id of the session that keeps PostgreSQL's queue of notifications more than half full.
+
+    PostgreSQL names it in a warning to one that notifies, once in five seconds; None: it named none.
+    """
+    pids: list[str] = []
+    with translated():
+        async with await connect_async(conninfo) as connection:
+            # the detail, in any language, holds one number
+            connection.add_notice_handler(
+                lambda warning: pids.extend(re.findall(r"\d+", warning.message_detail or ""))
+            )
+            # in a full queue this fails, after the warning
+            with contextlib.suppress(psycopg.errors.ProgramLimitExceeded):
+                await connection.execute(
+                    "SELECT set_config('client_min_messages', 'warning', true);"
+                    " SELECT pg_notify('fetchwork_work', '')"
+                )
+    return int(pids[0]) if pids else None
+
+
 def acting(sql: str, params: Sequence[object], owner: str | None) -> tuple[Statement, list[object]]:
     """A statement with the rights of ``owner`` alone, and its parameters: one message, one transaction."""
     if owner is None:
@@ -140,3 +163,12 @@ def is_stale(connection: AnyConnection) -> bool:
     except psycopg.Error:
         return True
     return False
+
+
+def cut(connection: psycopg.AsyncConnection[Row]) -> None:
+    """Make whoever waits on a connection fail now: the driver reads an end of file."""
+    with (
+        contextlib.suppress(OSError, psycopg.Error),
+        socket.socket(fileno=os.dup(connection.fileno())) as end,
+    ):
+        end.shutdown(socket.SHUT_RDWR)

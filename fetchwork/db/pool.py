@@ -27,10 +27,8 @@ beforehand and has more time. A refusal costs the server nothing and changes nei
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import os
 import random
-import socket
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Sequence
 from typing import TypeAlias, TypeVar
@@ -40,7 +38,16 @@ from psycopg.conninfo import conninfo_to_dict
 from psycopg.rows import dict_row
 
 from fetchwork.db.calls.call import Call, Row
-from fetchwork.db.connection import Statement, acting, connect_async, is_stale, timed, with_defaults
+from fetchwork.db.connection import (
+    Statement,
+    acting,
+    connect_async,
+    cut,
+    is_stale,
+    slowest_listener,
+    timed,
+    with_defaults,
+)
 from fetchwork.db.prepared import KeptStatements, notified
 from fetchwork.db.translate import translate, translated
 from fetchwork.errors import DatabaseUnavailable, FetchworkError
@@ -114,7 +121,7 @@ class AsyncDatabase:
             attempt.cancel()
             await asyncio.wait({attempt})
         for connection in self._open:
-            _cut(connection)
+            cut(connection)
         # the others are closed by the calls that hold them, which fail now
         while self._idle:
             await self._discard(self._idle.pop())
@@ -137,7 +144,6 @@ class AsyncDatabase:
             return call.read(
                 await self.query(sql, params, timeout_s=timeout_s, again=again, acting_for=acting_for)
             )
-
         return call.read(await self._answer(self._by_kept(sql, params), timeout_s, again=again))
 
     def _by_kept(self, sql: str, params: Sequence[object]) -> _Answered:
@@ -227,6 +233,10 @@ class AsyncDatabase:
                         elif not payload.startswith("probe "):
                             yield payload
 
+    async def slowest_listener(self) -> int | None:
+        """As ``connection.slowest_listener``, with a connection of its own."""
+        return await slowest_listener(self._conninfo)
+
     async def _connection(self, end: float) -> psycopg.AsyncConnection[Row]:
         try:
             connection = await self._idle_one()
@@ -314,7 +324,7 @@ class AsyncDatabase:
         def give_up() -> None:
             nonlocal over
             over = True
-            _cut(connection)
+            cut(connection)
 
         timer = asyncio.get_running_loop().call_later(timeout_s + SERVER_S, give_up)
         try:
@@ -400,7 +410,7 @@ async def _apart(
             _close_after(work, connection)
         else:
             work.add_done_callback(lambda work: _close_after(work, connection))
-            _cut(connection)
+            cut(connection)
         raise
     return work.result()
 
@@ -413,12 +423,3 @@ def _close_after(work: asyncio.Future[list[Row]], connection: psycopg.AsyncConne
 
 def _left(end: float) -> float:
     return max(0.0, end - time.monotonic())
-
-
-def _cut(connection: psycopg.AsyncConnection[Row]) -> None:
-    """Make whoever waits on a connection fail now: the driver reads an end of file."""
-    with (
-        contextlib.suppress(OSError, psycopg.Error),
-        socket.socket(fileno=os.dup(connection.fileno())) as end,
-    ):
-        end.shutdown(socket.SHUT_RDWR)

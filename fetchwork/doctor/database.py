@@ -22,6 +22,8 @@ _CLOCK_FAIL_S = 30.0
 _SHOWN = 5
 _SLOTS_SHOWN = 8
 _SILENT_S = 300.0
+#: from here on the database sends no notifications (sends_notifications)
+_NOTIFICATIONS_FULL = 0.5
 
 
 class _SlotFetch(NamedTuple):
@@ -69,7 +71,7 @@ def _check_one(
         return
     yield from _largest_ad(config, name, database)
     yield from _move(name, database)
-    yield from _readers(name, database)
+    yield from _notifications(name, database)
     yield from _owners(config, name, database)
     with Queue(config.databases[name].conninfo) as queue:
         yield from _fetches(config, name, queue, row["now"])
@@ -158,20 +160,28 @@ def _largest_ad(config: HostConfig, name: str, database: Database) -> Iterator[L
         )
 
 
-def _readers(name: str, database: Database) -> Iterator[Line]:
-    """May maintenance end sessions that hold back readers of events (setting max_reader_lag)?"""
+def _notifications(name: str, database: Database) -> Iterator[Line]:
+    """Is there room for notifications, and may the database end the session that takes it?"""
     (row,) = database.query(
-        "SELECT r.rolname AS owner,"
+        "SELECT pg_notification_queue_usage() AS used, r.rolname AS owner,"
         " pg_has_role(r.oid, 'pg_signal_backend', 'USAGE')"
         " AND pg_has_role(r.oid, 'pg_read_all_stats', 'USAGE')"
         " AS may"
         " FROM pg_proc AS p JOIN pg_roles AS r ON r.oid = p.proowner"
         " WHERE p.pronamespace = 'fetchwork'::regnamespace AND p.proname = 'maintain_queue'"
     )
+    if row["used"] >= _NOTIFICATIONS_FULL:
+        yield warned(
+            "notices",
+            f"{name}: PostgreSQL's queue of notifications is {row['used']:.0%} full, so agents look for work"
+            " every few seconds",
+            "end the session that PostgreSQL's log names below 'NOTIFY queue', unless an agent has done so",
+        )
     if not row["may"]:
         yield warned(
-            "events",
-            f"{name}: role {row['owner']}, which owns the schema, can't end sessions that hold back readers",
+            "notices",
+            f"{name}: role {row['owner']}, which owns the schema, can't end a session that fills PostgreSQL's"
+            " queue of notifications",
             f"GRANT pg_signal_backend, pg_read_all_stats TO {quoted(row['owner'])}",
         )
 

@@ -23,6 +23,7 @@ MAINTAIN_QUEUE_S = 1.5
 # leader tasks: one process does each for all, in its interval
 PREEMPT_S = 10.0
 POLICY_S = 60.0
+NOTIFICATIONS_S = 5.0
 MAINTAIN_TABLES_S = 3600.0
 OBJECTS_S = 60.0
 #: other tasks wait while objects are deleted
@@ -47,6 +48,18 @@ async def lead(session: HostSession, lead_s: float) -> bool:
         level = logging.INFO if done.reaped else logging.DEBUG
         event(log, level, "maintain_queue", reaped=done.reaped, woken=done.woken, folded=done.folded)
     return done.leads
+
+
+async def free_notifications(session: HostSession) -> None:
+    """End the session that keeps PostgreSQL's queue of notifications more than half full, and say so."""
+    if await session.database.run(maintenance.sends_notifications(), timeout_s=CALL_S):
+        return
+    pid = await session.database.slowest_listener()
+    ended = pid is not None and await session.database.run(
+        maintenance.end_notification_reader(pid=pid), timeout_s=CALL_S
+    )
+    problem = "PostgreSQL's queue of notifications is more than half full"
+    event(log, logging.WARNING, "notification_queue", problem=problem, pid=pid, ended=ended)
 
 
 async def do_leader_tasks(session: HostSession) -> None:

@@ -182,6 +182,12 @@ def _submitters(session: Session) -> Iterator[Metric]:
     )
 
 
+def _notifications(session: Session) -> Iterator[Metric]:
+    (row,) = session.database.query("SELECT pg_notification_queue_usage()::float8 AS used")
+    text = "Part of PostgreSQL's queue of notifications that is in use; above 0.5 none are sent"
+    yield _gauge("NotificationQueue_ratio", text, row["used"])
+
+
 _READS: tuple[Callable[[Session], Iterator[Metric]], ...] = (
     _jobs,
     _demand,
@@ -190,4 +196,5 @@ _READS: tuple[Callable[[Session], Iterator[Metric]], ...] = (
     _queues,
     _limits,
     _submitters,
+    _notifications,
 )

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from fetchwork.codes import JobStatus
 from fetchwork.db.calls import jobs as job_calls
-from fetchwork.db.calls import reading
+from fetchwork.db.calls import maintenance, reading
 from fetchwork.db.calls.call import Call
 from fetchwork.errors import NotFound
 from fetchwork.queue.ask import Ask, Memory, Steps, collected
@@ -241,4 +241,4 @@ def value_of(value: object) -> Any:
 
 def reschedule() -> Steps[None]:
     """Tell waiting agents to look for work now."""
-    yield Ask("SELECT pg_notify('fetchwork_work', '')")
+    yield maintenance.notify_agents()

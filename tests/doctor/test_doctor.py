@@ -433,14 +433,15 @@ def test_owner_of_the_schema_who_cannot_end_sessions(host: TestHost) -> None:
     try:
         call('GRANT CREATE ON SCHEMA fetchwork TO "schema-owner"')
         call('ALTER FUNCTION fetchwork.maintain_queue OWNER TO "schema-owner"')
-        line = only([line for line in host.diagnose() if line.subject == "events"])
+        line = only([line for line in host.diagnose() if line.subject == "notices"])
         assert line.verdict == "warn"
         assert line.text == (
-            "main: role schema-owner, which owns the schema, can't end sessions that hold back readers"
+            "main: role schema-owner, which owns the schema, can't end a session that fills PostgreSQL's"
+            " queue of notifications"
         )
         assert line.remedy == 'GRANT pg_signal_backend, pg_read_all_stats TO "schema-owner"'
         call(line.remedy)
-        assert not [line for line in host.diagnose() if line.subject == "events"]
+        assert not [line for line in host.diagnose() if line.subject == "notices"]
     finally:
         call("ALTER FUNCTION fetchwork.maintain_queue OWNER TO CURRENT_USER")
         call('DROP OWNED BY "schema-owner"')

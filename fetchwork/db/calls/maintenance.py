@@ -65,6 +65,21 @@ def lead(*, agent_id: str | UUID, lead_s: float) -> Call[Lead]:
     return one_of(Lead, "lead", {"agent_id": agent_id, "lead_s": lead_s})
 
 
+def sends_notifications() -> Call[bool]:
+    """Does the database send notifications? It sends none while PostgreSQL's queue of them fills up."""
+    return value_of("sends_notifications")
+
+
+def notify_agents() -> Call[None]:
+    """Tell all agents to look at everything again."""
+    return done("notify_agents")
+
+
+def end_notification_reader(*, pid: int) -> Call[bool]:
+    """End a session that keeps the queue of notifications full; False if the database ended none."""
+    return value_of("end_notification_reader", {"pid": pid})
+
+
 def take_leader_task(*, name: str, every_s: float) -> Call[bool]:
     """True for one caller in each period, who does the task for all. Not to be repeated."""
     return value_of("take_leader_task", {"name": name, "every_s": every_s})

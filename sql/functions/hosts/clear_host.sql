@@ -18,7 +18,7 @@ BEGIN
     WHERE f.host_id = cleared;
     DELETE FROM fetchwork.slot_rest AS r
     WHERE r.host_id = cleared;
-    PERFORM pg_notify('fetchwork_work', '');
+    PERFORM fetchwork.notify_agents();
     RETURN cleared IS NOT NULL;
 END
 $$;

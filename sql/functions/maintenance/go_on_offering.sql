@@ -17,7 +17,7 @@ BEGIN
             )
         );
     IF FOUND THEN
-        PERFORM pg_notify('fetchwork_work', '');
+        PERFORM fetchwork.notify_agents();
     END IF;
     RETURN FOUND;
 END

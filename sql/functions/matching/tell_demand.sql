@@ -24,20 +24,20 @@ DECLARE
     its fetchwork.autocluster;
 BEGIN
     IF told >= 64 THEN
-        PERFORM pg_notify('fetchwork_work', '');
+        PERFORM fetchwork.notify_agents();
         RETURN;
     END IF;
     PERFORM set_config('fetchwork.told', (told + 1)::text, true);
     IF what <> '+' THEN
         PERFORM set_config('fetchwork.told_of_ends', 'true', true);
-        PERFORM pg_notify('fetchwork_work', json_build_array(what, autocluster, prio)::text);
+        PERFORM fetchwork.notify_agents(json_build_array(what, autocluster, prio)::text);
         RETURN;
     END IF;
     SELECT a.*
     INTO its
     FROM fetchwork.autocluster AS a
     WHERE a.autocluster_id = tell_demand.autocluster;
-    PERFORM pg_notify('fetchwork_work', json_build_array(
+    PERFORM fetchwork.notify_agents(json_build_array(
         what, autocluster, prio, jobs, its.queue, its.request_cpus, its.request_memory_mib,
         its.request_disk_kib, its.request_gpus
     )::text || repeat(' ', CASE WHEN again THEN told ELSE 0 END));

@@ -78,10 +78,10 @@ BEGIN
         )
         ON CONFLICT (run_id) DO UPDATE SET watched_until = excluded.watched_until
         RETURNING w.* INTO watched;
-        PERFORM pg_notify('fetchwork_work', json_build_array('o', live.host_id)::text);
+        PERFORM fetchwork.notify_agents(json_build_array('o', live.host_id)::text);
     ELSIF watched.watched_until < clock_timestamp() + interval '10 s' THEN
         IF watched.watched_until < clock_timestamp() THEN
-            PERFORM pg_notify('fetchwork_work', json_build_array('o', watched.host_id)::text);
+            PERFORM fetchwork.notify_agents(json_build_array('o', watched.host_id)::text);
         END IF;
         UPDATE fetchwork.output_watch AS w
         SET watched_until = clock_timestamp() + interval '15 s'

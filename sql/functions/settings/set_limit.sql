@@ -21,6 +21,6 @@ BEGIN
         INSERT INTO fetchwork.concurrency_limit (name, maximum)
         VALUES (lower(set_limit.name), set_limit.maximum);
     END IF;
-    PERFORM pg_notify('fetchwork_work', '');
+    PERFORM fetchwork.notify_agents();
 END
 $$;

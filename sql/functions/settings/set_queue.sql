@@ -44,6 +44,6 @@ BEGIN
         END
     WHERE q.name = set_queue.name;
     -- a queue that goes on: agents with waiting fetches look again
-    PERFORM pg_notify('fetchwork_work', '');
+    PERFORM fetchwork.notify_agents();
 END
 $$;

@@ -53,6 +53,6 @@ BEGIN
         END
     WHERE s.name = set_submitter.name;
     -- a maximum that was raised: agents with waiting fetches look again
-    PERFORM pg_notify('fetchwork_work', '');
+    PERFORM fetchwork.notify_agents();
 END
 $$;
