@@ -44,7 +44,7 @@ from fetchwork.classad.bounds import (
     without_new_strings,
 )
 from fetchwork.classad.exprform import expr_text
-from fetchwork.classad.values import ClassAd, ExprTree
+from fetchwork.classad.values import PROBLEMS, ClassAd, ExprTree
 from fetchwork.errors import ClassAdError, one_line
 
 __all__ = [
@@ -141,7 +141,7 @@ def parse_expr(text: str) -> ExprTree:
     try:
         # read as one of two attributes, because the reader on its own stops where it likes
         ad = ClassAd(f"[{_VALUE} = {text}\n; {_GUARD} = true]")
-    except classad2.ClassAdException:
+    except PROBLEMS:
         ad = None
     # by names: the bindings can't show a value that is not UTF-8
     if ad is None or set(ad) != {_VALUE, _GUARD}:

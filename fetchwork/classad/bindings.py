@@ -35,7 +35,8 @@ TransactionFlag = htcondor2.TransactionFlag
 TransactionFlags = htcondor2.TransactionFlags
 
 classad = htcondor2.classad
-disable_debug = htcondor2.disable_debug
+# 23.9 has no such function, and no exception of its own
+disable_debug = getattr(htcondor2, "disable_debug", None)
 enable_debug = htcondor2.enable_debug
 enable_log = htcondor2.enable_log
 param = htcondor2.param
@@ -45,7 +46,7 @@ set_subsystem = htcondor2.set_subsystem
 version = htcondor2.version
 
 #: a base of every error of fetchwork, from now on
-HTCondorException = htcondor2.HTCondorException
+HTCondorException = getattr(htcondor2, "HTCondorException", RuntimeError)
 join_bindings()
 
 

@@ -19,6 +19,7 @@ with warnings.catch_warnings():
 
 __all__ = [
     "ERROR",
+    "PROBLEMS",
     "UNDEFINED",
     "ClassAd",
     "ExprTree",
@@ -30,6 +31,12 @@ __all__ = [
     "truth",
 ]
 
+#: what the bindings raise for what they can't read or evaluate; those of 23.9 have no exception of their own
+PROBLEMS = (
+    (classad2.ClassAdException,)
+    if hasattr(classad2, "ClassAdException")
+    else (SyntaxError, TypeError, ValueError, RuntimeError)
+)
 UNDEFINED = Value.Undefined
 ERROR = Value.Error
 
@@ -80,7 +87,7 @@ def evaluate(ad: ClassAd, what: str | ExprTree, target: ClassAd | None = None) -
     try:
         # without a target TARGET. is undefined
         return expr.eval(ad) if target is None else expr.eval(ad, target)
-    except (classad2.ClassAdException, UnicodeDecodeError, SystemError):
+    except (*PROBLEMS, UnicodeDecodeError, SystemError):
         # a text that is cut within a character; in a list the binding calls that a SystemError
         return ERROR
 

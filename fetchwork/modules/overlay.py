@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import sys
 from importlib.machinery import PathFinder
-from importlib.util import module_from_spec
+from importlib.util import find_spec, module_from_spec
 from pathlib import Path
+
+from fetchwork.client.link import socket_path
 
 _HERE = Path(__file__).resolve().parent
 
@@ -13,8 +15,15 @@ _HERE = Path(__file__).resolve().parent
 def lay_over(name: str) -> None:
     """Make ``name`` ('htcondor2' or 'htcondor') HTCondor's module with the queue's classes in it.
 
-    Raises ImportError where HTCondor's bindings are not installed.
+    Raises ImportError where HTCondor's bindings are not installed, or where there is no access point and no
+    driver to ask the database with.
     """
+    if socket_path() is None and find_spec("psycopg") is None:
+        raise ImportError(
+            f"{name} over a fetchwork queue needs an access point on this host, or psycopg in this Python"
+            f" ({sys.executable}) to ask the database by itself",
+            name=name,
+        )
     if name == "htcondor" and "htcondor2" not in sys.modules:
         # the queue is written for the second version, and must find it whole
         lay_over("htcondor2")

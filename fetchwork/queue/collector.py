@@ -12,7 +12,7 @@ from fetchwork.classad.values import ClassAd
 from fetchwork.client.link import names_database
 from fetchwork.errors import DatabaseUnavailable, NotFound
 from fetchwork.queue import databases
-from fetchwork.queue.session import CONNINFO
+from fetchwork.queue.remote import CONNINFO
 from fetchwork.queue.synchronous import Queue
 
 if TYPE_CHECKING:

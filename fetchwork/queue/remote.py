@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from fetchwork.queue.session import Session
     from fetchwork.queue.submission import Description, SubmitResult
 
+#: the attribute of a schedd's location ad that says which database it is
+CONNINFO = "FetchWorkConninfo"
 #: how long a submission may take: its description may run programs
 SUBMIT_S = 900.0
 #: how long the bringing of outputs may take without a word

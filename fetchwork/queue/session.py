@@ -21,9 +21,6 @@ if TYPE_CHECKING:
     from fetchwork.queue.submission import Description, SubmitResult
 
 
-#: the attribute of a schedd's location ad that says which database it is
-CONNINFO = "FetchWorkConninfo"
-
 _Driven: TypeAlias = Generator[Question | Found[Item], Any, Result]
 
 

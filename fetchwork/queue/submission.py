@@ -16,7 +16,6 @@ from fetchwork.classad.values import ClassAd
 from fetchwork.codes import JobStatus
 from fetchwork.db.calls import files as file_calls
 from fetchwork.db.calls import jobs as job_calls
-from fetchwork.db.database import Database
 from fetchwork.errors import NotFound, SubmitError
 from fetchwork.queue import contents as stored
 from fetchwork.queue import descriptions, inputs, jobads
@@ -24,6 +23,7 @@ from fetchwork.queue.views import Json
 
 if TYPE_CHECKING:
     from fetchwork.classad.bindings import Submit
+    from fetchwork.db.database import Database
     from fetchwork.queue.contents import Progress
 
 #: an ad of HTCondor's bindings, or one in HTCondor's JSON form

@@ -14,9 +14,8 @@ from fetchwork.classad.constraint import text_of
 from fetchwork.errors import FetchworkError
 from fetchwork.queue import changing
 from fetchwork.queue.reading import are_epochs
-from fetchwork.queue.remote import AnySession, opened
+from fetchwork.queue.remote import CONNINFO, AnySession, opened
 from fetchwork.queue.selecting import as_ids, as_spec, names_of
-from fetchwork.queue.session import CONNINFO, Session
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -27,6 +26,7 @@ if TYPE_CHECKING:
     from fetchwork.queue.contents import Progress
     from fetchwork.queue.events import JobEvent
     from fetchwork.queue.selecting import ConstraintSpec, JobSpec
+    from fetchwork.queue.session import Session
     from fetchwork.queue.submission import Description, SubmitResult
 
 Made = TypeVar("Made")
@@ -391,6 +391,8 @@ def _anew(conninfo: str | None, name: str | None, everywhere: bool) -> Queue:
 
 def session_of(queue: Queue) -> Session:
     """The session behind a queue, for rooms that drive steps of their own over its connection."""
+    from fetchwork.queue.session import Session
+
     if not isinstance(queue._session, Session):
         raise FetchworkError("this reads the database by itself, and needs a connection string")
     return queue._session

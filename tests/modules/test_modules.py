@@ -89,6 +89,16 @@ except htcondor.HTCondorIOError as error:
 )
 
 
+def test_an_access_point_is_asked_with_the_standard_library_alone(
+    program: Program, environment: dict[str, str]
+) -> None:
+    if "FETCHWORK_ACCESS_POINT" not in environment:
+        pytest.skip("a database is asked with psycopg")
+    absent = ("psycopg", "nacl", "click", "jinja2", "prometheus_client", "starlette", "pydantic", "fastapi")
+    blocked = f"import sys\nsys.modules.update(dict.fromkeys({absent}))\n"
+    assert "JOB" in program(blocked + SECOND + "print('JOB')")
+
+
 def test_a_program_of_the_first_version_runs(program: Program) -> None:
     assert program(FIRST).startswith("refused: ")
 

@@ -10,7 +10,18 @@ from typing import Any, ClassVar, Generic, Self, TypeAlias, TypeVar
 
 from fetchwork.errors import SchemaMismatch
 
-__all__ = ["Call", "JsonObject", "Record", "Row", "done", "first_of", "one_of", "records_of", "value_of"]
+__all__ = [
+    "Call",
+    "JsonObject",
+    "Record",
+    "Row",
+    "done",
+    "first_of",
+    "jsonb",
+    "one_of",
+    "records_of",
+    "value_of",
+]
 
 #: what PostgreSQL answers, by column
 Row: TypeAlias = dict[str, Any]
@@ -38,6 +49,14 @@ class Call(Generic[T_co]):
         named = ", ".join(f"{name} => {_placeholder(value)}" for name, value in self.arguments.items())
         # names come from this package's own functions; values travel apart
         return f"SELECT * FROM fetchwork.{self.function}({named})", list(self.arguments.values())  # noqa: S608
+
+
+def jsonb(value: object) -> object:
+    """A value as PostgreSQL's jsonb."""
+    # on use: the client of an access point runs no call, and may be in a Python without the driver
+    from psycopg.types.json import Jsonb
+
+    return Jsonb(value)
 
 
 def _placeholder(value: object) -> str:

@@ -9,9 +9,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
-from psycopg.types.json import Jsonb
-
-from fetchwork.db.calls.call import Call, JsonObject, Record, done, first_of, one_of, records_of, value_of
+from fetchwork.db.calls.call import (
+    Call,
+    JsonObject,
+    Record,
+    done,
+    first_of,
+    jsonb,
+    one_of,
+    records_of,
+    value_of,
+)
 from fetchwork.db.calls.runs import proof
 
 #: as the function chunk_bytes says
@@ -139,7 +147,7 @@ def keep_outputs(
         {
             "run_id": run_id,
             "token": proof(token),
-            "manifest": Jsonb([dict(one) for one in manifest]),
+            "manifest": jsonb([dict(one) for one in manifest]),
             "spool": spool,
             "checkpoint": checkpoint,
         },
@@ -163,7 +171,7 @@ def leave_outputs(
         {
             "run_id": run_id,
             "token": proof(token),
-            "manifest": Jsonb([dict(one) for one in manifest]),
+            "manifest": jsonb([dict(one) for one in manifest]),
             "datas": list(datas),
             "seconds": seconds,
         },
@@ -259,7 +267,7 @@ def add_job_files(*, cluster: int, files: Sequence[JsonObject]) -> Call[None]:
 
     A file has name, mode, size, and sha256 and/or path, or url; with proc it is one job's.
     """
-    return done("add_job_files", {"cluster": cluster, "files": Jsonb([dict(one) for one in files])})
+    return done("add_job_files", {"cluster": cluster, "files": jsonb([dict(one) for one in files])})
 
 
 def add_job_key(

@@ -7,9 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
-from psycopg.types.json import Jsonb
-
-from fetchwork.db.calls.call import Call, JsonObject, Record, done, one_of, records_of, value_of
+from fetchwork.db.calls.call import Call, JsonObject, Record, done, jsonb, one_of, records_of, value_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +90,7 @@ def goodbye(*, host_id: int, agent_id: str | UUID) -> Call[None]:
 
 def report_slots(*, host_id: int, slots: Sequence[JsonObject]) -> Call[None]:
     """Tell the states of a host's slots."""
-    return done("report_slots", {"host_id": host_id, "slots": Jsonb(list(slots))})
+    return done("report_slots", {"host_id": host_id, "slots": jsonb(list(slots))})
 
 
 def host_runs(*, host_id: int) -> Call[list[HostRun]]:

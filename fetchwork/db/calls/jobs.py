@@ -9,9 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from psycopg.types.json import Jsonb
-
-from fetchwork.db.calls.call import Call, JsonObject, Record, done, one_of, records_of, value_of
+from fetchwork.db.calls.call import Call, JsonObject, Record, done, jsonb, one_of, records_of, value_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +42,7 @@ def submit_ads(
         "submit_ads",
         {
             "common": None if common is None else dict(common),
-            "procs": Jsonb(list(procs)),
+            "procs": jsonb(list(procs)),
             "cluster": cluster,
         },
     )
@@ -75,7 +73,7 @@ def submit_noted(
             "owner": owner,
             "key": key,
             "common": dict(common),
-            "procs": Jsonb(list(procs)),
+            "procs": jsonb(list(procs)),
             "cluster": cluster,
         },
     )

@@ -7,9 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
-from psycopg.types.json import Jsonb
-
-from fetchwork.db.calls.call import Call, JsonObject, Record, done, first_of, one_of, records_of
+from fetchwork.db.calls.call import Call, JsonObject, Record, done, first_of, jsonb, one_of, records_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,7 +199,7 @@ def claim_many(
             "autoclusters": list(autoclusters),
             "prios": list(prios),
             "hints": list(hints),
-            "slots": Jsonb(list(slots)),
+            "slots": jsonb(list(slots)),
             "offer_s": offer_s,
             "lease_s": lease_s,
         },
