@@ -1,7 +1,8 @@
 """The agent's log: one line an event, ``event key=value ...``, with secrets taken out.
 
 ``event`` writes such a line; ``configure`` says where to. What looks like a token, a claim id or a password
-is replaced in every line, however it got there.
+is replaced in every line, however it got there. A person can cause a line, not a flood: ``event`` bounds the
+lines that name the person (a uid, an owner) who causes them.
 """
 
 from __future__ import annotations
@@ -12,15 +13,24 @@ import os
 import re
 import stat
 import sys
+import threading
 import time
-from collections.abc import Mapping
+from collections import OrderedDict
+from collections.abc import Hashable, Mapping
 from pathlib import Path
 
 #: the attribute of a record that has the event's name
 NAME = "event_name"
+#: and the number of lines before it that were not logged
+WITHHELD = "withheld"
 MAX_BYTES = 10 * 1024 * 1024
 #: characters of one value; the rest says nothing new
 MAX_VALUE = 300
+
+#: lines of one name that one person can cause at once; afterwards one in EVERY_S seconds
+BURST = 20
+EVERY_S = 60.0
+_MOST_KNOWN = 10_000
 
 #: pattern, what replaces it, and what a text has to have for it to be worth a search
 _SECRETS = (
@@ -37,6 +47,9 @@ _SECRETS = (
         "=",
     ),
 )
+#: by name and person: the lines left, the monotonic time of that, and the lines withheld since the last one
+_caused: OrderedDict[tuple[str, Hashable], tuple[float, float, int]] = OrderedDict()
+_lock = threading.Lock()
 _PLAIN = re.compile(r"[A-Za-z0-9_.@:/+,#<>-]+\Z")
 
 
@@ -64,10 +77,40 @@ def _value(value: object) -> str:
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
-def event(logger: logging.Logger, level: int, name: str, /, **fields: object) -> None:
-    """Log one event."""
-    if logger.isEnabledFor(level):
-        logger.log(level, "%s", line(name, fields), extra={NAME: name})
+def event(
+    logger: logging.Logger,
+    level: int,
+    name: str,
+    /,
+    *,
+    person: Hashable = None,
+    exc_info: object = False,
+    **fields: object,
+) -> None:
+    """Log one event, with the traceback where ``exc_info`` is true.
+
+    ``person`` can cause it, so only some lines of this name and person are logged. The next one that is tells
+    the number of those that were not (``withheld``).
+    """
+    if not logger.isEnabledFor(level):
+        return
+    withheld = 0 if person is None else _may_cause(name, person)
+    if withheld is None:
+        return
+    text = line(name, {**fields, WITHHELD: withheld or None})
+    logger.log(level, "%s", text, extra={NAME: name, WITHHELD: withheld}, exc_info=bool(exc_info))
+
+
+def _may_cause(name: str, person: Hashable) -> int | None:
+    """The number of lines withheld since the last one; None where a person may cause no further one."""
+    now = time.monotonic()
+    with _lock:
+        left, then, withheld = _caused.pop((name, person), (BURST, now, 0))
+        left = min(BURST, left + (now - then) / EVERY_S)
+        _caused[name, person] = (left, now, withheld + 1) if left < 1 else (left - 1, now, 0)
+        while len(_caused) > _MOST_KNOWN:
+            _caused.popitem(last=False)
+    return None if left < 1 else withheld
 
 
 class Formatter(logging.Formatter):

@@ -26,6 +26,7 @@ from psycopg import sql
 from pytest_postgresql.janitor import DatabaseJanitor
 from xdist.scheduler import LoadScopeScheduling
 
+from fetchwork import log
 from fetchwork.pool.postgres import SUPERUSER, PostgresServer, server_version, system_programs
 from tests.heavy import mark_further_cases
 from tests.leftovers import MEMORY, VARIABLE, in_memory, watch_over_this_run
@@ -208,6 +209,12 @@ def public_directory() -> Iterator[Callable[[], Path]]:
     """Makes directories that any account may enter, which pytest's own are not."""
     with _directories() as make:
         yield make
+
+
+@pytest.fixture(autouse=True)
+def _nobody_has_caused_a_line() -> None:
+    """Lines that one test has caused are no reason to withhold those of the next."""
+    log._caused.clear()
 
 
 def _memory_has_room() -> bool:

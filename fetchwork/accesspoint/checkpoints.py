@@ -128,10 +128,10 @@ class Checkpoints:
         except FetchworkError as error:
             # as of an account that is not here any more
             later.postpone("", FIRST_RETRY_S, LONGEST_RETRY_S)
-            event(log, logging.WARNING, "checkpoints_not_deleted", owner=owner, problem=error)
+            event(log, logging.WARNING, "checkpoints_not_deleted", person=owner, owner=owner, problem=error)
         except Exception:
             # it is this owner's, and tried again
-            log.exception("checkpoints of %s are not looked for", owner)
+            event(log, logging.ERROR, "checkpoints_failed", person=owner, exc_info=True, owner=owner)
 
     async def _delete(
         self, account: Account, cleaners: Cleaners, one: LeftCheckpoint, later: Later[str], acting: str | None
@@ -161,6 +161,7 @@ class Checkpoints:
                 log,
                 logging.WARNING,
                 "checkpoint_not_deleted",
+                person=one.owner,
                 job=f"{one.cluster_id}.{one.proc_id}",
                 base=one.base,
                 problem=str(error) or "it took too long",

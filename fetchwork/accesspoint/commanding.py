@@ -21,6 +21,7 @@ from fetchwork.accesspoint.children import Account, Children
 from fetchwork.agent.listening import listen
 from fetchwork.agent.peer import credentials
 from fetchwork.errors import AccessPointUnavailable, FetchworkError
+from fetchwork.log import event
 
 #: commands that run at once: in all, and of one account
 MOST = 128
@@ -112,9 +113,9 @@ class Commands:
             while True:
                 try:
                     connection, _ = await loop.sock_accept(listener)
-                except OSError:
+                except OSError as error:
                     # no descriptors left: programs go on in Python, those that wait here for a little longer
-                    log.exception("commands_not_accepted")
+                    event(log, logging.ERROR, "commands_not_accepted", person="all", problem=error)
                     await asyncio.sleep(0.5)
                     continue
                 task = asyncio.ensure_future(self._serve(connection))

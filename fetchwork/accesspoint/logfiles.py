@@ -86,7 +86,14 @@ class LogFiles:
         problem = f"cannot write event log '{found.path}' as {found.owner}: {answer['problem']}"
         if self._refused.get(found) != problem:
             self._refused[found] = problem
-            event(log, logging.WARNING, "log_not_written", owner=found.owner, problem=problem)
+            event(
+                log,
+                logging.WARNING,
+                "log_not_written",
+                person=found.owner,
+                owner=found.owner,
+                problem=problem,
+            )
         if answer["errno"] in logentry.FOR_NOW:
             raise Behind(problem, sure=True)
         return problem

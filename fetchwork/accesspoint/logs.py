@@ -194,7 +194,7 @@ class LogKeeper:
         try:
             account = await self.account(owner)
         except FetchworkError as error:
-            event(log, logging.WARNING, "log_not_written", owner=owner, problem=error)
+            event(log, logging.WARNING, "log_not_written", person=owner, owner=owner, problem=error)
             return
         async with self._files.turn(owner):
             for found, events in logs.items():
@@ -203,7 +203,7 @@ class LogKeeper:
                 except Behind as error:
                     self._falls_behind(found, sure=error.sure)
                 except FetchworkError as error:
-                    event(log, logging.WARNING, "log_not_written", owner=owner, problem=error)
+                    event(log, logging.WARNING, "log_not_written", person=owner, owner=owner, problem=error)
 
     async def _write(self, found: Log, account: Account, events: Iterable[JobEvent]) -> None:
         """Write events that the stream or a retry brought."""
@@ -246,7 +246,14 @@ class LogKeeper:
                 except Behind as error:
                     self._behind[behind].sure &= error.sure
                 except FetchworkError as error:
-                    event(log, logging.WARNING, "log_not_written", owner=behind.owner, problem=error)
+                    event(
+                        log,
+                        logging.WARNING,
+                        "log_not_written",
+                        person=behind.owner,
+                        owner=behind.owner,
+                        problem=error,
+                    )
                     del self._behind[behind]
         finally:
             self._retries.pop(behind, None)

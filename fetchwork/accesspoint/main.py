@@ -292,12 +292,14 @@ class AccessPoint:
             if isinstance(error, TypeError):
                 # a name or a value that the operation does not take
                 error = FetchworkError(f"the request '{op}' is malformed: {error}")
-            event(log, logging.INFO, "request_failed", op=op, uid=channel.peer.uid, problem=error)
+            uid = channel.peer.uid
+            event(log, logging.INFO, "request_failed", person=uid, op=op, uid=uid, problem=error)
             await channel.send(failure(error))
         except (asyncio.CancelledError, ConnectionError):
             raise
         except Exception:
-            log.exception("request_failed")
+            uid = channel.peer.uid
+            event(log, logging.ERROR, "request_failed", person=uid, exc_info=True, op=op, uid=uid)
             await channel.send(failure(FetchworkError(f"the access point failed over '{op}': see its log")))
         finally:
             event(

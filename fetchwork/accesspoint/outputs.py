@@ -167,11 +167,11 @@ class Outputs:
                 after = _job(page[-1])
             of_owner.later.keep(there)
         except NOT_NOW as error:
-            event(log, logging.WARNING, "outputs_wait", owner=owner, problem=error)
+            event(log, logging.WARNING, "outputs_wait", person=owner, owner=owner, problem=error)
             in_vain_s = AWAY_S / REST
         except Exception:
             # it is this owner's, and tried again
-            log.exception("outputs of %s are not looked for", owner)
+            event(log, logging.ERROR, "outputs_failed", person=owner, exc_info=True, owner=owner)
             in_vain_s = FIRST_RETRY_S / REST
         of_owner.next_at = time.monotonic() + REST * in_vain_s
 
@@ -204,7 +204,14 @@ class Outputs:
             except BucketUnavailable as error:
                 # what others have left may be elsewhere
                 of_owner.later.postpone(job, AWAY_S, BUCKET_RETRY_S)
-                event(log, logging.WARNING, "outputs_wait", job=report["job"], problem=error)
+                event(
+                    log,
+                    logging.WARNING,
+                    "outputs_wait",
+                    person=outputs.owner,
+                    job=report["job"],
+                    problem=error,
+                )
                 return {**report, "files": 0, "problem": str(error)}
             except NOT_NOW:
                 raise
@@ -213,7 +220,14 @@ class Outputs:
                 of_owner.later.postpone(job, FIRST_RETRY_S, LONGEST_RETRY_S)
                 known = isinstance(error, FetchworkError | TimeoutError | OSError)
                 problem = str(error) or "it took too long" if known else f"{type(error).__name__}: {error}"
-                event(log, logging.WARNING, "outputs_not_brought", job=report["job"], problem=problem)
+                event(
+                    log,
+                    logging.WARNING,
+                    "outputs_not_brought",
+                    person=outputs.owner,
+                    job=report["job"],
+                    problem=problem,
+                )
                 return {**report, "files": 0, "problem": problem}
         of_owner.later.forget(job)
         if not dropped:
@@ -236,7 +250,15 @@ class Outputs:
             acting_for=acting,
         )
         job = f"{outputs.cluster_id}.{outputs.proc_id}"
-        event(log, logging.WARNING, "outputs_not_written", job=job, problem=failed, held=held)
+        event(
+            log,
+            logging.WARNING,
+            "outputs_not_written",
+            person=outputs.owner,
+            job=job,
+            problem=failed,
+            held=held,
+        )
 
     async def _ask_child(
         self, account: Account, outputs: JobOutputs, acting: str | None, told: Told | None

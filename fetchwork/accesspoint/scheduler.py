@@ -240,7 +240,7 @@ class SchedulerJobs:
             await asyncio.sleep(self._restarts.delay_s(job))
             await self._started(claim)
         except _Refused as problem:
-            event(log, logging.WARNING, "job_not_started", job=job, problem=problem)
+            event(log, logging.WARNING, "job_not_started", person=claim.owner, job=job, problem=problem)
             await self._settled(
                 runs.refuse_start(
                     run_id=claim.run_id, token=claim.token, reason=str(problem), code=FAILED_TO_START
@@ -248,7 +248,7 @@ class SchedulerJobs:
             )
         except (FetchworkError, OSError) as problem:
             # the offer ends by its own deadline
-            event(log, logging.WARNING, "job_waits", job=job, problem=problem)
+            event(log, logging.WARNING, "job_waits", person=claim.owner, job=job, problem=problem)
         finally:
             self._restarts.ended(job)
             run = self._runs.pop(claim.run_id, None)

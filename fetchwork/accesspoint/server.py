@@ -189,7 +189,14 @@ class Server:
             try:
                 request = await self._request(reader, head, channel.budget)
             except ProtocolError as error:
-                event(log, logging.WARNING, "refused", uid=channel.peer.uid, problem=error)
+                event(
+                    log,
+                    logging.WARNING,
+                    "refused",
+                    person=channel.peer.uid,
+                    uid=channel.peer.uid,
+                    problem=error,
+                )
                 await channel.send(failure(error))
                 return
             self.requests += 1

@@ -181,7 +181,14 @@ class Contents:
             path.parent.mkdir(mode=0o700, exist_ok=True)
             fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
         except OSError as error:
-            event(log, logging.WARNING, "cache_not_written", problem=error.strerror, bytes=content.size)
+            event(
+                log,
+                logging.WARNING,
+                "cache_not_written",
+                person="all",
+                problem=error.strerror,
+                bytes=content.size,
+            )
             return None
         coming = self._coming[content] = _Coming(fd)
         return coming
@@ -206,7 +213,14 @@ class Contents:
         except FetchworkError as error:
             coming.problem = error
         except OSError as error:
-            event(log, logging.WARNING, "cache_not_written", problem=error.strerror, bytes=content.size)
+            event(
+                log,
+                logging.WARNING,
+                "cache_not_written",
+                person="all",
+                problem=error.strerror,
+                bytes=content.size,
+            )
             coming.uncached = True
         finally:
             coming.progress.set()

@@ -81,7 +81,7 @@ class CredentialUpkeep:
             async with asyncio.timeout(OWNER_S):
                 await self._replace_all(rows)
         except TimeoutError:
-            event(log, logging.WARNING, "credentials_late", owner=rows[0].owner)
+            event(log, logging.WARNING, "credentials_late", person=rows[0].owner, owner=rows[0].owner)
 
     async def _replace_all(self, rows: list[credentials.ChangedCredential]) -> None:
         """What one owner's runs need, one behind the other."""
@@ -139,4 +139,4 @@ class CredentialUpkeep:
         if self._said.get((row.run_id, row.name)) != text:
             self._said[row.run_id, row.name] = text
             where = {"run": row.run_id, "name": row.name}
-            event(log, logging.WARNING, "credential_not_replaced", **where, problem=text)
+            event(log, logging.WARNING, "credential_not_replaced", person=row.owner, **where, problem=text)

@@ -70,7 +70,13 @@ class Ends:
         level = logging.WARNING if answer.reply.code else logging.INFO
         if again and answer.reply.code == "unavailable":
             level = logging.DEBUG
-        event(log, level, "starter_ended_job", **answer.log_fields())
+        event(
+            log,
+            level,
+            "starter_ended_job",
+            person=run.owner if answer.reply.code else None,
+            **answer.log_fields(),
+        )
         return answer
 
     async def _handle(self, run: LiveRun, starter: str, reason: str, body: str) -> Answer:

@@ -136,7 +136,15 @@ class LiveOutputs:
                 await self._ship(run, pieces)
                 at |= {stream: begin + len(data) for stream, (begin, data) in pieces.items()}
         except (OSError, ValueError) as error:
-            event(log, logging.WARNING, "output_not_read", run=run.run_id, job=run.job, problem=error)
+            event(
+                log,
+                logging.WARNING,
+                "output_not_read",
+                person=run.owner,
+                run=run.run_id,
+                job=run.job,
+                problem=error,
+            )
             over = True
         if over:
             await self._ship(run, {}, ended=True)

@@ -70,4 +70,13 @@ class Looks:
             try:
                 await look(one)
             except FetchworkError as error:
-                event(log, logging.WARNING, self._name, run=one.run.run_id, job=one.run.job, problem=error)
+                run = one.run
+                event(
+                    log,
+                    logging.WARNING,
+                    self._name,
+                    person=run.owner,
+                    run=run.run_id,
+                    job=run.job,
+                    problem=error,
+                )

@@ -22,7 +22,7 @@ import os
 import signal
 import time
 import uuid
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Hashable
 from typing import TYPE_CHECKING
 
 from fetchwork import __version__, handlers
@@ -253,14 +253,14 @@ class Agent:
         """Let people see the slot while its fetch waits, too."""
         self.slots.fetched(attempt.task.context, attempt.slot_name, attempt.task.request.body, "waiting")
 
-    @staticmethod
-    def _log(request: Request, who: peer.Peer, answer: Answer, began: float) -> None:
+    def _log(self, request: Request, who: peer.Peer, answer: Answer, began: float) -> None:
         fields = {**answer.log_fields(), "ms": int((time.monotonic() - began) * 1000)}
+        level = logging.DEBUG if answer.outcome in _QUIET else logging.INFO
+        # an account may have many runs, and each has its lines
+        person: Hashable = (who.uid, fields.get("run"))
         if answer.reply.code:
-            event(log, logging.WARNING, request.name, **fields, uid=who.uid)
-        else:
-            level = logging.DEBUG if answer.outcome in _QUIET else logging.INFO
-            event(log, level, request.name, **fields)
+            level, person, fields["uid"] = logging.WARNING, who.uid, who.uid
+        event(log, level, request.name, person=None if who.uid in self.trusted else person, **fields)
 
     # -- status
 

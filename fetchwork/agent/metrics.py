@@ -18,7 +18,7 @@ from prometheus_client.registry import Collector
 from fetchwork.agent.client import AgentStatus
 from fetchwork.handlers.context import Outcome
 from fetchwork.hook.spool import Spool
-from fetchwork.log import NAME
+from fetchwork.log import NAME, WITHHELD
 from fetchwork.metrics.serving import Server
 
 #: requests with a label of their own; any account of the host may send others
@@ -161,7 +161,7 @@ class _Warned(logging.Handler):
         """Count a line."""
         name = getattr(record, NAME, OTHER)
         name = name if name in EVENTS else OTHER
-        self._counter.labels(name).inc()
+        self._counter.labels(name).inc(1 + getattr(record, WITHHELD, 0))
         self._last.labels(name).set(record.created)
 
 

@@ -135,7 +135,7 @@ class Outputs:
 
     async def deliver(self, name: str, *, awaited: bool = False) -> None:
         """Begin to deliver one directory; ``awaited``: others that are known come after it."""
-        if name in self._deliveries:
+        if name in self._deliveries or self.spool.is_stuck(name):
             return
         # before anything waits: once
         self._deliveries[name] = asyncio.ensure_future(asyncio.sleep(0))
@@ -208,7 +208,7 @@ class Outputs:
                     await self._deliver_once(one, given_up, turn)
                 break
             except BucketUnavailable as error:
-                event(log, logging.WARNING, "outputs_wait", run=one.key.run_id, problem=error)
+                event(log, logging.WARNING, "outputs_wait", person=one.uid, run=one.key.run_id, problem=error)
                 # each try reads the file anew
                 away_s = min(BUCKET_RETRY_S, 2 * away_s)
                 pause_s = away_s
@@ -223,7 +223,14 @@ class Outputs:
                 changed = isinstance(error, FileFailure | SubmitError)
                 problem = str(error) if changed else f"{type(error).__name__}: {error}"
                 if not changed:
-                    log.exception("delivery of the files of run %s failed", one.key.run_id)
+                    event(
+                        log,
+                        logging.ERROR,
+                        "outputs_failed",
+                        person=one.uid,
+                        exc_info=True,
+                        run=one.key.run_id,
+                    )
                 if failures >= (MAX_CHANGES if changed else MAX_FAILURES):
                     if given_up or one.use == CHECKPOINT:
                         await self._refuse(one, problem)
@@ -289,6 +296,7 @@ class Outputs:
             log,
             logging.INFO if answer == "kept" else logging.WARNING,
             "checkpoint_saved" if answer == "kept" else "checkpoint_late",
+            person=None if answer == "kept" else parked.uid,
             run=key.run_id,
             number=parked.number,
             files=len(parked.files),
@@ -364,7 +372,7 @@ class Outputs:
             elif parked.use != "nothing":
                 failure = await self._keep_or_why_not(database, key, parked, failure, turn)
         except RunOver:
-            event(log, logging.WARNING, "outputs_late", run=key.run_id)
+            event(log, logging.WARNING, "outputs_late", person=one.uid, run=key.run_id)
             await asyncio.to_thread(self.spool.delete, parked.name)
             self._runs.ended(context.session, key.run_id)
             return
@@ -395,7 +403,7 @@ class Outputs:
         uid = None
         with contextlib.suppress(OSError):
             uid = await asyncio.to_thread(self.spool.account, name)
-        event(log, logging.WARNING, "outputs_set_aside", uid=uid, run=run_id, problem=problem)
+        event(log, logging.WARNING, "outputs_set_aside", person=uid, uid=uid, run=run_id, problem=problem)
         await asyncio.to_thread(self.spool.set_aside, name)
 
 

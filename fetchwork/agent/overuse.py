@@ -31,6 +31,7 @@ async def end(
         log,
         logging.WARNING,
         name,
+        person=run.owner,
         run=run.run_id,
         job=run.job,
         **told,

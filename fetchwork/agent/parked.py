@@ -74,6 +74,8 @@ class OutputSpool:
     def __init__(self, directory: Path, most_bytes: int = sys.maxsize) -> None:
         self.directory = directory
         self.most_bytes = most_bytes
+        #: what can neither be moved aside nor deleted: set aside by its name
+        self._stuck: set[str] = set()
 
     def make(self) -> None:
         """Make it, for the agent's account; raises FetchworkError."""
@@ -82,7 +84,9 @@ class OutputSpool:
     def names(self) -> list[str]:
         """The directories with a manifest, oldest first; those that were never finished go after a while."""
         whole = []
-        for name in sorted({path.name for path in self.directory.iterdir()} - {BAD}):
+        listed = {path.name for path in self.directory.iterdir()}
+        self._stuck &= listed
+        for name in sorted(listed - self._stuck - {BAD}):
             path = self.directory / name
             try:
                 if (path / MANIFEST).exists():
@@ -110,12 +114,16 @@ class OutputSpool:
     def is_there(self, name: str, uid: int) -> bool:
         """Whether there is a directory of this account that waits to be delivered."""
         with contextlib.suppress(OSError):
-            return self.account(name) == uid
+            return name not in self._stuck and self.account(name) == uid
         return False
 
+    def is_stuck(self, name: str) -> bool:
+        """Whether a directory was set aside and stays where it is."""
+        return name in self._stuck
+
     def was_set_aside(self, name: str) -> bool:
-        """Whether a directory was moved aside."""
-        return (self.directory / BAD / name).exists()
+        """Whether a directory was set aside."""
+        return name in self._stuck or (self.directory / BAD / name).exists()
 
     def read(self, name: str) -> Parked:
         """What is in a directory; raises ProtocolError where that is not as it should be."""
@@ -181,14 +189,19 @@ class OutputSpool:
         return data
 
     def delete(self, name: str) -> None:
-        """Forget a directory that was delivered, or that nobody wants."""
+        """Forget a directory that was delivered or is not wanted; one that can't be deleted is set aside."""
         path = self.directory / name
-        with contextlib.suppress(OSError):
+        try:
             if stat.S_ISDIR(path.lstat().st_mode):
                 # by descriptors: what its account puts in a file's place is not followed
                 shutil.rmtree(path)
             else:
                 path.unlink()
+        except FileNotFoundError:
+            pass
+        except (OSError, RecursionError):
+            # another account may have closed it, or made it deeper than can be followed
+            self._stuck.add(name)
 
     def set_aside(self, name: str) -> None:
         """Keep a directory that is not as it should be for a while, where it is not read again."""

@@ -58,7 +58,7 @@ class Replay:
                     done += await self._deliver(report, runs)
         finally:
             if names and (deleted := await asyncio.to_thread(self.spool.trim_bad, KEPT_BAD)):
-                event(log, logging.WARNING, "spool_bad_deleted", files=deleted, kept=KEPT_BAD)
+                event(log, logging.WARNING, "spool_bad_deleted", person="all", files=deleted, kept=KEPT_BAD)
         return done
 
     async def _reject(self, report: Report, reason: str) -> None:
@@ -74,8 +74,10 @@ class Replay:
             return 1
         caller = Caller(report.uid, report.uid in self.trusted)
         answer = await handlers.handle(Task(request, caller, context, runs, time.monotonic() + CALL_S))
-        event(log, logging.INFO, "spool_job_exit", **answer.log_fields(), uid=report.uid)
         code, message = answer.reply.code, answer.reply.message
+        fields = answer.log_fields()
+        person = report.uid if code else (report.uid, fields.get("run"))
+        event(log, logging.INFO, "spool_job_exit", person=person, **fields, uid=report.uid)
         if not code:
             await asyncio.to_thread(self.spool.delete, report)
         elif code in ("bad_request", "denied"):
@@ -96,6 +98,7 @@ def _log_rejected(rejected: Rejected) -> None:
         log,
         logging.WARNING,
         "spool_rejected",
+        person=rejected.uid,
         file=rejected.name,
         uid=rejected.uid,
         reason=rejected.reason,

@@ -248,7 +248,7 @@ class Connection(asyncio.Protocol):
         assert self._transport is not None
         self._ended = True
         uid = self._peer.uid if self._peer else None
-        event(log, logging.WARNING, "refused", uid=uid, code=code, problem=message)
+        event(log, logging.WARNING, "refused", person=uid, uid=uid, code=code, problem=message)
         self._transport.write(encode_reply(Reply(code=code, message=one_line(message))))
         self._set_timer(TRANSFER_S)
         self._transport.close()

@@ -30,6 +30,7 @@ from fetchwork.handlers.reply import evict_claim, reply_fetch
 from fetchwork.handlers.start import prepare_job
 from fetchwork.handlers.update import update_job_info
 from fetchwork.hook.wire import Reply
+from fetchwork.log import event
 
 __all__ = ["HANDLERS", "STARTD_HOOKS", "Answer", "Handler", "Task", "handle"]
 
@@ -72,7 +73,8 @@ async def handle(task: Task, *, fetch_work: Handler | None = None) -> Answer:
     except FetchworkError as error:
         return _failure("failed", str(error))
     except Exception as error:
-        log.exception("%s failed during a request of uid %s", name, task.caller.uid)
+        uid = task.caller.uid
+        event(log, logging.ERROR, "request_failed", person=uid, exc_info=True, name=name, uid=uid)
         return _failure("failed", f"{type(error).__name__} in {name}; the agent's log has more")
 
 

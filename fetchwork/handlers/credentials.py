@@ -108,7 +108,14 @@ async def _usable(task: Task, key: RunKey, host: HostCredentials, row: credentia
         try:
             renewed = await host.renew(key.run_id, key.token, opened)
         except CredentialError as error:
-            event(log, logging.WARNING, "credential_not_renewed", run=key.run_id, problem=error)
+            event(
+                log,
+                logging.WARNING,
+                "credential_not_renewed",
+                person=task.caller.uid,
+                run=key.run_id,
+                problem=error,
+            )
             if opened.is_good(now):
                 return opened
             raise Lacking(Fault(f"{_TEXT}: {one_line(str(error), 400)}")) from None

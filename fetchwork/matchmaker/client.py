@@ -295,6 +295,7 @@ class Matchmaker:
             log,
             logging.WARNING,
             "autocluster_ended_matchmaker",
+            person=ad.submitter,
             autocluster=ad.autocluster_id,
             submitter=ad.submitter,
             reason=reason,

@@ -2,6 +2,7 @@
 
 import logging
 import os
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -33,6 +34,37 @@ def test_event_comes_first_then_fields_in_their_order(logged: Path) -> None:
         ms=6,
     )
     assert logged.read_text().endswith(" INFO fetch_work slot=slot1@ep job=42.0 ms=6\n")
+
+
+def test_a_person_can_cause_a_line_and_not_a_flood(logged: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 1000.0
+    monkeypatch.setattr(time, "monotonic", lambda: now)
+    logger = logging.getLogger("fetchwork.test")
+
+    def told() -> list[str]:
+        return [text.split(" ", 2)[2] for text in logged.read_text().splitlines()]
+
+    for _ in range(10_000):
+        log.event(logger, logging.WARNING, "denied", person=7, uid=7)
+    assert told() == ["denied uid=7"] * log.BURST
+    # nothing of that is at the cost of others, or of other events
+    log.event(logger, logging.WARNING, "denied", person=8, uid=8)
+    log.event(logger, logging.WARNING, "refused", person=7, uid=7)
+    log.event(logger, logging.WARNING, "denied", uid=7)
+    assert told()[log.BURST :] == ["denied uid=8", "refused uid=7", "denied uid=7"]
+    now += log.EVERY_S
+    for _ in range(5):
+        log.event(logger, logging.WARNING, "denied", person=7, uid=7)
+    assert told()[log.BURST + 3 :] == [f"denied uid=7 withheld={10_000 - log.BURST}"]
+
+
+def test_no_more_persons_are_remembered_than_there_is_room_for(
+    logged: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(log, "_MOST_KNOWN", 5)
+    for number in range(100):
+        log.event(logging.getLogger("fetchwork.test"), logging.WARNING, "denied", person=number)
+    assert len(log._caused) == 5
 
 
 def test_value_with_blanks_is_quoted_and_stays_one_line(logged: Path) -> None:

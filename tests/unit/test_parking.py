@@ -1,5 +1,6 @@
 """Parking: files are moved out of a sandbox as they are, and the agent reads only what it should."""
 
+import asyncio
 import errno
 import gc
 import itertools
@@ -7,6 +8,7 @@ import json
 import os
 import pwd
 import signal
+import subprocess
 import time
 from collections.abc import Callable
 from functools import partial
@@ -497,6 +499,47 @@ async def test_a_directory_that_was_delivered_before_the_news_of_it_is_no_proble
     spool.delete(name)
     await outputs.deliver(name)
     assert (outputs.waiting, caplog.messages) == (0, [])
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may become other accounts")
+@pytest.mark.parametrize("kind", ["closed", "unfinished", "deep"])
+def test_a_directory_that_the_agent_cannot_move_is_read_and_told_of_once(
+    public_directory: Callable[[], Path], caplog: pytest.LogCaptureFixture, kind: str
+) -> None:
+    above = public_directory()
+    os.chown(above, pwd.getpwnam("daemon").pw_uid, -1)
+    spool = OutputSpool(above / "spool.outputs")
+    as_account("daemon", spool.make)
+
+    def make() -> None:
+        if kind == "deep":
+            os.chdir(spool.directory)
+            for _ in range(3000):
+                os.mkdir("forged")
+                os.chmod("forged", 0o777)
+                os.chdir("forged")
+            return
+        path = forged(spool)
+        path.chmod(0o755)
+        if kind == "unfinished":
+            (path / "manifest").unlink()
+
+    as_account("nobody", make)
+    os.utime(spool.directory / "forged", (0, 0))
+
+    async def look() -> None:
+        outputs = without_database(spool)
+        for _ in range(100):
+            await outputs.look()
+            await outputs.deliver("forged")
+        assert len(caplog.messages) == (1 if kind == "closed" else 0), caplog.messages
+        assert not spool.is_there("forged", pwd.getpwnam("nobody").pw_uid)
+        assert await outputs.saved("forged", pwd.getpwnam("nobody").pw_uid, 0.0) == "refused it was put aside"
+        await outputs.close()
+
+    as_account("daemon", lambda: asyncio.run(look()))
+    # deeper than Python can follow when it removes the directories of tests
+    subprocess.run(["rm", "-rf", spool.directory], check=True)
 
 
 def test_a_file_of_any_size_is_not_read_to_its_end(tmp_path: Path) -> None:
