@@ -50,6 +50,10 @@ class DatabaseRefused(FetchworkError):
     """The database refused the call and would refuse it again: a missing right, or a bad value."""
 
 
+class WrongToken(DatabaseRefused):
+    """The token is not that of this run: another run has its number, since a restore of the database."""
+
+
 class AlreadyThere(DatabaseRefused):
     """What was to be made exists: somebody else made it a moment ago."""
 

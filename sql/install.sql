@@ -316,11 +316,15 @@
 \ir functions/maintenance/take_turn.sql
 \ir functions/maintenance/sweep_demand.sql
 \ir functions/maintenance/sweep_output.sql
+\ir functions/maintenance/running_identity.sql
 \ir functions/maintenance/server_identity.sql
+\ir functions/maintenance/is_same_server.sql
+\ir functions/maintenance/skip_ids.sql
 \ir functions/maintenance/may_claim.sql
 \ir functions/maintenance/note_move.sql
 \ir functions/maintenance/go_on_offering.sql
 \ir functions/maintenance/resume_offers.sql
+\ir functions/maintenance/put_events_behind.sql
 \ir functions/maintenance/after_restore.sql
 \ir functions/maintenance/reap.sql
 \ir functions/maintenance/wake.sql

@@ -115,6 +115,16 @@ class DirectQueue:
         greeting = self.call("hello", host=name, agent_version="1", agent_id=AGENT_ID)
         return int(greeting[0]["host_id"])
 
+    def beat(self, host_id: int, *alive: Claimed, **arguments: Any) -> list[dict[str, Any]]:
+        """What its agent is told of the runs that it has."""
+        return self.call(
+            "beat",
+            host_id=host_id,
+            alive=[run.run_id for run in alive],
+            tokens=[run.token for run in alive],
+            **{"agent_id": AGENT_ID, **arguments},
+        )
+
     def candidates(self, host_id: int, slot: str = "slot1@h1", **arguments: Any) -> list[dict[str, Any]]:
         """What could run there."""
         return self.call("candidates", host_id=host_id, slot=slot, **{"queues": ["default"], **arguments})

@@ -40,8 +40,6 @@ BRING_S = 120
 CLEAN_S = 600
 CLEAN_RESERVE_S = 30
 
-#: the most that is read of a log's end to find what is in it already
-TAIL_BYTES = 64 * 1024 * 1024
 #: the largest submission, in bytes of JSON
 MAX_SUBMISSION = 512 * 1024 * 1024
 
@@ -278,8 +276,8 @@ def _opened(path: str) -> int:
 def _present(descriptor: int) -> Counter[bytes]:
     """The entries at the end of a log; one that was cut off is taken away."""
     size = os.fstat(descriptor).st_size
-    start = max(0, size - TAIL_BYTES)
-    tail = os.pread(descriptor, TAIL_BYTES, start)
+    start = max(0, size - logentry.TAIL_BYTES)
+    tail = os.pread(descriptor, logentry.TAIL_BYTES, start)
     entries, cut = logentry.split(tail)
     if cut and (entries or not start):
         # a write that a full disk or a kill cut

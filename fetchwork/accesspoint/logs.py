@@ -11,9 +11,11 @@ transaction that is open anywhere holds the stream back. What was written early 
 when the stream comes to it.
 
 An access point that was killed may have written what its cursor does not cover. So its successor looks, for
-every event older than itself, whether the end of the log has it already. A log that can't be written for now
-(a full disk, a file system that does not answer) falls behind: the state file keeps a cursor for this owner,
-and from there it is tried again, alone, while everybody else's logs go on.
+every event older than itself, whether the end of the log has it already. So does one whose database was
+restored or moved to another server, which may show the events of the last seconds before that again.
+
+A log that can't be written for now (a full disk, a file system that does not answer) falls behind: the state
+file keeps a cursor for this owner, and from there it is tried again, alone, while all other logs go on.
 """
 
 from __future__ import annotations
@@ -100,8 +102,8 @@ class LogKeeper:
         self._page_done.set()
         self._ready = asyncio.Event()
         self._advanced = asyncio.Event()
-        #: by the database's clock
-        self._started_at = 0.0
+        #: logs may have entries of events that are older than this, by the database's clock
+        self._checked_until = 0.0
 
     async def ready(self) -> None:
         """Wait until it is known from where on events are written: a job submitted now is behind it."""
@@ -134,16 +136,15 @@ class LogKeeper:
                 event(log, logging.WARNING, "logs_wait", problem=error)
             except CursorExpired as error:
                 event(log, logging.ERROR, "events_missed", problem=error)
-                self._cursor = None
-                await self._save(Cursor.parse(await self._session.run(Reader.now())))
+                self._taken = Cursor.parse(await self._session.run(Reader.now()))
+                await self._save(self._taken)
             await asyncio.sleep(PAUSE_S)
 
     async def _begin(self) -> None:
         if self._cursor is None:
             kept = await asyncio.to_thread(self._state.load)
             now = Cursor.parse(await self._session.run(Reader.now()))
-            (row,) = await self._database.query("SELECT extract(epoch FROM clock_timestamp())::float8 AS at")
-            self._started_at = row["at"]
+            await self._check_until_now()
             if kept is None:
                 await self._save(now)
             else:
@@ -153,6 +154,11 @@ class LogKeeper:
         self._taken = max(self._taken, self._cursor)
         for behind in self._behind:
             self._retry(behind)
+
+    async def _check_until_now(self) -> None:
+        """Look, for each event up to now, whether its log has it already."""
+        (row,) = await self._database.query("SELECT extract(epoch FROM clock_timestamp())::float8 AS at")
+        self._checked_until = row["at"]
 
     async def _follow(self) -> None:
         reader = Reader(after=str(self._cursor))
@@ -173,6 +179,8 @@ class LogKeeper:
 
     async def _write_page(self, events: list[JobEvent], end: Cursor) -> None:
         await self._logs.find(events)
+        if self._taken.lies_before_move(end):
+            await self._check_until_now()
         self._taken = end
         # a retry that ends from here on has written this page, too
         behind = frozenset(self._behind)
@@ -209,8 +217,8 @@ class LogKeeper:
         """Write events that the stream or a retry brought."""
         events = list(events)
         left = self._files.not_early(found, events)
-        old = [one.entry(xml=found.xml) for one in left if one.epoch <= self._started_at]
-        fresh = [one.entry(xml=found.xml) for one in left if one.epoch > self._started_at]
+        old = [one.entry(xml=found.xml) for one in left if one.epoch <= self._checked_until]
+        fresh = [one.entry(xml=found.xml) for one in left if one.epoch > self._checked_until]
         for entries, check in ((old, True), (fresh, False)):
             if not entries:
                 continue
@@ -271,9 +279,10 @@ class LogKeeper:
                 # rest
                 own = [one for one in own if Cursor.parse(one.cursor) <= self._taken]
                 entries = [one.entry(xml=behind.xml) for one in self._files.not_early(behind, own)]
-                if entries:
-                    await self._files.append(behind, account, entries, check=not lag.sure)
                 assert reader.position is not None
+                if entries:
+                    check = not lag.sure or lag.cursor.lies_before_move(reader.position)
+                    await self._files.append(behind, account, entries, check=check)
                 if reader.position >= self._taken:
                     del self._behind[behind]
                     return

@@ -86,6 +86,8 @@ class _Run:
     asked: str | None = None
     #: the access point itself ends it
     evicting: bool = False
+    #: the database does not know it: its job may wait there, and begins only when this one has ended
+    lost: bool = False
     changed: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     def tell(self, number: int) -> None:
@@ -141,7 +143,8 @@ class SchedulerJobs:
             try:
                 await self._tend()
                 self._reached_at = time.monotonic()
-                await self._claim()
+                if not any(run.lost for run in self._runs.values()):
+                    await self._claim()
             except NOT_NOW as error:
                 event(log, logging.WARNING, "scheduler_waits", problem=error)
                 self._fence()
@@ -183,7 +186,7 @@ class SchedulerJobs:
         for run_id, run in self._runs.items():
             if run_id not in known and run.pid is not None and not run.evicting:
                 event(log, logging.WARNING, "run_lost", run=run_id)
-                run.evicting = True
+                run.evicting = run.lost = True
                 run.tell(signal.SIGKILL)
 
     async def _claim(self) -> None:

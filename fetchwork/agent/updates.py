@@ -72,12 +72,10 @@ class Updates:
         #: the signals that jobs were told to end with: each gets one once, as from HTCondor
         self._told: dict[LiveRun, int] = {}
         self._file = file
-        #: not among the runs, but their starters may live: first those of the agent before
-        self._left: list[LiveRun] = []
         #: those whose starters ended while no agent lived
         self._over: list[LiveRun] = []
         for run in _remembered(file, contexts):
-            (self._left if _starter_lives(run) else self._over).append(run)
+            (runs.left if _starter_lives(run) else self._over).append(run)
         self._written: set[int] | None = None
         runs.on_start = self._remember
 
@@ -86,7 +84,7 @@ class Updates:
         now = time.monotonic()
         running = [run for run in self._running() if not run.exiting]
         # a run may be over for the queue, lost in a silence, and its job live on
-        self._left += [run for run in self._due if run.ended]
+        self._runs.left += [run for run in self._due if run.ended]
         self._due = {run: self._due.get(run, now + self._first_s) for run in running}
         self._told = {run: number for run, number in self._told.items() if not run.ended}
         to_end = {run for run in running if self._runs.is_to_end(run)}
@@ -94,13 +92,16 @@ class Updates:
         for run in due:
             self._due[run] = now + self._interval_s
         # until the agent has taken them over, or their starters are gone
-        known = {run.run_id: run for run in running}
-        for run in self._left:
-            if run.run_id in known and known[run.run_id].memory_mib is None:
-                known[run.run_id].memory_mib = run.memory_mib
-                known[run.run_id].disk_kib = run.disk_kib
-        self._left = [run for run in self._left if run.run_id not in known and _starter_lives(run)]
-        await asyncio.gather(*(self._update(run, run in to_end) for run in [*due, *self._left]))
+        known = {(run.run_id, run.token): run for run in running}
+        for run in self._runs.left:
+            taken_over = known.get((run.run_id, run.token))
+            if taken_over is not None and taken_over.memory_mib is None:
+                taken_over.memory_mib = run.memory_mib
+                taken_over.disk_kib = run.disk_kib
+        self._runs.left = [
+            run for run in self._runs.left if (run.run_id, run.token) not in known and _starter_lives(run)
+        ]
+        await asyncio.gather(*(self._update(run, run in to_end) for run in [*due, *self._runs.left]))
         if self._written != self._to_write():
             self._remember()
 
@@ -140,7 +141,8 @@ class Updates:
         """Write down the runs; a disk that refuses is told, and stops no job."""
         # the end of one that is over may be kept nowhere yet: the next agent has to know of it
         runs = {
-            (run.context.session, run.run_id): run for run in [*self._over, *self._left, *self._running()]
+            (run.context.session, run.run_id): run
+            for run in [*self._over, *self._runs.left, *self._running()]
         }
         rows = []
         for run in runs.values():

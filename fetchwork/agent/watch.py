@@ -80,6 +80,8 @@ class WatchedRuns(Runs):
         self._giving_up = GivingUp(self, replay, self.rights)
         self._starters = Starters(self._starter_gone)
         self._tasks: set[asyncio.Task[None]] = set()
+        #: not among the runs, but their starters may live: first those of the agent before (``Updates``)
+        self.left: list[LiveRun] = []
         self.taken_over = set[HostSession]()  #: those whose runs of the agent before have been read
         self._taking_over = asyncio.Lock()
         #: sessions whose runs should be read again: a hook came of a run that is not known here
@@ -269,13 +271,13 @@ class WatchedRuns(Runs):
 
     # -- starters
 
-    def alive(self, session: HostSession) -> list[int]:
-        """The runs whose starter or job is alive, or whose files are being delivered."""
-        alive = []
+    def alive(self, session: HostSession) -> dict[int, str]:
+        """The runs whose starter or job is alive, or whose files are being delivered, with their tokens."""
+        alive = {run.run_id: run.token for run in self.left if run.context.session is session}
         for run in self:
             lives = run.state == "running" and run.context.session is session
             if lives and (run.delivering or run.saving or self._starter_lives(run) or orphans.of_run(run)):
-                alive.append(run.run_id)
+                alive[run.run_id] = run.token
         return alive
 
     def _starter_lives(self, run: LiveRun) -> bool:

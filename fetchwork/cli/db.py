@@ -141,11 +141,11 @@ def _move(conninfo: str) -> Iterator[str]:
     waits = moves.unsettled(conninfo)
     if waits:
         yield (
-            f"moved to another server, noticed at {waits[0].moved_at:%Y-%m-%d %H:%M:%S}: no job is offered"
-            " before these have said what they run, or have ended it:"
+            f"moved to another server or was restored, noticed at {waits[0].moved_at:%Y-%m-%d %H:%M:%S}: no"
+            " job is offered before these have said what they run, or have ended it:"
         )
     for one in waits:
-        yield f"  {one.machine}, until {one.until_at:%H:%M:%S}"
+        yield f"  {one.machine or 'hosts that it does not know'}, until {one.until_at:%H:%M:%S}"
 
 
 @cli.command()

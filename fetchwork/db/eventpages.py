@@ -31,6 +31,7 @@ class EventPage(Record):
     until_xid: str
     until_id: int
     more: bool
+    ahead: bool
     #: a line for each event, its columns separated by tabs
     lines: str | None
 
@@ -99,7 +100,7 @@ def page(condition: Statement, *, after_xid: int, after_id: int, most: int | Non
     )
     return Statement(
         f"""
-        SELECT w.kept_xid::text, w.kept_id, w.until_xid::text, w.until_id, w.more, (
+        SELECT w.kept_xid::text, w.kept_id, w.until_xid::text, w.until_id, w.more, w.ahead, (
             SELECT string_agg(
                 concat_ws(
                     E'\\t', e.xid, e.eventid, e.eventtypenumber, e.clusterid, e.procid,

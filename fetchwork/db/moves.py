@@ -1,4 +1,4 @@
-"""What claims wait for after the database has moved to another server (sql/views/unsettled.sql)."""
+"""What claims wait for after the database has moved or was restored (sql/views/unsettled.sql)."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from fetchwork.db.database import Database
 
 @dataclass(frozen=True, slots=True)
 class Unsettled(Record):
-    """A host that has not said what runs on it."""
+    """A host that has not said what runs on it; without a name, all that this database does not know."""
 
-    machine: str
+    machine: str | None
     moved_at: datetime.datetime
     until_at: datetime.datetime
 
@@ -24,6 +24,6 @@ def unsettled(conninfo: str) -> list[Unsettled]:
         return [
             Unsettled.from_row(row)
             for row in database.query(
-                "SELECT machine, moved_at, until_at FROM fetchwork.unsettled ORDER BY machine"
+                "SELECT machine, moved_at, until_at FROM fetchwork.unsettled ORDER BY machine NULLS LAST"
             )
         ]

@@ -18,6 +18,7 @@ from fetchwork.errors import (
     NotFound,
     SchemaMismatch,
     SubmitError,
+    WrongToken,
 )
 
 __all__ = ["translate", "translated"]
@@ -25,6 +26,7 @@ __all__ = ["translate", "translated"]
 _BY_SQLSTATE: dict[str, type[FetchworkError]] = {
     "FWINV": SubmitError,
     "FWDEN": DatabaseRefused,
+    "FWTOK": WrongToken,
     "FWCON": JobStateConflict,
     "FWNOT": NotFound,
     "FWTWO": HostTaken,

@@ -108,15 +108,15 @@ def _move(name: str, database: Database) -> Iterator[Line]:
     """Do claims wait since the database moved to another server?"""
     rows = database.query(
         "SELECT machine, to_char(moved_at, 'HH24:MI:SS') AS moved_at FROM fetchwork.unsettled"
-        " ORDER BY machine"
+        " ORDER BY machine NULLS LAST"
     )
     if rows:
-        machines = ", ".join(row["machine"] for row in rows[:_SHOWN])
+        machines = ", ".join(row["machine"] or "hosts that it does not know" for row in rows[:_SHOWN])
         more = f" and {len(rows) - _SHOWN} more" if len(rows) > _SHOWN else ""
         yield warned(
             "database",
-            f"{name}: moved to another server, noticed at {rows[0]['moved_at']}; offers wait for {machines}"
-            f"{more}",
+            f"{name}: moved to another server or was restored, noticed at {rows[0]['moved_at']}; offers wait"
+            f" for {machines}{more}",
             "wait for their leases, or fetchwork db resume if no transaction was lost",
         )
 

@@ -117,8 +117,8 @@ def analyze(database: Database, cluster_id: int, proc_id: int) -> Analysis:
     analysis.reasons += _standing(job, prospects)
     if database.query("SELECT EXISTS (SELECT FROM fetchwork.unsettled) AS waits")[0]["waits"]:
         analysis.reasons.append(
-            "No job is offered now: the database has moved to another server and waits until each host has"
-            " said what runs on it (`fetchwork db status`)."
+            "No job is offered now: the database has moved to another server or was restored, and waits until"
+            " each host has said what runs on it (`fetchwork db status`)."
         )
     slots = database.stream(_SLOTS, [job.owner, prospects.autocluster_id])
     try:

@@ -5,7 +5,9 @@ Theory of operation
 A log is only ever appended to, an entry in one write, as HTCondor does it; so its readers can follow it, and
 several writers do no harm. A state file keeps the cursor of the last event that was written and the length of
 each log; it is written after each batch. A writer that was killed between the two finds entries behind that
-length: it has written these already, and does not write them again. So every event is in its log once.
+length: it has written these already, and does not write them again. So every event is in its log once. Where
+the database was restored or moved to another server, which the jump of the cursor shows, the log's whole end
+is looked at.
 
 A log that can't be written for now (a full disk, a failed fdatasync) is owed its entries: they go first into
 its next write, and the other logs go on. Meanwhile the state file stays at the last event that all logs have.
@@ -30,7 +32,7 @@ from pathlib import Path
 from fetchwork.codes import EventType
 from fetchwork.errors import FetchworkError
 from fetchwork.queue import logentry
-from fetchwork.queue.events import JobEvent
+from fetchwork.queue.events import Cursor, JobEvent
 from fetchwork.queue.reader import Reader
 from fetchwork.queue.session import Session
 
@@ -81,6 +83,9 @@ class LogWriter:
         # by whose rights, too: somebody may name another's log, and is refused
         self._refused: set[Log] = set()
         self._owed: dict[Log, list[bytes]] = {}
+        # events up to then, by the database's clock, may be shown again
+        self._moved_at = 0.0
+        self._shown_again = False
         self._saved = self._load()
         self.cursor = self._saved
 
@@ -91,6 +96,7 @@ class LogWriter:
             return Written()
         if batch and self._output is None:
             self._find_logs(batch)
+        self._look_for_move(batch)
         texts: dict[Log, list[bytes]] = {}
         for event in batch:
             log = (
@@ -120,6 +126,8 @@ class LogWriter:
                     self._refused.add(log)
                 reason = error.strerror if isinstance(error, OSError) else str(error)
                 problems.append(f"cannot write event log '{log.path}' as {log.owner or self._me}: {reason}")
+        if self._shown_again:
+            self._written.clear()
         if batch:
             self.cursor = batch[-1].cursor
         if not self._owed:
@@ -146,6 +154,21 @@ class LogWriter:
                 yield self.write(())
                 if wait_s == left:
                     return
+
+    def _look_for_move(self, batch: list[JobEvent]) -> None:
+        """A database that was restored may show events again: look whether the logs have those of a batch."""
+        if (
+            batch
+            and self.cursor is not None
+            and Cursor.parse(self.cursor).lies_before_move(Cursor.parse(batch[-1].cursor))
+        ):
+            (row,) = self._session.database.query(
+                "SELECT extract(epoch FROM clock_timestamp())::float8 AS at"
+            )
+            self._moved_at = row["at"]
+        self._shown_again = any(event.epoch <= self._moved_at for event in batch)
+        if self._shown_again:
+            self._written.clear()
 
     def _find_logs(self, events: list[JobEvent]) -> None:
         unknown = {(e.cluster, e.proc) for e in events} - self._logs.keys()
@@ -195,8 +218,8 @@ class LogWriter:
         path = log.path
         if path in self._written:
             return self._written[path]
-        known = self._sizes.get(path)
         size = os.fstat(descriptor).st_size
+        known = max(0, size - logentry.TAIL_BYTES) if self._shown_again else self._sizes.get(path)
         entries: Counter[bytes] = Counter()
         if known is not None and size > known:
             tail = os.pread(descriptor, size - known, known)

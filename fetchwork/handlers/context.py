@@ -85,6 +85,10 @@ class Denied(FetchworkError):
     """The caller's account gives no right to this."""
 
 
+class OtherToken(Denied):
+    """Another run has this number."""
+
+
 @dataclass(frozen=True, slots=True)
 class Caller:
     """The process at the other end, as the kernel describes it.
@@ -123,7 +127,7 @@ class Task:
         """
         run = self.runs.get(self.context.session, key.run_id)
         if run is not None and run.token != key.token:
-            raise Denied(f"the token is not that of run {key.run_id}")
+            raise OtherToken(f"the token is not that of run {key.run_id}")
         if self.caller.trusted:
             return run
         uid = run.owner_uid if run is not None else None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 
 from fetchwork import __version__
 from fetchwork.db import schema
@@ -139,13 +139,19 @@ class HostSession:
         self.slots.forget()
         return greeting
 
-    async def beat(self, alive: Sequence[int], timeout_s: float) -> list[hosts.UnwantedRun]:
-        """Renew the lease; the runs that must end."""
+    async def beat(self, alive: Mapping[int, str], timeout_s: float) -> list[hosts.UnwantedRun]:
+        """Renew the lease; the runs that must end. ``alive`` has the token of each run."""
         greeting = await self.hello(timeout_s)
         asked_at = time.monotonic()
         try:
             unwanted = await self.lease_database.run(
-                hosts.beat(host_id=greeting.host_id, alive=alive, agent_id=self.agent_id), timeout_s=timeout_s
+                hosts.beat(
+                    host_id=greeting.host_id,
+                    alive=list(alive),
+                    tokens=list(alive.values()),
+                    agent_id=self.agent_id,
+                ),
+                timeout_s=timeout_s,
             )
         except HostTaken as error:
             self.lose_host(error)

@@ -13,8 +13,8 @@ import dataclasses
 import signal
 
 from fetchwork.db.calls import maintenance, runs
-from fetchwork.errors import DatabaseUnavailable, NotFound
-from fetchwork.handlers.context import Answer, Subject, Task, UpdateOutcome
+from fetchwork.errors import DatabaseUnavailable, NotFound, WrongToken
+from fetchwork.handlers.context import Answer, OtherToken, Subject, Task, UpdateOutcome
 from fetchwork.handlers.runad import Report, RunKey, job_pid, read_starter_ad, report, run_key
 from fetchwork.handlers.runs import LiveRun
 from fetchwork.handlers.starterad import StarterAd
@@ -33,17 +33,21 @@ async def update_job_info(task: Task) -> Answer:
     ad = read_starter_ad(task.request.body)
     key = run_key(ad)
     session = task.context.session
-    run = await task.own_run(key)
     update = report(ad)
     pid = job_pid(update)
+    try:
+        run = await task.own_run(key)
+    except OtherToken as error:
+        # the job is its account's own: it may run elsewhere, since the database gave the number out again
+        return _end_at_once(Subject(task.request.slot, key.run_id), "gone", None, pid, str(error))
     subject = Subject(task.request.slot, key.run_id, run.job if run is not None else None)
     if run is not None and pid:
         task.runs.reported(run, pid)
     policy_action = None
     try:
         beat = await _heartbeat(task, key, update)
-    except NotFound as error:
-        # a database that was restored from before the claim
+    except (NotFound, WrongToken) as error:
+        # a database that was restored from before the claim; the number may be another run's by now
         beat = runs.Beat("gone", str(error))
     except DatabaseUnavailable:
         if not (session.cut_off and pid):

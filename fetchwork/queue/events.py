@@ -19,8 +19,12 @@ Attributes: TypeAlias = dict[str, Any]
 _CURSOR = re.compile(r"(\d{1,20})\.(\d{1,19})")
 
 
+#: after a restore events have positions that are at least so much higher (put_events_behind.sql)
+_JUMP = 2**32
+
+
 class CursorExpired(NotFound):
-    """Events behind a cursor are not kept any more, so some were missed."""
+    """Events behind a cursor are not kept any more, so some were missed; or it is none of this database's."""
 
 
 @dataclass(frozen=True, order=True)
@@ -42,6 +46,13 @@ class Cursor:
 
     def __str__(self) -> str:
         return f"{self.xid}.{self.event_id}"
+
+    def lies_before_move(self, later: Cursor) -> bool:
+        """Whether the database was restored, or moved to another server, between this cursor and a later one.
+
+        A reader may get events of the last seconds before that again.
+        """
+        return later.xid - self.xid >= _JUMP
 
 
 # HTCondor's classes of events, as the attribute MyType names them

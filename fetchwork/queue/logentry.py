@@ -34,6 +34,10 @@ FOR_NOW = frozenset(
 )
 
 
+#: of a log that may have entries already so much of its end is looked at
+TAIL_BYTES = 64 * 1024 * 1024
+
+
 def append(descriptor: int, data: bytes) -> None:
     """Append entries to a log, to its disk: all of them, or, where it raises OSError, none."""
     size = os.fstat(descriptor).st_size

@@ -103,6 +103,11 @@ class Reader:
                 f"events behind cursor '{self.position}' are not kept any more: those up to '{kept}' were"
                 f" dropped; read the jobs' state anew and go on after '{kept}'"
             )
+        if page.ahead:
+            raise CursorExpired(
+                f"cursor '{start}' lies behind the last event of this database, which was restored from"
+                " before it or is another; read the jobs' state anew and go on after 'now'"
+            )
         # whatever lies below has been seen or is of other jobs; but never step back
         self.position = max(start, Cursor(int(page.until_xid), page.until_id))
         self._idle = self.position == start
@@ -115,7 +120,8 @@ class Reader:
         far: reading.EventWindow = yield reading.event_window(
             after_xid=str(start.xid), after_id=start.event_id
         )
-        return start < max(Cursor(int(far.until_xid), far.until_id), Cursor(int(far.kept_xid), far.kept_id))
+        end = max(Cursor(int(far.until_xid), far.until_id), Cursor(int(far.kept_xid), far.kept_id))
+        return far.ahead or start < end
 
 
 def checked(after: str | None, job: JobSpec | None) -> None:

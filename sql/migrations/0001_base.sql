@@ -545,6 +545,8 @@ CREATE SEQUENCE fetchwork.cluster_id AS integer CYCLE;
 CREATE SEQUENCE fetchwork.run_id;
 -- Positions only grow; a cache would hand out old ones late, and a claimer's hint would step over them.
 CREATE SEQUENCE fetchwork.position;
+-- The last value: a hash of the server for which ids were skipped (functions/maintenance/skip_ids.sql).
+CREATE SEQUENCE fetchwork.ids_server;
 
 CREATE TABLE fetchwork.cluster (
     cluster_id integer PRIMARY KEY,
@@ -1125,7 +1127,7 @@ CREATE INDEX job_history_user_log ON fetchwork.job_history ((ad ->> 'UserLog')) 
 -- Transaction ids are a server's own. After a restore from a dump they start low again, after a recovery to
 -- an earlier point they are given out twice: a reader's cursor would lie ahead of the events to come, and
 -- step over them. So what an event keeps is the transaction id plus an offset, which
--- functions/maintenance/after_restore.sql raises above all that was.
+-- functions/maintenance/put_events_behind.sql raises above all that was.
 
 -- The last value: readers may have passed all transactions below it, also those that are open. A sequence and
 -- no column, because a transaction has to see it that took its snapshot before.
@@ -1171,26 +1173,21 @@ VALUES ('0', 0);
 CREATE TABLE fetchwork.heartbeat (
     single boolean PRIMARY KEY DEFAULT true CONSTRAINT heartbeat_is_one_row CHECK (single),
     reaped_at timestamptz NOT NULL,             -- after a longer pause every host gets a whole lease again
+    -- As functions/maintenance/server_identity.sql has it, null before the first look for lost runs:
     server text,                                -- it wrote last; another one means a restore or a standby
-    events_server text,                         -- the same, of those whose events lie behind each other
+    events_server text,                         -- of those whose events lie behind each other
+    running_as text,                            -- functions/maintenance/running_identity.sql: known to be it
     -- After a move (functions/maintenance/note_move.sql):
     moved_at timestamptz,                       -- when it was noticed; null: never
-    offers_wait boolean NOT NULL DEFAULT false -- nothing is claimed before the hosts have said what runs
+    events_from bigint,                         -- events of transactions from here on were written since
+    offers_wait boolean NOT NULL DEFAULT false, -- nothing is claimed before the hosts have said what runs
+    offers_from timestamptz                     -- nor before this, for hosts that are not known here
 );
 
 COMMENT ON TABLE fetchwork.heartbeat IS 'when lost runs were last looked for, and on which server';
 
--- the server as functions/maintenance/server_identity.sql has it
-INSERT INTO fetchwork.heartbeat (reaped_at, server, events_server)
-SELECT now(), s.server, s.server
-FROM (
-    SELECT CASE
-        WHEN has_function_privilege('pg_control_system()', 'EXECUTE') THEN (
-            SELECT c.system_identifier || '/' || left(pg_walfile_name(pg_current_wal_lsn()), 8)
-            FROM pg_control_system() AS c
-        )
-    END AS server
-) AS s;
+INSERT INTO fetchwork.heartbeat (reaped_at)
+VALUES (now());
 
 CREATE TABLE fetchwork.leader_task (
     name text PRIMARY KEY,

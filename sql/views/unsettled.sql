@@ -1,8 +1,13 @@
--- What claims wait for after the database's move to another server (functions/maintenance/note_move.sql):
--- hosts that have not said what runs on them, or still run what this database does not know, until their
--- lease and with it what they run ends. No row: nothing waits.
+-- What claims wait for after the database's move to another server, or a restore
+-- (functions/maintenance/note_move.sql): hosts that have not said what runs on them, or still run what this
+-- database does not know, until their lease and with it what they run ends; and, without a name, hosts that
+-- it does not know. No row: nothing waits.
 CREATE OR REPLACE VIEW fetchwork.unsettled AS
 SELECT h.name AS machine, b.moved_at, h.lease_until AS until_at
 FROM fetchwork.heartbeat AS b
 JOIN fetchwork.host AS h ON h.lease_until > clock_timestamp()
-WHERE b.offers_wait AND coalesce(h.settled_at < b.moved_at, true);
+WHERE b.offers_wait AND coalesce(h.settled_at < b.moved_at, true)
+UNION ALL
+SELECT NULL, b.moved_at, b.offers_from
+FROM fetchwork.heartbeat AS b
+WHERE b.offers_wait AND b.offers_from > clock_timestamp();

@@ -100,6 +100,24 @@ def test_a_job_s_life_is_in_its_log_and_htcondor_reads_it(
         assert [event.type for event in events if event.proc == proc] == [0, 1, 5]
 
 
+def test_what_a_moved_database_shows_again_is_not_written_again(
+    point: AccessPoint, mine: Path, slots: DirectQueue
+) -> None:
+    log = mine / "a.log"
+    slots.scalar("reap")
+    job = submit(point, "nobody", JOBS.format(log, 1))["cluster"]
+    slots.act("hold", f"{job}.0")
+    until(lambda: len(entries(log)) >= 2)
+    # the last look for lost runs, and then the move
+    slots.connection.execute("UPDATE fetchwork.heartbeat SET server = 'another/1', running_as = NULL")
+    slots.act("release", f"{job}.0")
+    until(lambda: len(entries(log)) >= 3)
+    slots.scalar("reap")
+    slots.act("remove", f"{job}.0")
+    until(lambda: len(entries(log)) >= 4)
+    assert [line[:3] for line in entries(log)] == ["000", "012", "013", "009"]
+
+
 def test_a_job_that_asks_for_xml_has_its_log_so(point: AccessPoint, mine: Path, slots: DirectQueue) -> None:
     log = mine / "a.xml"
     submit(point, "nobody", "log_xml = true\n" + JOBS.format(log, 2))

@@ -32,6 +32,7 @@ from fetchwork.errors import (
     NotFound,
     SchemaMismatch,
     SubmitError,
+    WrongToken,
 )
 from fetchwork.pool.postgres import PostgresServer
 from tests.agent.conftest import Rows
@@ -69,6 +70,7 @@ RAISE = "DO $$ BEGIN RAISE EXCEPTION USING ERRCODE = '{}', MESSAGE = 'the words'
     [
         ("FWINV", SubmitError),
         ("FWDEN", DatabaseRefused),
+        ("FWTOK", WrongToken),
         ("FWCON", JobStateConflict),
         ("FWNOT", NotFound),
         ("42883", SchemaMismatch),

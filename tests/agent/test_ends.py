@@ -708,7 +708,7 @@ async def test_starter_that_names_another_ones_slot_ends_nothing_there(
     # the database knows of the end before the agent does
     await until(lambda: len(host.runs) == 1)
     (run,) = host.runs
-    assert host.watched.alive(host.context.session) == [run.run_id]
+    assert list(host.watched.alive(host.context.session)) == [run.run_id]
 
 
 async def test_words_of_a_job_that_outlives_its_starter_are_not_believed(

@@ -51,4 +51,4 @@ async def test_starter_that_names_another_ones_slot_ends_nothing_there(
     assert job_of("1.0")["jobstatus"] == 2
     runs = agent.runs
     assert isinstance(runs, WatchedRuns)
-    assert runs.alive(agent.context.session) == [1]
+    assert list(runs.alive(agent.context.session)) == [1]

@@ -408,7 +408,21 @@ async def test_other_account_gets_nothing_done_even_with_the_token(
     assert job_of(job)["jobstatus"] == 2
 
 
-@pytest.mark.parametrize("hook", ["prepare_job", "update_job_info", "job_exit"])
+async def test_job_with_another_token_than_its_number_s_run_is_to_end(
+    hooks: Hooks, submit: Submit, job_of: JobOf
+) -> None:
+    """Since a restore of the database; the hook runs as the job's user, and signals what that may."""
+    job = submit()
+    ad = await hooks.started_job()
+    token = attributes_of(ad)["FetchWorkToken"]
+    old = with_attributes(ad, FetchWorkToken="00000000-0000-0000-0000-000000000000", JobPid=4711)
+    answer = await hooks.ask("update_job_info", old)
+    assert (answer.outcome, answer.reply.signal, answer.reply.pid) == ("gone", 9, 4711)
+    assert token not in str(answer.log_fields())
+    assert job_of(job)["jobstatus"] == 2
+
+
+@pytest.mark.parametrize("hook", ["prepare_job", "job_exit"])
 async def test_wrong_token_is_denied_and_the_true_one_not_told(
     hooks: Hooks, submit: Submit, job_of: JobOf, hook: str
 ) -> None:

@@ -2,11 +2,13 @@
 
 import asyncio
 import contextlib
+import dataclasses
 import os
 import signal
 import stat
 import subprocess
 import sys
+import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -371,3 +373,37 @@ async def test_spoilt_list_of_runs_stops_no_agent(agent: Hooks, tmp_path: Path, 
     (tmp_path / "spool.runs").write_text(text)
     await updates_of(agent, tmp_path, 0.0).round()
     assert (tmp_path / "spool.runs").read_text() == "[]"
+
+
+@pytest.mark.parametrize("known", [True, False])
+async def test_job_whose_run_s_number_is_another_run_s_by_now_is_killed(
+    running: StartRun, database: Database, known: bool
+) -> None:
+    """As after a restore of the database, which gave the number out again."""
+    updates, starter = await running(SLEEPER)
+    job = job_process(starter)
+    if known:
+        # the agent has heard of the other run
+        (run,) = updates._runs
+        updates._runs.left.append(dataclasses.replace(run))
+        run.token = str(uuid.uuid4())
+    else:
+        database.query("UPDATE fetchwork.run SET token = gen_random_uuid()")
+    await updates.round()
+    assert job.wait(PATIENCE_S)
+
+
+async def test_jobs_that_outlived_their_agent_are_told_in_the_beat(
+    agent: Hooks, running: StartRun, tmp_path: Path
+) -> None:
+    """A database that was restored offers nothing before they have ended."""
+    await running(SLEEPER)
+    runs = agent.runs
+    assert isinstance(runs, WatchedRuns)
+    session = agent.context.session
+    told = runs.alive(session)
+    assert list(told) == [1]
+    # the next agent knows of it what this one has written down
+    later = WatchedRuns(nothing, lambda session, slot: None)
+    Updates(later, {"fw": agent.context}, tmp_path / "spool.runs", first_s=1.0, interval_s=1.0)
+    assert later.alive(session) == told

@@ -51,7 +51,7 @@ class _Agent:
                     hello = hosts.hello(host=self.name, agent_version="1", agent_id=self.agent_id)
                     greeting = await self.database.run(hello, timeout_s=30)
                     self.host_id = greeting.host_id
-                beat = hosts.beat(host_id=self.host_id, alive=[], agent_id=self.agent_id)
+                beat = hosts.beat(host_id=self.host_id, alive=[], tokens=[], agent_id=self.agent_id)
                 await self.database.run(beat, timeout_s=5)
             except FetchworkError:
                 self.comeback.refused += bool(since)

@@ -181,6 +181,24 @@ def age_events(connection: psycopg.Connection, days: int) -> None:
     connection.execute("UPDATE fetchwork.event SET at = at - make_interval(days => %s)", [days])
 
 
+def test_a_cursor_ahead_of_the_stream_says_so(queue: Queue, slots: DirectQueue) -> None:
+    slots.scalar("reap")
+    slots.submit()
+    with pytest.raises(CursorExpired, match=r"cursor '4000000000\.7' lies behind the last event"):
+        list(queue.events(after="4000000000.7", stop_after=0))
+
+
+def test_a_cursor_waits_for_a_move_that_was_not_dealt_with(queue: Queue, slots: DirectQueue) -> None:
+    slots.scalar("reap")
+    slots.connection.execute(
+        "UPDATE fetchwork.heartbeat SET server = 'another/1', events_server = 'another/1', running_as = NULL"
+    )
+    assert list(queue.events(after="4000000000.7", stop_after=0)) == []
+    slots.scalar("reap")
+    slots.submit()
+    assert len(list(queue.events(after="4000000000.7", stop_after=0))) == 1
+
+
 def test_a_cursor_that_fell_off_retention_says_so(queue: Queue, slots: DirectQueue) -> None:
     slots.submit_many([{}] * 3)
     old = next(iter(queue.events(stop_after=0))).cursor

@@ -312,6 +312,28 @@ def test_a_writer_killed_before_it_remembers_does_not_write_twice(
     assert log.read_text().count("...\n") == 6
 
 
+def test_what_a_moved_database_shows_again_is_not_written_again(
+    queue: Queue, slots: DirectQueue, public: Path
+) -> None:
+    log, state = public / "a.log", public / "state.json"
+    slots.scalar("reap")
+    slots.submit({"UserLog": str(log)}, Cmd="/bin/true", Owner=WRITER)
+    writer = LogWriter(session_of(queue), state)
+    writer.write(queue.events(stop_after=0))
+    # the last look for lost runs, and then the move
+    slots.connection.execute("UPDATE fetchwork.heartbeat SET server = 'another/1', running_as = NULL")
+    slots.act("hold", "1")
+    assert writer.write(queue.events(after=writer.cursor, stop_after=0)).entries == 1
+    slots.scalar("reap")
+    slots.act("release", "1")
+    shown = list(queue.events(after=writer.cursor, stop_after=0))
+    assert [event.type_number for event in shown] == [12, 13]
+    assert writer.write(shown).entries == 1
+    slots.act("hold", "1")
+    assert writer.write(queue.events(after=writer.cursor, stop_after=0)).entries == 1
+    assert types_in(log) == [0, 12, 13, 12]
+
+
 @pytest.mark.parametrize("restarted", [False, True])
 def test_a_log_that_cannot_be_written_for_now_gets_its_entries_later(
     queue: Queue, slots: DirectQueue, public: Path, monkeypatch: pytest.MonkeyPatch, restarted: bool

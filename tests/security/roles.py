@@ -28,7 +28,7 @@ def denied(queue: DirectQueue, statement: str, *parameters: Any) -> str:
     with pytest.raises(psycopg.Error) as caught:
         queue.rows(statement, *parameters)
     # not because the statement itself is wrong
-    assert caught.value.sqlstate in ("42501", "FWDEN", "FWNOT", "FWINV"), caught.value
+    assert caught.value.sqlstate in ("42501", "FWDEN", "FWTOK", "FWNOT", "FWINV"), caught.value
     return str(caught.value)
 
 

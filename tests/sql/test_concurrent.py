@@ -9,14 +9,14 @@ from typing import Any
 import psycopg
 import pytest
 
-from tests.direct_queue import AGENT_ID, Claimed, DirectQueue
+from tests.direct_queue import Claimed, DirectQueue
 from tests.invariants import violations
 
 SESSIONS = 8
 SECONDS = 4.0
 
 # what a caller is told who names a run or a job that has gone meanwhile
-EXPECTED = ("FWNOT", "FWDEN")
+EXPECTED = ("FWNOT", "FWDEN", "FWTOK")
 
 
 class Session:
@@ -124,12 +124,7 @@ class Session:
         self.random.choice(  # type: ignore[no-untyped-call]
             [
                 lambda: self.queue.call("maintain_queue"),
-                lambda: self.queue.call(
-                    "beat",
-                    host_id=self.host_id,
-                    alive=[run.run_id for run in self.runs[-20:]],
-                    agent_id=AGENT_ID,
-                ),
+                lambda: self.queue.beat(self.host_id, *self.runs[-20:]),
                 lambda: self.queue.scalar("preempt"),
                 lambda: self.queue.scalar(
                     "slot_is_free", host_id=self.host_id, slot=self.random.choice(self.slots)

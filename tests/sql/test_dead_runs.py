@@ -116,7 +116,7 @@ def test_a_host_whose_agent_falls_silent_loses_all_its_runs(queue: DirectQueue) 
 def test_a_beat_keeps_a_host_alive(queue: DirectQueue, run: Claimed) -> None:
     for _ in range(3):
         queue.pass_time(50)
-        queue.call("beat", host_id=queue.host(), alive=[run.run_id], agent_id=AGENT_ID)
+        queue.beat(queue.host(), run)
         assert queue.reap() == 0
     assert queue.status(run.job) == 2
 

@@ -5,7 +5,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from tests.direct_queue import AGENT_ID, EXITED, DirectQueue
+from tests.direct_queue import EXITED, DirectQueue
 
 
 def deadline_in(queue: DirectQueue) -> float:
@@ -202,7 +202,7 @@ def test_an_agent_renews_its_lease_and_the_runs_it_sees(queue: DirectQueue) -> N
     seen = queue.started("slot1@h1", lease_s=900)
     unseen = queue.started("slot2@h1", lease_s=900)
     queue.pass_time(600)
-    assert queue.call("beat", host_id=queue.host(), alive=[seen.run_id], agent_id=AGENT_ID) == []
+    assert queue.beat(queue.host(), seen) == []
     left = dict(
         queue.rows(
             "SELECT run_id, round(extract(epoch FROM deadline - clock_timestamp()))::int FROM fetchwork.run"
@@ -218,9 +218,7 @@ def test_an_agent_hears_which_of_its_runs_have_to_end(queue: DirectQueue) -> Non
     gone, asked, fine = (queue.started(f"slot{n}@h1") for n in range(3))
     queue.of(gone, "starter_gone")
     queue.act("hold", jobs[1])
-    told = queue.call(
-        "beat", host_id=queue.host(), alive=[gone.run_id, asked.run_id, fine.run_id], agent_id=AGENT_ID
-    )
+    told = queue.beat(queue.host(), gone, asked, fine)
     assert {row["run_id"]: row["action"] for row in told} == {gone.run_id: "gone", asked.run_id: "end"}
 
 
@@ -228,9 +226,7 @@ def test_an_agent_renews_no_run_of_another_host(queue: DirectQueue) -> None:
     queue.submit()
     run = queue.started("slot1@h1", lease_s=900)
     queue.pass_time(600)
-    assert queue.call("beat", host_id=queue.host("h2"), alive=[run.run_id], agent_id=AGENT_ID) == [
-        {"run_id": run.run_id, "action": "gone"}
-    ]
+    assert queue.beat(queue.host("h2"), run) == [{"run_id": run.run_id, "action": "gone"}]
     assert deadline_in(queue) <= 300
 
 
@@ -242,5 +238,5 @@ def test_a_run_that_someone_is_busy_with_does_not_hold_up_its_hosts_beat(
     queue.pass_time(600)
     busy = another(autocommit=False)
     busy.heartbeat(run)
-    assert queue.call("beat", host_id=queue.host(), alive=[run.run_id], agent_id=AGENT_ID) == []
+    assert queue.beat(queue.host(), run) == []
     busy.connection.rollback()

@@ -2,25 +2,30 @@
 
 from collections.abc import Callable
 from typing import Any
+from uuid import UUID
 
 import pytest
 from psycopg.types.json import Jsonb
 
 from tests.direct_queue import AGENT_ID, DirectQueue
 
+NO_TOKEN = UUID(int=0)
+
 
 def move(queue: DirectQueue) -> None:
     """As after a restore: the queue believes that it was on another server."""
     queue.scalar("reap")
     queue.connection.execute(
-        "UPDATE fetchwork.heartbeat SET server = 'another/1', events_server = 'another/1'"
+        "UPDATE fetchwork.heartbeat SET server = 'another/1', events_server = 'another/1', running_as = NULL"
     )
 
 
 def noticed(queue: DirectQueue) -> None:
     """The move has been known for a while."""
     queue.scalar("reap")
-    queue.connection.execute("UPDATE fetchwork.heartbeat SET moved_at = moved_at - interval '5 s'")
+    queue.connection.execute(
+        "UPDATE fetchwork.heartbeat SET moved_at = moved_at - interval '5 s', offers_from = offers_from - interval '5 s'"
+    )
 
 
 def claimed(queue: DirectQueue, host_id: int, slot: str = "slot1@h1") -> list[dict[str, Any]]:
@@ -36,8 +41,10 @@ def claimed(queue: DirectQueue, host_id: int, slot: str = "slot1@h1") -> list[di
     )
 
 
-def beat(queue: DirectQueue, host_id: int, *alive: int) -> list[tuple[int, str]]:
-    rows = queue.call("beat", host_id=host_id, alive=list(alive), agent_id=AGENT_ID)
+def beat(queue: DirectQueue, host_id: int, *alive: int, token: UUID = NO_TOKEN) -> list[tuple[int, str]]:
+    rows = queue.call(
+        "beat", host_id=host_id, alive=list(alive), tokens=[token] * len(alive), agent_id=AGENT_ID
+    )
     return [(row["run_id"], row["action"]) for row in rows]
 
 
@@ -63,7 +70,9 @@ def test_host_whose_first_hello_was_lost_has_time_to_say_it_again(queue: DirectQ
     assert claimed(queue, host) == []
     forgotten = queue.host("h2")
     assert beat(queue, forgotten, 4711) == [(4711, "gone")]
-    queue.connection.execute("UPDATE fetchwork.heartbeat SET moved_at = moved_at - interval '5 s'")
+    queue.connection.execute(
+        "UPDATE fetchwork.heartbeat SET moved_at = moved_at - interval '5 s', offers_from = offers_from - interval '5 s'"
+    )
     queue.scalar("reap")
     assert claimed(queue, host) == []
     beat(queue, forgotten)
@@ -177,3 +186,18 @@ def test_access_points_start_nothing_before_it_is_known_what_runs(queue: DirectQ
     assert queue.call("claim_scheduler_job", **point) == []
     queue.scalar("reap")
     assert len(queue.call("claim_scheduler_job", **point)) == 1
+
+
+def test_run_of_another_token_is_not_the_host_s(queue: DirectQueue) -> None:
+    queue.submit()
+    run = queue.started("slot1@h1")
+    host = queue.host("h1")
+    assert beat(queue, host, run.run_id, token=run.token) == []
+    assert beat(queue, host, run.run_id) == [(run.run_id, "gone")]
+
+
+def test_run_whose_start_was_lost_is_not_the_host_s(queue: DirectQueue) -> None:
+    queue.submit()
+    run = queue.claim("slot1@h1")
+    assert run is not None
+    assert beat(queue, queue.host("h1"), run.run_id, token=run.token) == [(run.run_id, "gone")]

@@ -4,7 +4,7 @@ import psycopg
 import pytest
 from psycopg.types.json import Jsonb
 
-from tests.direct_queue import AGENT_ID, DirectQueue
+from tests.direct_queue import DirectQueue
 
 
 def report(queue: DirectQueue, *names: str, host: str = "h1") -> None:
@@ -106,6 +106,6 @@ def test_an_agent_whose_host_was_forgotten_is_told_so(queue: DirectQueue) -> Non
     forgotten = queue.host("h1")
     queue.connection.execute("DELETE FROM fetchwork.host")
     with pytest.raises(psycopg.Error, match="was forgotten: say hello") as caught:
-        queue.call("beat", host_id=forgotten, alive=[], agent_id=AGENT_ID)
+        queue.beat(forgotten, agent_id="0" * 32)
     assert caught.value.sqlstate == "FWNOT"
     assert queue.host("h1") != forgotten

@@ -141,7 +141,7 @@ def test_nobody_touches_a_run_without_its_token(queue: DirectQueue, run: Claimed
         for token in (uuid.uuid4(), None):
             with pytest.raises(psycopg.Error, match=f"the token is not that of run {run.run_id}") as caught:
                 queue.call(function, run_id=run.run_id, token=token, **arguments)
-            assert caught.value.sqlstate == "FWDEN"
+            assert caught.value.sqlstate == "FWTOK"
     assert queue.value("SELECT state FROM fetchwork.runs") == "running"
     queue.finish(run)
     if function != "starter_gone":

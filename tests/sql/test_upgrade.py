@@ -356,7 +356,7 @@ def test_a_restore_into_a_younger_cluster_loses_no_event_and_no_run(
     # the old server has seen a billion transactions more than the one that the dump goes to
     old.connection.execute("UPDATE fetchwork.event SET xid = (xid::text::bigint + 1000000000)::text::xid8")
     old.connection.execute(
-        "UPDATE fetchwork.heartbeat SET server = '1/00000001', events_server = '1/00000001'"
+        "UPDATE fetchwork.heartbeat SET server = '1/00000001', events_server = '1/00000001', running_as = NULL"
     )
     seen = old.rows("SELECT EventId FROM fetchwork.events ORDER BY xid, EventId")
     cursor = old.rows(
@@ -398,7 +398,7 @@ def test_a_recovery_to_an_earlier_point_puts_new_events_behind_every_cursor(conn
     queue = DirectQueue(connect())
     queue.submit()
     queue.connection.execute(
-        "UPDATE fetchwork.heartbeat SET server = 'this/1', events_server = 'this/1', reaped_at = clock_timestamp()"
+        "UPDATE fetchwork.heartbeat SET server = 'this/1', events_server = 'this/1', running_as = NULL, reaped_at = clock_timestamp()"
     )
     # of the timeline that was given up
     cursor = (str(queue.value("SELECT pg_snapshot_xmax(pg_current_snapshot())::text::bigint + 5000000")), 7)

@@ -73,7 +73,7 @@ def test_only_the_run_s_host_ships(queue: DirectQueue, run: Claimed) -> None:
             "ship_output", run_id=run.run_id, token=forged,
             stdout_at=0, stdout=b"x", stderr_at=None, stderr=None,
         )  # fmt: skip
-    assert refused.value.sqlstate == "FWDEN"
+    assert refused.value.sqlstate == "FWTOK"
 
 
 def test_the_end_of_a_run_is_told_with_what_it_wrote_last(queue: DirectQueue, run: Claimed) -> None:

@@ -8,6 +8,7 @@ from datetime import datetime
 from uuid import UUID
 
 from fetchwork.db.calls.call import Call, JsonObject, Record, done, jsonb, one_of, records_of, value_of
+from fetchwork.db.calls.runs import proof
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,12 +76,27 @@ def hello(
     )
 
 
-def beat(*, host_id: int, alive: Sequence[int], agent_id: str | UUID) -> Call[list[UnwantedRun]]:
+def beat(
+    *,
+    host_id: int,
+    alive: Sequence[int],
+    tokens: Sequence[str | UUID],
+    agent_id: str | UUID,
+) -> Call[list[UnwantedRun]]:
     """Renew the lease of a host and of its living runs; the answer names the runs that must end.
 
-    HostTaken if another agent has replaced this one.
+    ``alive`` and ``tokens`` are parallel. HostTaken if another agent has replaced this one.
     """
-    return records_of(UnwantedRun, "beat", {"host_id": host_id, "alive": list(alive), "agent_id": agent_id})
+    return records_of(
+        UnwantedRun,
+        "beat",
+        {
+            "host_id": host_id,
+            "alive": list(alive),
+            "tokens": [proof(one) for one in tokens],
+            "agent_id": agent_id,
+        },
+    )
 
 
 def goodbye(*, host_id: int, agent_id: str | UUID) -> Call[None]:

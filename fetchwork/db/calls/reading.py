@@ -20,6 +20,8 @@ class EventWindow(Record):
     until_id: int
     #: there are more events behind ``until``
     more: bool
+    #: the cursor that was asked about lies behind all that this database has ever shown
+    ahead: bool
 
 
 @dataclass(frozen=True, slots=True)

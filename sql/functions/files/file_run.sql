@@ -1,4 +1,4 @@
--- The run of an agent that moves files: live, and the token is its. NULLs if it has ended or never was; FWDEN
+-- The run of an agent that moves files: live, and the token is its. NULLs if it has ended or never was; FWTOK
 -- if the token is not the run's. It locks nothing: a submitter's open transaction stops no transfer.
 CREATE OR REPLACE FUNCTION fetchwork.file_run(run_id bigint, token uuid)
 RETURNS fetchwork.run
@@ -17,7 +17,7 @@ BEGIN
     WHERE r.run_id = file_run.run_id;
     IF FOUND AND NOT fetchwork.proves(file_run.token, live.token) THEN
         RAISE EXCEPTION USING
-            ERRCODE = 'FWDEN',
+            ERRCODE = 'FWTOK',
             MESSAGE = format('the token is not that of run %s', file_run.run_id);
     END IF;
     RETURN live;

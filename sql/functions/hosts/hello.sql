@@ -41,6 +41,10 @@ BEGIN
             ERRCODE = 'FWINV',
             MESSAGE = format('lease of host %L is %s s; allowed: 1 to 86400', host, wanted_lease_s);
     END IF;
+    -- an agent may still use the host id that the next would get
+    IF NOT fetchwork.is_same_server() THEN
+        PERFORM fetchwork.skip_ids();
+    END IF;
     lease_s := coalesce(wanted_lease_s, fetchwork.setting_value('host_lease')::double precision);
     INSERT INTO fetchwork.host AS h (name, agent_version, agent_id, agent_location, lease, lease_until)
     VALUES (

@@ -3,7 +3,8 @@
 -- stepped over. An id is known for as long as the history is kept (setting history_days), so no two jobs that
 -- anybody can ask for have the same.
 --
--- Taken from a sequence, so nobody waits for another; two callers never get the same.
+-- Taken from a sequence, so nobody waits for another; two callers never get the same. After a restore the ids
+-- that were given out since the backup are skipped first (functions/maintenance/skip_ids.sql).
 -- Errors: FWCON if there is none among the next 10 000.
 CREATE OR REPLACE FUNCTION fetchwork.next_cluster()
 RETURNS integer
@@ -13,6 +14,9 @@ AS $$
 DECLARE
     drawn integer;
 BEGIN
+    IF NOT fetchwork.is_same_server() THEN
+        PERFORM fetchwork.skip_ids();
+    END IF;
     FOR n IN 1 .. 10000 LOOP
         drawn := nextval('fetchwork.cluster_id');
         IF NOT EXISTS (SELECT FROM fetchwork.cluster AS c WHERE c.cluster_id = drawn)

@@ -11,8 +11,7 @@ BEGIN
         AND (
             NOT if_settled
             OR (
-                -- a host whose first hello was lost says it again within this
-                b.moved_at < clock_timestamp() - interval '5 s'
+                coalesce(b.offers_from < clock_timestamp(), true)
                 AND NOT EXISTS (SELECT FROM fetchwork.unsettled)
             )
         );

@@ -1,7 +1,5 @@
--- May jobs be claimed? Not after a move to another server, before it is known what runs
--- (functions/maintenance/note_move.sql); the first claim there may come before anybody has noticed the move.
---
--- Every claim asks: in plpgsql a session plans it once.
+-- May jobs be claimed? Not after a move to another server or a restore, before it is known what runs
+-- (functions/maintenance/note_move.sql). The first claim there may come before any agent has noticed it.
 CREATE OR REPLACE FUNCTION fetchwork.may_claim()
 RETURNS boolean
 LANGUAGE plpgsql
@@ -11,7 +9,8 @@ AS $$
 BEGIN
     RETURN NOT EXISTS (
         SELECT FROM fetchwork.heartbeat AS b
-        WHERE b.offers_wait OR b.server <> fetchwork.server_identity()
+        WHERE b.offers_wait
+            OR (NOT fetchwork.is_same_server() AND b.server <> fetchwork.server_identity())
     );
 END
 $$;

@@ -1,50 +1,75 @@
--- Notices that the database is on another server than before, or back in time: a standby has taken over, a
--- dump was restored, a recovery ended at an earlier point. Called by reap, and by after_restore; nothing
--- happens on the server that it knows. Returns whether it was a move.
+-- Notices that the database is not the one that the hosts remember: a standby has taken over, a dump was
+-- restored on this server or another, a recovery ended at an earlier point. Called by reap; and with "forced"
+-- by after_restore. Nothing happens on the server that it knows. Returns whether it was a move.
 --
--- The last transactions before it may be lost (never with a synchronous standby). Then jobs wait here that
--- run already, of claims that this database does not know. So nothing is claimed (claim_many) until each host
--- that has a lease has said in a beat which runs it has, and has none that is unknown: those it is told to
--- end (beat). A host that says nothing ends its jobs when its lease is over; one whose first hello was lost
--- has five seconds to say it again. reap sees when it is over; an administrator who knows that nothing was
--- lost calls resume_offers.
+-- The last transactions before it may be lost (never with a synchronous standby), after a restore all since
+-- the backup. Then jobs wait here that run already, of claims that this database does not know. So nothing is
+-- claimed (claim_many) until each host that has a lease has said in a beat which runs it has, and has none
+-- that is unknown: those it is told to end (beat). A host that says nothing ends its jobs when its lease is
+-- over. One that this database does not know says hello again: five seconds are enough for that where all
+-- connections broke. Those of a restore into the same database can live on, and then such a host hears of it
+-- at its next beat, a third of its lease later. reap sees when it is over; an administrator who knows that
+-- nothing was lost calls resume_offers.
 --
--- Ids of jobs and runs that were given out in the lost transactions are not given out again: somebody may
--- still ask for them.
-CREATE OR REPLACE FUNCTION fetchwork.note_move()
+-- Ids of the lost transactions are not given out again (skip_ids). Which events were written here since is
+-- kept for put_events_behind: those of transactions from the one on that wrote the row of heartbeat, which is
+-- the restore, or the last look for lost runs.
+--
+-- Locks: the row of heartbeat.
+CREATE OR REPLACE FUNCTION fetchwork.note_move(forced boolean DEFAULT false)
 RETURNS boolean
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
-    -- ids that the lost transactions may have taken
-    gap integer := 10000;
     here text := fetchwork.server_identity();
-    before text;
+    running text := fetchwork.running_identity(true);
+    before fetchwork.heartbeat;
+    written_by bigint;
+    next_at bigint := pg_snapshot_xmax(pg_current_snapshot())::text::bigint;
+    wait interval := '5 s';
 BEGIN
-    SELECT h.server
+    SELECT h.*
     INTO before
     FROM fetchwork.heartbeat AS h
     FOR UPDATE;
-    IF here IS NULL OR here IS NOT DISTINCT FROM before THEN
-        RETURN false;
-    END IF;
-    UPDATE fetchwork.heartbeat AS h
-    SET server = here;
-    IF before IS NULL THEN
+    -- of 32 bits, and not later than the next
+    SELECT next_at - ((next_at - h.xmin::text::bigint) & 4294967295)
+    INTO written_by
+    FROM fetchwork.heartbeat AS h;
+    IF before.running_as IS DISTINCT FROM running THEN
         UPDATE fetchwork.heartbeat AS h
-        SET events_server = here;
+        SET running_as = running;
+    END IF;
+    IF before.server IS NULL AND NOT forced THEN
+        PERFORM fetchwork.skip_ids();
+        UPDATE fetchwork.heartbeat AS h
+        SET server = here, events_server = here;
         RETURN false;
     END IF;
+    IF here = before.server AND NOT forced THEN
+        RETURN false;
+    END IF;
+    PERFORM fetchwork.skip_ids(forced => true);
+    IF here IS NOT DISTINCT FROM before.server
+        OR (
+            split_part(before.running_as, '/', 1) = split_part(running, '/', 1)
+            AND split_part(before.running_as, '/', 2) <> split_part(running, '/', 2)
+        )
+    THEN
+        SELECT interval '5 s' + max(fetchwork.host_lease(h)) / 3
+        INTO wait
+        FROM fetchwork.host AS h
+        WHERE NOT h.access_point;
+        wait := coalesce(wait, '5 s');
+    END IF;
     UPDATE fetchwork.heartbeat AS h
-    SET moved_at = clock_timestamp(),
-        offers_wait = true;
-    PERFORM setval(
-        format('%I.%I', s.schemaname, s.sequencename)::regclass,
-        least(coalesce(s.last_value, 0) + gap, s.max_value)
-    )
-    FROM pg_sequences AS s
-    WHERE s.schemaname = 'fetchwork' AND s.sequencename IN ('cluster_id', 'run_id', 'position');
+    SET server = here,
+        events_server = NULL,
+        events_from = written_by,
+        moved_at = clock_timestamp(),
+        offers_wait = true,
+        offers_from = clock_timestamp() + wait;
     RETURN true;
 END
 $$;

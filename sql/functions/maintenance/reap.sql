@@ -37,9 +37,9 @@ BEGIN
         WHERE h.lease_until < clock_timestamp() + fetchwork.host_lease(h);
     END IF;
     PERFORM fetchwork.note_move();
-    IF EXISTS (SELECT FROM fetchwork.heartbeat AS h WHERE h.events_server <> h.server) THEN
+    IF EXISTS (SELECT FROM fetchwork.heartbeat AS h WHERE h.events_server IS DISTINCT FROM h.server) THEN
         BEGIN
-            PERFORM fetchwork.after_restore();
+            PERFORM fetchwork.put_events_behind();
         EXCEPTION
             WHEN lock_not_available THEN
                 -- a reader keeps the events: the next call tries again

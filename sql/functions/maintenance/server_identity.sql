@@ -1,18 +1,26 @@
--- This PostgreSQL cluster and its timeline: another after a restore into another cluster, a recovery, a
--- standby's taking over. NULL where the right to ask is missing.
+-- This database as the hosts know it: another text after a restore, a recovery, a standby's taking over, a
+-- copy. It names the PostgreSQL cluster and its timeline, the database, and a table of ours: a restore in
+-- place makes the database or the table anew. Where pg_control_system() may not be executed, as on a managed
+-- server, the cluster's own identifier is left out.
+--
+-- Two ways keep this text: a restore of rows into the tables that are there (pg_restore --data-only), and a
+-- copy of the whole machine. After these an administrator calls after_restore.
 CREATE OR REPLACE FUNCTION fetchwork.server_identity()
 RETURNS text
 LANGUAGE plpgsql
 STABLE
 SET search_path = pg_catalog, pg_temp
 AS $$
+DECLARE
+    system_identifier bigint;
 BEGIN
-    IF NOT has_function_privilege('pg_control_system()', 'EXECUTE') THEN
-        RETURN NULL;
+    IF has_function_privilege('pg_control_system()', 'EXECUTE') THEN
+        SELECT s.system_identifier
+        INTO system_identifier
+        FROM pg_control_system() AS s;
     END IF;
-    RETURN (
-        SELECT s.system_identifier || '/' || left(pg_walfile_name(pg_current_wal_lsn()), 8)
-        FROM pg_control_system() AS s
+    RETURN concat_ws(
+        '/', system_identifier, left(pg_walfile_name(pg_current_wal_lsn()), 8), fetchwork.running_identity()
     );
 END
 $$;

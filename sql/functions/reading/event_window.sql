@@ -4,6 +4,10 @@
 -- (until_*): that "most" events behind the cursor if there are as many (more: there are further ones), else
 -- the newest that is complete, or without any the cursor itself.
 --
+-- Ahead: no event of this database was ever read there, so the cursor is of one that was restored from before
+-- it, or of another database. Not said by a standby, which may lag, nor while a move of this database has not
+-- been dealt with (put_events_behind).
+--
 -- Why: a reader's rights are asked by the view "events", through which PostgreSQL can't see that a page is
 -- the head of an index; bounded on both sides it is a short range of that index, however far behind the
 -- reader is.
@@ -15,7 +19,15 @@
 -- In PL/pgSQL, which keeps its plans: over three months of daily partitions planning takes longer than
 -- looking.
 CREATE OR REPLACE FUNCTION fetchwork.event_window(after_xid xid8, after_id bigint, most integer DEFAULT NULL)
-RETURNS TABLE (kept_xid xid8, kept_id bigint, horizon xid8, until_xid xid8, until_id bigint, more boolean)
+RETURNS TABLE (
+    kept_xid xid8,
+    kept_id bigint,
+    horizon xid8,
+    until_xid xid8,
+    until_id bigint,
+    more boolean,
+    ahead boolean
+)
 LANGUAGE plpgsql
 STABLE
 SECURITY DEFINER
@@ -52,6 +64,12 @@ BEGIN
         until_xid := after_xid;
         until_id := after_id;
     END IF;
+    ahead := after_xid >= horizon
+        AND NOT pg_is_in_recovery()
+        AND EXISTS (
+            SELECT FROM fetchwork.heartbeat AS h
+            WHERE h.events_server = fetchwork.server_identity()
+        );
     RETURN NEXT;
 END
 $$;

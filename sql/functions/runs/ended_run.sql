@@ -1,4 +1,4 @@
--- The ended run with this id; FWNOT if there never was one, FWDEN if the token is not the run's.
+-- The ended run with this id; FWNOT if there never was one, FWTOK if the token is not the run's.
 CREATE OR REPLACE FUNCTION fetchwork.ended_run(run_id bigint, token uuid)
 RETURNS fetchwork.run_history
 LANGUAGE plpgsql
@@ -17,7 +17,7 @@ BEGIN
     END IF;
     IF NOT fetchwork.proves(ended_run.token, ended.token) THEN
         RAISE EXCEPTION USING
-            ERRCODE = 'FWDEN',
+            ERRCODE = 'FWTOK',
             MESSAGE = format('the token is not that of run %s', ended_run.run_id);
     END IF;
     RETURN ended;

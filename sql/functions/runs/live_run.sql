@@ -1,5 +1,5 @@
 -- The live run with this id, locked together with its job; a row of NULLs if it has ended or never was.
--- Refused (FWDEN) if the token is not the run's.
+-- Refused (FWTOK) if the token is not the run's.
 -- Locks: the job, then the run, here and wherever both are needed. A claim holds neither when it waits. Who
 -- owns the job can keep its row in a transaction of his own for as long as he likes: an agent's connection
 -- waits a second (SQLSTATE 55P03 then), and the hook asks again.
@@ -23,7 +23,7 @@ BEGIN
     END IF;
     IF NOT fetchwork.proves(live_run.token, live.token) THEN
         RAISE EXCEPTION USING
-            ERRCODE = 'FWDEN',
+            ERRCODE = 'FWTOK',
             MESSAGE = format('the token is not that of run %s', live_run.run_id);
     END IF;
     PERFORM FROM fetchwork.job AS j

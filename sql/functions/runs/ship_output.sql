@@ -1,7 +1,7 @@
 -- What a run's host has read of its output since: a chunk of stdout and one of stderr at most, each with its
 -- position in the file (NULL: nothing new). ended: nothing more comes, the job being over or, with a
 -- problem, because the host can't read it. Kept are the last 256 KiB of each stream. Returns whether
--- somebody still watches. FWDEN: the token is not the run's. Sent twice, it is kept once. Locks: the row of
+-- somebody still watches. FWTOK: the token is not the run's. Sent twice, it is kept once. Locks: the row of
 -- output_watch, shared, so that what was swept stays away.
 CREATE OR REPLACE FUNCTION fetchwork.ship_output(
     run_id bigint,
@@ -31,7 +31,7 @@ BEGIN
     END IF;
     IF NOT fetchwork.proves(ship_output.token, watched.token) THEN
         RAISE EXCEPTION USING
-            ERRCODE = 'FWDEN', MESSAGE = format('the token is not that of run %s', ship_output.run_id);
+            ERRCODE = 'FWTOK', MESSAGE = format('the token is not that of run %s', ship_output.run_id);
     END IF;
     INSERT INTO fetchwork.output_chunk AS c (run_id, stream, starts_at, content)
     SELECT ship_output.run_id, n.stream, n.starts_at, n.content

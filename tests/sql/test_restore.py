@@ -1,0 +1,186 @@
+"""A dump that is restored in place: on the same server, under the same name, while hosts run what came since."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+from psycopg.conninfo import conninfo_to_dict
+from psycopg.types.json import Jsonb
+
+from fetchwork.pool.postgres import PostgresServer
+from tests.direct_queue import AGENT_ID, Claimed, DirectQueue
+from tests.sql.test_upgrade import program, window
+
+_TABLES = """
+SELECT string_agg(format('%I.%I', n.nspname, c.relname), ', ')
+FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace
+WHERE n.nspname = 'fetchwork' AND c.relkind IN ('r', 'p') AND NOT c.relispartition
+"""
+
+
+def database_anew(server: PostgresServer, conninfo: str, dump: Path) -> None:
+    """Dropped, made and filled: nobody is connected any more."""
+    name = conninfo_to_dict(conninfo)["dbname"]
+    server.query(f'DROP DATABASE "{name}" WITH (FORCE)')
+    server.query(f'CREATE DATABASE "{name}"')
+    program(server, "pg_restore", conninfo, str(dump))
+
+
+def tables_anew(server: PostgresServer, conninfo: str, dump: Path) -> None:
+    """Dropped and made in the database that is there: connections live on."""
+    program(server, "pg_restore", conninfo, "--clean", "--if-exists", str(dump))
+
+
+def rows_alone(server: PostgresServer, conninfo: str, dump: Path) -> None:
+    """Into the tables that are there, which only who does it can know."""
+    with psycopg.connect(conninfo, autocommit=True) as connection:
+        row = connection.execute(_TABLES).fetchone()
+        assert row is not None
+        connection.execute(f"TRUNCATE {row[0]} CASCADE")
+    program(server, "pg_restore", conninfo, "--data-only", "--disable-triggers", str(dump))
+    with psycopg.connect(conninfo, autocommit=True) as connection:
+        DirectQueue(connection).scalar("after_restore")
+
+
+Restore = Callable[[PostgresServer, str, Path], None]
+
+
+class World:
+    """A database with a backup of it, and what its users know of the time after that."""
+
+    def __init__(self, server: PostgresServer, conninfo: str, dump: Path) -> None:
+        self.server = server
+        self.conninfo = conninfo
+        self.dump = dump
+        self.jobs: list[str] = []
+        self.runs: list[Claimed] = []
+        self.hosts: list[int] = []
+        self.events: list[int] = []
+        self.cursor = ("0", 0)
+
+    def read(self, queue: DirectQueue) -> list[int]:
+        """What a reader finds that goes on from its cursor."""
+        found, self.cursor = window(queue, self.cursor)
+        self.events += found
+        return found
+
+
+def claimed(queue: DirectQueue, host_id: int) -> list[dict[str, Any]]:
+    """What a fetch gets."""
+    wanted = queue.rows("SELECT DISTINCT autocluster_id, job_prio FROM fetchwork.waiting")
+    return queue.call(
+        "claim_many",
+        host_id=host_id,
+        autoclusters=[autocluster for autocluster, _ in wanted],
+        prios=[prio for _, prio in wanted],
+        hints=[0] * len(wanted),
+        slots=Jsonb([{"slot": "slot9@h9", "exclusive": True, "choices": [1], "weights": 1}]),
+    )
+
+
+@pytest.fixture(params=[database_anew, tables_anew, rows_alone])
+def restored(
+    request: pytest.FixtureRequest, postgres: PostgresServer, conninfo: str, tmp_path: Path
+) -> World:
+    """A backup, then an hour of work that it knows nothing of, then the restore."""
+    world = World(postgres, conninfo, tmp_path / "dump")
+    with psycopg.connect(conninfo, autocommit=True) as connection:
+        queue = DirectQueue(connection)
+        queue.host("h1")
+        queue.reap()
+        world.jobs += queue.submit_many([{} for _ in range(3)])
+        world.runs.append(queue.started("slot1@h1"))
+        world.read(queue)
+        program(postgres, "pg_dump", conninfo, "-Fc", "-f", str(world.dump))
+        world.jobs += [queue.submit() for _ in range(3)]
+        # this one waits in the backup
+        world.runs += [queue.started("slot2@h1"), queue.started("slot3@h1")]
+        world.hosts = [queue.host("h1"), queue.host("h2")]
+        world.read(queue)
+    request.param(postgres, conninfo, world.dump)
+    return world
+
+
+@pytest.fixture
+def queue(restored: World) -> Iterator[DirectQueue]:
+    """Who connects after the restore."""
+    with psycopg.connect(restored.conninfo, autocommit=True) as connection:
+        yield DirectQueue(connection)
+
+
+def test_no_id_is_given_out_again(restored: World, queue: DirectQueue) -> None:
+    # before any agent has noticed
+    assert queue.submit() not in restored.jobs
+    assert queue.host("h3") not in restored.hosts
+    queue.reap()
+    assert queue.submit() not in restored.jobs
+    for sequence, known in (
+        ("run_id", max(run.run_id for run in restored.runs)),
+        ("position", max(run.position for run in restored.runs)),
+        ("event_event_id_seq", max(restored.events)),
+    ):
+        assert queue.value(f"SELECT nextval('fetchwork.{sequence}')") > known + 1_000_000
+
+
+def test_nothing_is_claimed_before_the_host_has_ended_what_is_unknown(
+    restored: World, queue: DirectQueue
+) -> None:
+    host = queue.host("h1")
+    assert claimed(queue, host) == []
+    queue.reap()
+    assert claimed(queue, host) == []
+    alive = {"alive": [run.run_id for run in restored.runs], "tokens": [run.token for run in restored.runs]}
+    told = queue.call("beat", host_id=host, agent_id=AGENT_ID, **alive)
+    assert {(row["run_id"], row["action"]) for row in told} == {
+        (run.run_id, "gone") for run in restored.runs[1:]
+    }
+    queue.connection.execute("UPDATE fetchwork.heartbeat SET offers_from = clock_timestamp()")
+    queue.reap()
+    assert claimed(queue, host) == []
+    known = restored.runs[0]
+    assert (
+        queue.call("beat", host_id=host, agent_id=AGENT_ID, alive=[known.run_id], tokens=[known.token]) == []
+    )
+    queue.reap()
+    assert len(claimed(queue, host)) == 1
+
+
+def test_host_that_the_backup_does_not_know_is_waited_for(restored: World, queue: DirectQueue) -> None:
+    queue.reap()
+    known = restored.runs[0]
+    host = queue.host("h1")
+    queue.call("beat", host_id=host, agent_id=AGENT_ID, alive=[known.run_id], tokens=[known.token])
+    queue.reap()
+    assert claimed(queue, host) == []
+    assert queue.rows("SELECT machine FROM fetchwork.unsettled") == [(None,)]
+
+
+def test_readers_get_what_comes_and_nothing_twice(restored: World, queue: DirectQueue) -> None:
+    # before any agent has noticed, and after
+    early = queue.submit()
+    queue.reap()
+    late = queue.submit()
+    found = restored.read(queue)
+    assert len(set(restored.events)) == len(restored.events)
+    jobs = [
+        queue.value(
+            "SELECT fetchwork.job_id(clusterid, procid) FROM fetchwork.events WHERE eventid = %s", event
+        )
+        for event in found
+    ]
+    assert jobs == [early, late]
+
+
+def test_first_agent_may_take_its_time(restored: World, queue: DirectQueue) -> None:
+    """Readers hold the events locked, so that putting those behind has to be tried again."""
+    queue.submit()
+    with psycopg.connect(restored.conninfo) as reader:
+        reader.execute("SELECT count(*) FROM fetchwork.events")
+        queue.reap()
+        queue.submit()
+        reader.rollback()
+    queue.reap()
+    assert len(restored.read(queue)) == 2
+    assert len(set(restored.events)) == len(restored.events)
