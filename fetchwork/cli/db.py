@@ -115,11 +115,8 @@ def status(context: click.Context, as_json: bool) -> None:
         )
     elif not state.installed:
         click.echo("no schema 'fetchwork' in this database: run `fetchwork db init`")
-    elif state.newer:
-        click.echo(
-            f"schema version {max(state.installed)} is newer than this fetchwork, which speaks"
-            f" {max(state.known)}"
-        )
+    elif state.problem is not None:
+        click.echo(state.problem)
     elif state.pending:
         click.echo(
             f"schema version {max(state.installed)}; to do: {', '.join(map(str, state.pending))}; run"

@@ -12,11 +12,20 @@ again.
 """
 
 import re
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from fetchwork.db.database import Database
 from fetchwork.errors import AlreadyThere, FetchworkError, SchemaMismatch
+
+#: migrations that checkouts before the first release had, and that are part of the base since
+_BEFORE_RELEASE = {"attributes", "event_logs", "restore"}
+
+_OTHER_BASE = (
+    "; where another checkout from before the first release made the database there is no upgrade: make a new"
+    " database, and run `fetchwork db init` there"
+)
 
 _PACKAGE = Path(__file__).resolve().parents[1]
 
@@ -43,6 +52,10 @@ class Status:
 
     installed: tuple[int, ...]
     known: tuple[int, ...]
+    #: of what is installed, by version
+    names: Mapping[int, str] = field(default_factory=dict)
+    #: there is a schema
+    is_there: bool = True
 
     @property
     def pending(self) -> tuple[int, ...]:
@@ -51,8 +64,29 @@ class Status:
 
     @property
     def newer(self) -> bool:
-        """The database was upgraded by a newer fetchwork than this one."""
+        """The database has a later version than this fetchwork speaks."""
         return bool(self.installed) and max(self.installed) > max(self.known)
+
+    @property
+    def before_release(self) -> bool:
+        """The database was made by a checkout from before the first release, whose migrations are gone."""
+        return self.newer and self.names.get(max(self.installed)) in _BEFORE_RELEASE
+
+    @property
+    def problem(self) -> str | None:
+        """Why no upgrade helps this database, and what to do; None: one does."""
+        if not self.newer:
+            return None
+        version = max(self.installed)
+        if self.before_release:
+            return (
+                f"schema version {version} was made by a checkout from before the first release, which has no"
+                " upgrade: make a new database, and run `fetchwork db init` there"
+            )
+        return (
+            f"the database has schema version {version}, this fetchwork speaks up to {max(self.known)}:"
+            " upgrade fetchwork on this host"
+        )
 
 
 def files() -> tuple[list[Migration], list[Path]]:
@@ -80,7 +114,7 @@ def status(conninfo: str) -> Status:
     Raises DatabaseUnavailable if the database does not answer.
     """
     with _open(conninfo) as database:
-        return _status(database)
+        return status_of(database)
 
 
 def init(conninfo: str) -> list[int]:
@@ -107,33 +141,37 @@ def _upgrade(conninfo: str, create: bool) -> list[int]:
     """What upgrade does; raises AlreadyThere where another has made the schema meanwhile."""
     migrations, replaced = files()
     with _open(conninfo) as database, database.transaction():
-        if _status(database).installed:
+        if status_of(database).installed:
             database.query("SELECT FROM fetchwork.turn WHERE name = 'schema' FOR UPDATE")
-        found = _status(database)
+        found = status_of(database)
         if not found.installed and not create:
             raise SchemaMismatch("the database has no schema 'fetchwork': run `fetchwork db init`")
-        if found.newer:
-            raise SchemaMismatch(
-                f"the database has schema version {max(found.installed)}, this fetchwork speaks up to"
-                f" {max(found.known)}: upgrade fetchwork on this host"
-            )
+        if found.problem is not None:
+            raise SchemaMismatch(found.problem)
         applied = [migration for migration in migrations if migration.version in found.pending]
         for path in [*(migration.path for migration in applied), *replaced]:
             try:
                 database.script(path.read_bytes())
             except FetchworkError as error:
                 name = path.relative_to(sql_directory())
-                raise type(error)(f"cannot apply '{name}': {error}") from error
+                hint = ""
+                differs = isinstance(error, SchemaMismatch) or "cannot change" in str(error)
+                if found.installed and differs:
+                    # until the first release the base is changed in place
+                    hint = _OTHER_BASE
+                raise type(error)(f"cannot apply '{name}': {error}{hint}") from error
         return [migration.version for migration in applied]
 
 
-def _status(database: Database) -> Status:
+def status_of(database: Database) -> Status:
+    """As ``status``, on a connection."""
     known = tuple(migration.version for migration in files()[0])
     (there,) = database.query("SELECT to_regclass('fetchwork.migration') IS NOT NULL AS is_there")
     if not there["is_there"]:
-        return Status((), known)
-    rows = database.query("SELECT version FROM fetchwork.migration ORDER BY version")
-    return Status(tuple(row["version"] for row in rows), known)
+        return Status((), known, is_there=False)
+    rows = database.query("SELECT version, name FROM fetchwork.migration ORDER BY version")
+    names = {row["version"]: row["name"] for row in rows}
+    return Status(tuple(names), known, names)
 
 
 def _open(conninfo: str) -> Database:

@@ -79,20 +79,26 @@ def _check_one(
 
 def _schema(name: str, database: Database) -> Iterator[Line]:
     wanted = schema.latest()
-    there = database.query("SELECT to_regclass('fetchwork.migration') IS NOT NULL AS there")[0]["there"]
-    if not there:
-        yield failed("schema", f"{name}: the database has no schema 'fetchwork'", "fetchwork db init")
-        return
     try:
-        version = database.query("SELECT max(version) AS version FROM fetchwork.migration")[0]["version"] or 0
+        state = schema.status_of(database)
     except DatabaseRefused as error:
         yield failed("schema", f"{name}: {error}", f"grant this host's role membership in {ROLE}")
         return
+    if not state.is_there:
+        yield failed("schema", f"{name}: the database has no schema 'fetchwork'", "fetchwork db init")
+        return
+    version = max(state.installed, default=0)
     if version < wanted:
         yield failed(
             "schema",
             f"{name}: version {version}, this fetchwork speaks {wanted}",
             "fetchwork db upgrade, by its administrator",
+        )
+    elif state.before_release:
+        yield failed(
+            "schema",
+            f"{name}: version {version} of a checkout from before the first release, which has no upgrade",
+            "make a new database, and run fetchwork db init there",
         )
     elif version > wanted:
         yield failed(

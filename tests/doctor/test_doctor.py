@@ -199,6 +199,13 @@ def test_database_of_an_older_schema(host: TestHost) -> None:
     assert "fetchwork db upgrade" in line.remedy
 
 
+def test_database_of_an_earlier_checkout(host: TestHost) -> None:
+    host.connection.execute("INSERT INTO fetchwork.migration (version, name) VALUES (4, 'restore')")
+    line = only(host.failures())
+    assert "version 4 of a checkout from before the first release" in line.text
+    assert "fetchwork db init" in line.remedy
+
+
 def test_database_of_a_newer_schema(host: TestHost) -> None:
     host.connection.execute("INSERT INTO fetchwork.migration (version, name) VALUES (9999, 'later')")
     line = only(host.failures())

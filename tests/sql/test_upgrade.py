@@ -259,6 +259,26 @@ def test_a_schema_of_a_later_fetchwork_is_left_alone(conninfo: str, connect: Con
         schema.upgrade(conninfo)
 
 
+@pytest.mark.parametrize("apply", [schema.init, schema.upgrade])
+def test_a_database_of_an_earlier_checkout_is_told_from_a_later_one(
+    conninfo: str, connect: Connect, apply: Callable[[str], object]
+) -> None:
+    connect().execute(
+        "INSERT INTO fetchwork.migration (version, name)"
+        " VALUES (2, 'attributes'), (3, 'event_logs'), (4, 'restore')"
+    )
+    told = "schema version 4 was made by a checkout from before the first release, which has no upgrade: make a new"
+    with pytest.raises(SchemaMismatch, match=told):
+        apply(conninfo)
+    assert str(schema.status(conninfo).problem).startswith(told)
+
+
+def test_a_base_of_an_earlier_checkout_is_told(conninfo: str, connect: Connect) -> None:
+    connect().execute("ALTER TABLE fetchwork.host DROP COLUMN settled_at CASCADE")
+    with pytest.raises(SchemaMismatch, match="where another checkout from before the first release made"):
+        schema.upgrade(conninfo)
+
+
 def test_there_is_nothing_to_upgrade_in_an_empty_database(empty_database: MakeDatabase) -> None:
     with pytest.raises(
         SchemaMismatch, match="the database has no schema 'fetchwork': run `fetchwork db init`"
