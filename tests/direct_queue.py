@@ -198,7 +198,7 @@ class DirectQueue:
 
     def set(self, name: str, value: float) -> None:
         """Change a setting."""
-        self.connection.execute("SELECT fetchwork.set_setting(%s, %s)", [name, value])
+        self.connection.execute("SELECT fetchwork.set_setting(%s, %s::numeric)", [name, value])
 
     def pass_time(self, seconds: float) -> None:
         """Let all that the database waits for have been said so many seconds earlier than it was."""

@@ -82,7 +82,7 @@ CREATE TYPE fetchwork.run_outcome AS ENUM (
 CREATE TABLE fetchwork.setting (
     name text PRIMARY KEY,
     value numeric NOT NULL,
-    unit text NOT NULL,                         -- for people; no function reads it
+    unit text NOT NULL,                         -- for people, and for the largest value of a time
     meaning text NOT NULL                       -- for people
 );
 
@@ -608,7 +608,8 @@ CREATE TABLE fetchwork.run (
     slot text NOT NULL,                         -- slot name; the dynamic slot's from the start on
     lease interval NOT NULL,                    -- any contact moves the deadline so far ahead
     deadline timestamptz NOT NULL,              -- for the offer, then for a sign of life; then it is given up
-    claimed_at timestamptz NOT NULL DEFAULT now(),
+    -- the clock: a transaction can have begun before the end of the job's last run
+    claimed_at timestamptz NOT NULL DEFAULT clock_timestamp(),
     accepted_at timestamptz,
     started_at timestamptz,
     contact_at timestamptz,                     -- when a hook last reported

@@ -273,3 +273,18 @@ def test_an_offer_whose_answer_is_not_known_yet_is_left_alone(queue: DirectQueue
     assert run is not None
     assert queue.claim() is not None
     assert queue.outcome(run) is None
+
+
+def test_a_run_begins_after_the_end_of_the_one_before_whatever_transaction_claims_it(
+    queue: DirectQueue, another: Callable[..., DirectQueue]
+) -> None:
+    queue.submit()
+    first = queue.started()
+    later = another(autocommit=False)
+    later.value("SELECT now()")  # its transaction has begun
+    queue.of(first, "starter_gone")
+    queue.connection.execute("UPDATE fetchwork.setting SET value = 0 WHERE name = 'retry_delay'")
+    assert later.claim("slot2@h1") is not None
+    later.connection.commit()
+    ended = "SELECT max(ended_at) FROM fetchwork.run_history"
+    assert queue.value("SELECT claimed_at FROM fetchwork.run") >= queue.value(ended)

@@ -178,6 +178,26 @@ def test_what_is_past_its_time_is_dropped_and_readers_are_told(own: DirectQueue)
     assert own.rows("SELECT EventId FROM fetchwork.events_kept") == [(gone,)]
 
 
+def test_a_setting_in_days_may_have_a_fraction(own: DirectQueue) -> None:
+    """Rounded it would drop what is to be kept: 0.4 days everything before today."""
+    insert = "INSERT INTO fetchwork.event (at, event_type, cluster_id, proc_id) VALUES (date_trunc('day', now(), 'UTC') - %s * interval '1 day', 28, 1, 0) RETURNING event_id"
+    own.rows(insert, 0.5)
+    kept = own.rows(insert, 0.3)[0][0]
+    own.set("event_days", 0.4)
+    own.call("maintain_tables")
+    assert own.rows("SELECT event_id FROM fetchwork.event") == [(kept,)]
+
+
+@pytest.mark.parametrize("name", ["event_days", "host_lease", "max_lost"])
+@pytest.mark.parametrize("value", [-1, 1e16, float("nan")])
+def test_a_setting_that_makes_no_sense_is_refused(queue: DirectQueue, name: str, value: float) -> None:
+    before = queue.scalar("setting_value", name=name)
+    with pytest.raises(psycopg.Error, match=rf"setting '{name}' is .*; allowed: 0 to ") as caught:
+        queue.set(name, value)
+    assert caught.value.sqlstate == "FWINV"
+    assert queue.scalar("setting_value", name=name) == before
+
+
 def test_histories_are_kept_as_long_as_the_setting_says(own: DirectQueue) -> None:
     job, recent = own.submit_many([{}]) + own.submit_many([{}])
     for _ in range(2):

@@ -46,7 +46,7 @@ BEGIN
         SELECT o.ctid
         FROM fetchwork.stored_checkpoint AS o
         WHERE o.stored_at < now() - make_interval(
-                days => fetchwork.setting_value('history_days')::integer
+                secs => 86400 * fetchwork.setting_value('history_days')::double precision
             )
             AND NOT fetchwork.is_stored_for_use(o)
         LIMIT 1000

@@ -39,7 +39,7 @@ BEGIN
         FROM fetchwork.submission AS o
         WHERE o.owner = note_submission.owner
             AND o.submitted_at < now() - make_interval(
-                days => fetchwork.setting_value('submission_days')::integer
+                secs => 86400 * fetchwork.setting_value('submission_days')::double precision
             )
         ORDER BY o.submitted_at
         LIMIT 10

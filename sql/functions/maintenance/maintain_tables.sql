@@ -14,10 +14,10 @@ AS $$
 DECLARE
     parent text;
     event_limit timestamptz := date_trunc('day', now(), 'UTC') - make_interval(
-        days => fetchwork.setting_value('event_days')::integer
+        secs => 86400 * fetchwork.setting_value('event_days')::double precision
     );
     history_limit timestamptz := date_trunc('month', now(), 'UTC') - make_interval(
-        days => fetchwork.setting_value('history_days')::integer
+        secs => 86400 * fetchwork.setting_value('history_days')::double precision
     );
 BEGIN
     IF NOT fetchwork.take_turn('tables') THEN

@@ -1,12 +1,29 @@
--- Changes a number of the table "setting"; FWNOT for one that does not exist.
+-- Changes a number of the table "setting". A time may have a fraction, and is a hundred years at most:
+-- longer ones can't be subtracted from every date. Errors: FWNOT for a setting that does not exist, FWINV
+-- for a number that is negative, too large, or not a number.
 CREATE OR REPLACE FUNCTION fetchwork.set_setting(name text, value numeric)
 RETURNS void
 LANGUAGE plpgsql
 SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 AS $$
+DECLARE
+    unit text;
+    largest numeric;
 BEGIN
     PERFORM fetchwork.require_admin();
+    SELECT s.unit
+    INTO unit
+    FROM fetchwork.setting AS s
+    WHERE s.name = set_setting.name;
+    largest := CASE unit WHEN 'days' THEN 36500 WHEN 'seconds' THEN 3153600000 ELSE 1e15 END;
+    IF unit IS NOT NULL AND value NOT BETWEEN 0 AND largest THEN
+        RAISE EXCEPTION USING
+            ERRCODE = 'FWINV',
+            MESSAGE = format(
+                'setting %L is %s %s; allowed: 0 to %s', set_setting.name, value, unit, largest
+            );
+    END IF;
     UPDATE fetchwork.setting AS s
     SET value = set_setting.value
     WHERE s.name = set_setting.name;
