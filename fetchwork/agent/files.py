@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+import logging
+import time
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -10,7 +13,6 @@ from typing import TypeVar
 from fetchwork.agent.contents import Content, Contents, Reader
 from fetchwork.agent.outputs import Outputs
 from fetchwork.agent.parked import OutputSpool
-from fetchwork.agent.plugins import Plugins
 from fetchwork.config import HostConfig
 from fetchwork.db.calls import files
 from fetchwork.db.calls.call import Call
@@ -21,13 +23,19 @@ from fetchwork.handlers.keywords import KeywordContext
 from fetchwork.handlers.runad import RunKey
 from fetchwork.handlers.runs import Runs
 from fetchwork.handlers.session import HostSession
+from fetchwork.log import event
 from fetchwork.sandbox.parking import SUFFIX
+from fetchwork.sandbox.plugins import find
 
 T = TypeVar("T")
+
+log = logging.getLogger(__name__)
 
 #: runs whose contents are known
 _MAX_PLANS = 10_000
 CALL_S = 8.0
+#: plugins are looked for again after this
+PLUGINS_LIFE_S = 600.0
 
 
 class AgentFiles:
@@ -47,7 +55,7 @@ class AgentFiles:
         self._databases: dict[HostSession, AsyncDatabase] = {
             session: session.database.another() for session in sessions
         }
-        self._plugins = Plugins()
+        self._plugins = _Plugins()
         self._contents = Contents(
             spool.with_name(f"{spool.name}.cache"), config.files.cache_mib * 1024 * 1024
         )
@@ -121,3 +129,24 @@ class AgentFiles:
     async def parked(self, task: Task, key: RunKey, name: str) -> None:
         """What the run leaves is in the directory ``name``, together with the report of its end."""
         await self.outputs.deliver(name)
+
+
+class _Plugins:
+    """The transfer plugins of this host (FILETRANSFER_PLUGINS); now and then each is asked what it moves."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, tuple[str, bool, int]] = {}
+        self._until = 0.0
+        self._lock = asyncio.Lock()
+
+    async def known(self) -> dict[str, tuple[str, bool, int]]:
+        """By scheme the plugin's path, whether one run takes several files, and the protocol it speaks."""
+        async with self._lock:
+            if time.monotonic() >= self._until:
+                found = await asyncio.to_thread(find)
+                self._known = {
+                    scheme: (one.path, one.multiple, one.protocol) for scheme, one in found.items()
+                }
+                self._until = time.monotonic() + PLUGINS_LIFE_S
+                event(log, logging.INFO, "plugins", schemes=",".join(sorted(self._known)))
+        return self._known

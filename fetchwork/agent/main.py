@@ -26,22 +26,17 @@ from collections.abc import Awaitable, Callable, Hashable
 from typing import TYPE_CHECKING
 
 from fetchwork import __version__, handlers
-from fetchwork.agent import identity, peer
+from fetchwork.agent import identity, leader, peer
 from fetchwork.agent.client import AgentStatus, DatabaseStatus
 from fetchwork.agent.credentials import CredentialUpkeep
-from fetchwork.agent.disk import ROUND_S as DISK_S
-from fetchwork.agent.disk import DiskWatch
 from fetchwork.agent.ends import Ends
 from fetchwork.agent.fetches import Fetches
 from fetchwork.agent.files import AgentFiles
-from fetchwork.agent.leader import Leader
 from fetchwork.agent.lease import ROUND_S, Lease
 from fetchwork.agent.liveoutput import ROUND_S as OUTPUT_S
 from fetchwork.agent.liveoutput import LiveOutputs, open_as_user
 from fetchwork.agent.longpoll import WaitingFetches
 from fetchwork.agent.master import LAST_HOOKS_S, Master
-from fetchwork.agent.memory import ROUND_S as MEMORY_S
-from fetchwork.agent.memory import MemoryWatch
 from fetchwork.agent.notifications import WorkNotifications
 from fetchwork.agent.periodic import every
 from fetchwork.agent.replay import Replay
@@ -53,11 +48,11 @@ from fetchwork.agent.starters import starter_of
 from fetchwork.agent.turns import Turns
 from fetchwork.agent.updates import ENDS_S, Updates
 from fetchwork.agent.updates import ROUND_S as UPDATES_S
+from fetchwork.agent.usage import DISK_S, MEMORY_S, DiskWatch, MemoryWatch
 from fetchwork.agent.watch import WatchedRuns
 from fetchwork.config import HostConfig
-from fetchwork.config.listen import listen_address
+from fetchwork.config.hostname import listen_address
 from fetchwork.errors import AgentUnavailable
-from fetchwork.handlers import maintenance
 from fetchwork.handlers.context import Answer, Caller, Outcome, Task
 from fetchwork.handlers.fetch import FetchAttempt
 from fetchwork.handlers.keywords import KeywordContext, jobs_change_account, make_contexts
@@ -358,12 +353,12 @@ class Agent:
                 await self.slots.report(session)
                 self.slots.forget(session, busy)
 
-        leader = Leader(session)
+        lead = leader.Leader(session)
         return [
-            every(maintenance.MAINTAIN_QUEUE_S, leader.keep_in_order),
+            every(leader.MAINTAIN_QUEUE_S, lead.keep_in_order),
             every(SLOTS_S, report_slots),
-            every(maintenance.PREEMPT_S, leader.do_tasks),
-            every(maintenance.NOTIFICATIONS_S, leader.free_notifications),
+            every(leader.PREEMPT_S, lead.do_tasks),
+            every(leader.NOTIFICATIONS_S, lead.free_notifications),
         ]
 
     async def _end_without_rights(self) -> None:

@@ -36,7 +36,6 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 
 from fetchwork.agent import orphans, peer
 from fetchwork.agent.givingup import GivingUp
-from fetchwork.agent.nextfetch import was_taken
 from fetchwork.agent.rights import Rights
 from fetchwork.agent.starters import STALE_FETCH_S, Starter, Starters
 from fetchwork.classad.ads import parse_old
@@ -45,7 +44,7 @@ from fetchwork.db.calls import runs as run_calls
 from fetchwork.errors import DatabaseRefused, DatabaseUnavailable, FetchworkError, NotFound
 from fetchwork.handlers.context import Answer
 from fetchwork.handlers.keywords import KeywordContext
-from fetchwork.handlers.reply import DOES_NOT_ALLOW, reject
+from fetchwork.handlers.reply import DOES_NOT_ALLOW, reject, was_taken
 from fetchwork.handlers.runad import RunKey
 from fetchwork.handlers.runs import LiveRun, Runs, RunState
 from fetchwork.handlers.session import HostSession

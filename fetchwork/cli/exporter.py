@@ -38,7 +38,7 @@ def cli(context: click.Context, listen: str, once: bool, dsn: str | None) -> Non
     """
     from prometheus_client import CollectorRegistry
 
-    from fetchwork.config.listen import listen_address
+    from fetchwork.config.hostname import listen_address
     from fetchwork.metrics import serving
     from fetchwork.metrics.events import EventCounters
     from fetchwork.metrics.pool import PoolCollector

@@ -129,7 +129,7 @@ def cli(
 
 def _listen(listen: str, group: str | None) -> tuple[socket.socket, str]:
     """The socket, and the address that people are told."""
-    from fetchwork.config.listen import listen_address
+    from fetchwork.config.hostname import listen_address
     from fetchwork.page import serving
 
     try:

@@ -21,7 +21,7 @@ from fetchwork.config.messages import shape_problem, show, toml_problem
 from fetchwork.config.reference import reference
 from fetchwork.config.rules import Problem, contradictions
 from fetchwork.config.sections import DEFAULT_FILE, HOOKS_ROOT, PLAIN, HostConfig, Keyword, Slot
-from fetchwork.config.tomllines import Key, key_lines, line_of
+from fetchwork.config.toml import Key, key_lines, line_of
 from fetchwork.errors import ConfigError
 
 __all__ = [

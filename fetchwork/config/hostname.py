@@ -1,4 +1,4 @@
-"""The name of this machine, as HTCondor has it.
+"""The name of this machine, as HTCondor has it, and addresses that it listens at.
 
 The slots of a host are known by HTCondor's FULL_HOSTNAME. The machine's own answer may differ: with
 ``127.0.0.1 localhost`` as the first line of /etc/hosts it is ``localhost``.
@@ -19,6 +19,7 @@ _PROGRAM = "condor_config_val"
 _PATH = "/usr/local/bin:/usr/bin:/bin"
 _TIMEOUT_S = 10
 _WORD_LENGTH = 60
+_LISTEN = re.compile(r"(?P<address>[A-Za-z0-9.-]*|\[[0-9A-Fa-f:.]+\]):(?P<port>[0-9]{1,5})")
 
 
 @functools.cache
@@ -73,3 +74,17 @@ def _asked_of_htcondor() -> str | None:
         return None
     name = asked.stdout.strip()
     return name if asked.returncode == 0 and re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9.-]*", name) else None
+
+
+def listen_address(text: str) -> tuple[str, int]:
+    """The address and port of 'ADDRESS:PORT', '[IPV6]:PORT' or ':PORT'; raises ValueError.
+
+    The last means all addresses: '::', where a socket of IPv6 takes IPv4's connections too, else '0.0.0.0'.
+    """
+    found = _LISTEN.fullmatch(text)
+    if found is None or not 1 <= int(found["port"]) <= 65535:
+        raise ValueError(
+            f"'{text}' is not an address; allowed: ADDRESS:PORT, such as 127.0.0.1:9118, or :PORT"
+        )
+    every = "::" if socket.has_dualstack_ipv6() else "0.0.0.0"  # noqa: S104 - asked for
+    return found["address"].strip("[]") or every, int(found["port"])

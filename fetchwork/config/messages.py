@@ -19,7 +19,7 @@ from fetchwork.config.sections import (
     SlotType,
     Workstation,
 )
-from fetchwork.config.tomllines import Key, line_of
+from fetchwork.config.toml import Key, line_of
 from fetchwork.errors import one_line
 
 _SECTIONS: dict[str, type[BaseModel]] = {

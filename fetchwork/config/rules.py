@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from fetchwork.config.sections import NO_KEYWORD, PLAIN, HostConfig, Slots
-from fetchwork.config.slotnumbers import numbers
-from fetchwork.config.tomllines import Key
+from fetchwork.config.toml import Key, slot_numbers
 
 # A keyword becomes part of HTCondor setting names. HTCondor compares them without regard to case.
 _KEYWORD = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,31}")
@@ -166,7 +165,7 @@ def _named_slot_problems(config: HostConfig) -> Iterator[Problem]:
     seen: dict[int, str] = {}
     for name, keyword in config.slots.keyword.items():
         key = ("slots", "keyword", name)
-        named = numbers(name)
+        named = slot_numbers(name)
         if named is None:
             yield Problem(key, f"{name!r} is not a slot number", "a number such as 4 or a range such as 1-3")
             continue

@@ -12,9 +12,8 @@ from typing import Annotated, Any, Literal, NamedTuple
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PlainValidator
 
 from fetchwork.config import conninfo as _conninfo
-from fetchwork.config.hostname import full_hostname, pilot_name
-from fetchwork.config.listen import listen_address
-from fetchwork.config.slotnumbers import keywords_by_number
+from fetchwork.config.hostname import full_hostname, listen_address, pilot_name
+from fetchwork.config.toml import keywords_by_number
 
 #: in place of a keyword: the slot fetches nothing
 NO_KEYWORD = "none"
@@ -359,7 +358,7 @@ class HostConfig(_Section):
         """Whether REPLY_FETCH tells what a startd makes of the offers to the slots of ``keyword``.
 
         It does not where the agent updates running jobs and all these slots are undivided: their next fetch
-        tells it (``agent.nextfetch``). A partitionable slot asks again whatever it has taken.
+        tells it (``handlers.reply``). A partitionable slot asks again whatever it has taken.
         """
         slots = [slot for slot in self.slot_list() if slot.keyword == keyword]
         return not (self.agent_updates and slots) or any(slot.type.partitionable for slot in slots)

@@ -16,7 +16,7 @@ from typing import NamedTuple
 from fetchwork.classad.ads import parse_expr
 from fetchwork.classad.values import ClassAd, evaluate
 from fetchwork.config import HostConfig, conninfo
-from fetchwork.config.tomllines import Key, key_lines, line_of
+from fetchwork.config.toml import Key, key_lines, line_of
 from fetchwork.deploy.condorconfig import CondorConfig, Settings, parse_settings
 from fetchwork.deploy.render import CONDOR_FILE, HOOKS, UNIT_FILE, render
 from fetchwork.errors import ClassAdError

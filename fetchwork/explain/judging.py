@@ -32,8 +32,8 @@ from fetchwork.errors import ClassAdError
 from fetchwork.matching.autoclusters import as_offered
 from fetchwork.matching.fit import JobRequest, SlotView
 from fetchwork.matchmaker import mark
-from fetchwork.matchmaker.confine import drop_rights, limit_memory
-from fetchwork.matchmaker.problems import sentence
+from fetchwork.matchmaker.bounds import drop_rights, limit_memory
+from fetchwork.matchmaker.messages import sentence
 
 #: names of slots that are given as examples
 EXAMPLES = 3

@@ -12,7 +12,7 @@ from typing import cast
 from fetchwork.db.calls import runs
 from fetchwork.errors import NOT_NOW, ClassAdError, DatabaseUnavailable, FetchworkError, NotFound, one_line
 from fetchwork.handlers.context import Answer, ExitOutcome, Subject, Task
-from fetchwork.handlers.memory import killed_for_memory
+from fetchwork.handlers.overuse import killed_for_memory
 from fetchwork.handlers.retrying import or_with_more
 from fetchwork.handlers.runad import (
     Report,

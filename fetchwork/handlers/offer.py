@@ -14,7 +14,7 @@ from fetchwork.config import PLAIN
 from fetchwork.db.calls import matching, runs
 from fetchwork.db.calls.call import JsonObject
 from fetchwork.errors import ClassAdError, DatabaseRefused, FetchworkError, SubmitError
-from fetchwork.handlers import accounts, disk, memory
+from fetchwork.handlers import accounts, overuse
 from fetchwork.handlers.context import Answer, Task
 from fetchwork.handlers.runs import LiveRun
 from fetchwork.handlers.session import HostSession
@@ -235,8 +235,8 @@ async def offer(fetch: Fetch, taken: Taken, problem: str | None) -> Answer | Non
             with contextlib.suppress(FetchworkError):
                 await _withdraw(task, run, f"what its ad is to keep of its slot was not written: {error}")
             raise
-    run.memory_mib = memory.limit_of(printed.text, task.request.body)
-    run.disk_kib = disk.limit_of(printed.text, task.request.body)
+    run.memory_mib = overuse.memory_limit(printed.text, task.request.body)
+    run.disk_kib = overuse.disk_limit(printed.text, task.request.body)
     run.facts = {**claimed.facts, **_REQUESTS.read(printed.text), **_kept_facts(claimed.ad)}
     task.runs.offered(run)
 

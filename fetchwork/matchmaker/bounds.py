@@ -1,6 +1,11 @@
-"""What evaluating one item may take."""
+"""The limits of evaluating one item, and how a process is kept to them: rights, files, memory."""
 
 from __future__ import annotations
+
+import ctypes
+import os
+import resource
+from pathlib import Path
 
 #: seconds of CPU for one item: an autocluster put against a slot, a job's policy, the ad of a run.
 #: HTCondor's own evaluations take microseconds; the longest sane Requirements seen took 3 ms
@@ -28,3 +33,27 @@ KEPT_BYTES = 128 << 20
 ANSWER_BYTES = 64 << 20
 #: workers that may end over one request; then only what was evaluated before is
 ENDS_A_REQUEST = 4
+
+_PR_SET_NO_NEW_PRIVS = 38
+_NOBODY = 65534
+
+
+def drop_rights() -> None:
+    """Become nobody, where this is root; write no file, leave no core, know no environment."""
+    ctypes.CDLL(None).prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+    if os.geteuid() == 0:
+        os.setgroups([])
+        os.setresgid(_NOBODY, _NOBODY, _NOBODY)
+        os.setresuid(_NOBODY, _NOBODY, _NOBODY)
+    os.chdir("/")
+    for name in list(os.environ):
+        del os.environ[name]
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
+
+
+def limit_memory() -> None:
+    """Let the process grow by ``MEMORY_BYTES``, and fork no more."""
+    size = int(Path("/proc/self/statm").read_bytes().split()[0]) * resource.getpagesize()
+    resource.setrlimit(resource.RLIMIT_AS, (size + MEMORY_BYTES, size + MEMORY_BYTES))
+    resource.setrlimit(resource.RLIMIT_NPROC, (0, 0))

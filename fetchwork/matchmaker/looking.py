@@ -25,7 +25,7 @@ from fetchwork.matching.verdicts import KnownSlot, Verdict, Verdicts, outranked
 from fetchwork.matchmaker import mark
 from fetchwork.matchmaker.bounds import AD_BYTES, KEPT_BYTES
 from fetchwork.matchmaker.matchform import Json, MatchRequest, SentLook
-from fetchwork.matchmaker.problems import sentence
+from fetchwork.matchmaker.messages import sentence
 
 #: sorts of jobs, by what they look at, for which a slot that is expected is made ready
 _EXPECTED_NAMES = 8

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from fetchwork.codes import HoldCode
+from fetchwork.errors import ClassAdError
 from fetchwork.matchmaker.policy import Verdict
 
 
@@ -128,3 +129,9 @@ class Explanation:
 
     reason: str | None
     rank: float
+
+
+def sentence(error: Exception) -> str:
+    """What an error says, in one short line that any reader can print."""
+    text = str(error) if isinstance(error, ClassAdError) else f"{type(error).__name__}: {error}"
+    return " ".join(text.encode("utf-8", "replace").decode().split())[:500]

@@ -19,8 +19,8 @@ from fetchwork.matchmaker.bounds import ANSWER_BYTES, REQUEST_S
 from fetchwork.matchmaker.expansion import CannotExpand
 from fetchwork.matchmaker.looking import Looking, request_of
 from fetchwork.matchmaker.matchform import Json, MatchRequest, SentAd, SentLook
+from fetchwork.matchmaker.messages import sentence
 from fetchwork.matchmaker.printing import Run, build
-from fetchwork.matchmaker.problems import sentence
 
 
 class Worker:

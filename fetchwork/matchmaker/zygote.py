@@ -15,7 +15,7 @@ import socket
 import sys
 import traceback
 
-from fetchwork.matchmaker.confine import drop_rights, limit_memory
+from fetchwork.matchmaker.bounds import drop_rights, limit_memory
 from fetchwork.matchmaker.mark import Mark
 from fetchwork.matchmaker.worker import Worker, rehearse
 

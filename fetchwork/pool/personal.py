@@ -24,7 +24,7 @@ from typing import Any, Literal, Self, TypedDict, Unpack
 
 from fetchwork import config as hostconfig
 from fetchwork import deploy
-from fetchwork.config.write import to_toml
+from fetchwork.config.toml import to_toml
 from fetchwork.credentials.keys import KeyFile
 from fetchwork.db import schema
 from fetchwork.db.calls import credentials as credential_calls

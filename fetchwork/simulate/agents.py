@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from fetchwork.agent import client
-from fetchwork.config.write import to_toml
+from fetchwork.config.toml import to_toml
 from fetchwork.errors import AgentUnavailable
 
 _READY_S = 60.0

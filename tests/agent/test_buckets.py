@@ -16,7 +16,7 @@ import psycopg
 import pytest
 from psycopg.types.json import Jsonb
 
-from fetchwork.agent import sending
+from fetchwork.agent import leader, sending
 from fetchwork.agent.contents import Content, Contents, Reader
 from fetchwork.agent.parked import OutputSpool
 from fetchwork.agent.sending import RunOver
@@ -25,7 +25,6 @@ from fetchwork.db.calls.files import CHUNK_BYTES, PART_BYTES
 from fetchwork.db.database import Database
 from fetchwork.db.pool import AsyncDatabase
 from fetchwork.errors import BucketUnavailable, FetchworkError, NotFound, SubmitError
-from fetchwork.handlers import maintenance
 from fetchwork.handlers.runad import RunKey
 from fetchwork.queue import contents as stored
 from fetchwork.queue import retrieving
@@ -375,16 +374,16 @@ async def test_what_was_left_comes_back_and_its_objects_go_when_it_is_time(
             assert (tmp_path / "back").read_bytes() == LARGE
             queue.run(file_calls.drop_outputs(cluster=left.cluster_id, proc=left.proc_id, run_id=left.run_id))
         session = cast(Any, SimpleNamespace(database=database))
-        assert await maintenance.delete_objects(session) == 0
+        assert await leader.delete_objects(session) == 0
         assert len(bucket.objects) == 3
         slots.connection.execute("UPDATE fetchwork.object_over SET over_at = over_at - interval '21 minutes'")
         bucket.broken = 500
-        assert await maintenance.delete_objects(session) == 0
+        assert await leader.delete_objects(session) == 0
         assert bucket.count("DELETE") == 1
         # it was deleted before, and nobody was told
         bucket.broken, first = 0, min(bucket.objects)
         del bucket.objects[first]
-        assert await maintenance.delete_objects(session) == 3
+        assert await leader.delete_objects(session) == 3
         assert bucket.objects == {}
         assert slots.value("SELECT count(*) FROM fetchwork.object_over") == 0
 
@@ -441,7 +440,7 @@ async def test_a_bucket_that_is_gone_keeps_no_other_s_objects(
     slots.connection.execute("UPDATE fetchwork.object_over SET over_at = over_at - interval '21 minutes'")
     async with AsyncDatabase(conninfo) as database:
         session = cast(Any, SimpleNamespace(database=database))
-        assert await maintenance.delete_objects(session) == 3
+        assert await leader.delete_objects(session) == 3
     assert bucket.objects == {}
     assert slots.value("SELECT count(*) FROM fetchwork.object_over") == 3
 
@@ -468,17 +467,17 @@ async def test_an_object_that_is_never_deleted_stops_none_behind_it(
     first, *others = over(slots, bucket)
     bucket.locked = {first}
     # of so many that are asked for at once the first one is all
-    monkeypatch.setattr(maintenance, "OBJECTS", 1)
+    monkeypatch.setattr(leader, "OBJECTS", 1)
     async with AsyncDatabase(conninfo) as database:
         session = cast(Any, SimpleNamespace(database=database))
-        assert await maintenance.delete_objects(session) == len(others) == 2
+        assert await leader.delete_objects(session) == len(others) == 2
         assert set(bucket.objects) == {first}
         # not again at once, and not forgotten
-        assert await maintenance.delete_objects(session) == 0
+        assert await leader.delete_objects(session) == 0
         assert bucket.count("DELETE", 403) == 1
         bucket.locked.clear()
         slots.connection.execute("UPDATE fetchwork.object_over SET over_at = over_at - interval '21 minutes'")
-        assert await maintenance.delete_objects(session) == 1
+        assert await leader.delete_objects(session) == 1
     assert bucket.objects == {}
 
 
@@ -492,10 +491,10 @@ async def test_a_bucket_that_deletes_nothing_is_left_alone_after_a_few_refusals(
     await asyncio.to_thread(send, conninfo, large)
     over(slots, bucket)
     bucket.broken = 403
-    monkeypatch.setattr(maintenance, "REFUSALS", 2)
+    monkeypatch.setattr(leader, "REFUSALS", 2)
     async with AsyncDatabase(conninfo) as database:
         session = cast(Any, SimpleNamespace(database=database))
-        assert await maintenance.delete_objects(session) == 0
+        assert await leader.delete_objects(session) == 0
     assert bucket.count("DELETE") == 2
     assert slots.value("SELECT count(*) FROM fetchwork.object_over") == 3
 

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from fetchwork.agent.disk import DiskWatch
+from fetchwork.agent.usage import DiskWatch
 from fetchwork.agent.watch import WatchedRuns
 from fetchwork.db.database import Database
-from fetchwork.handlers import disk
+from fetchwork.handlers import overuse
 from fetchwork.process import Process
 from tests.by_name import call
 from tests.waiting import PATIENCE_S
@@ -135,7 +135,7 @@ async def test_what_an_account_makes_slow_is_waited_for_by_nobody_and_not_begun_
 
     monkeypatch.setattr(agent.runs.rights, "disk_used", slow)
     # however little it takes here, the rest is longer than the test
-    monkeypatch.setattr("fetchwork.agent.disk.REST", 1e9)
+    monkeypatch.setattr("fetchwork.agent.usage.REST", 1e9)
     watch = DiskWatch(agent.runs)
     for _ in range(3):
         # returns, though no look ends
@@ -178,11 +178,11 @@ async def test_a_starter_that_has_gone_says_nothing_about_its_job(
     ],
 )
 def test_limit_is_what_a_job_of_a_schedd_would_have(job: bytes, slot: bytes, limit: int | None) -> None:
-    assert disk.limit_of(job, slot) == limit
+    assert overuse.disk_limit(job, slot) == limit
 
 
 @pytest.mark.parametrize(
     ("kib", "words"), [(500, "500.00 KB"), (1536, "1.50 MB"), (3 << 20, "3.00 GB"), (5 << 40, "5120.00 TB")]
 )
 def test_the_limit_is_told_in_htcondors_words(kib: int, words: str) -> None:
-    assert f"({words})" in disk.over(kib).reason
+    assert f"({words})" in overuse.over_disk(kib).reason

@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 import pytest
 
+from fetchwork.agent import leader
 from fetchwork.db.database import Database
 from fetchwork.errors import FetchworkError
-from fetchwork.handlers import maintenance
 from tests.agent.conftest import Hooks, JobOf, Submit, attributes_of, slot_ad
 from tests.by_name import scalar
 from tests.matchmaker.hostile import HOSTILE, made_by_chance
@@ -89,7 +89,7 @@ async def test_hostile_policies_do_not_stop_those_of_later_jobs(
             submit(owner=MALLORY, ad=ad)
     plain = submit(owner=BOB, ad={"PeriodicHold": "/Expr(true)/"})
     await hooks.context.session.hello(PATIENCE_S)
-    await maintenance.policy_pass(hooks.context.session)
+    await leader.policy_pass(hooks.context.session)
     assert job_of(plain)["jobstatus"] == 5
 
 

@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from fetchwork.agent import memory
-from fetchwork.agent.memory import MemoryWatch, proportional
+from fetchwork.agent import usage
 from fetchwork.agent.rights import Rights
 from fetchwork.agent.updates import family
+from fetchwork.agent.usage import MemoryWatch, proportional
 from fetchwork.agent.watch import WatchedRuns
 from fetchwork.db.database import Database
 from fetchwork.handlers import retrying
-from fetchwork.handlers.memory import limit_of
+from fetchwork.handlers.overuse import memory_limit
 from fetchwork.handlers.runs import LiveRun
 from fetchwork.process import Process
 from tests.by_name import call
@@ -128,7 +128,7 @@ async def test_account_that_is_slow_to_look_at_is_waited_for_a_while(
     starter_of: StartJob, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An account can stop what looks for the agent as that account, for each of its processes."""
-    monkeypatch.setattr(memory, "ACCOUNT_S", 0.3)
+    monkeypatch.setattr(usage, "ACCOUNT_S", 0.3)
     looked: list[Path] = []
 
     async def slow(path: Path, uid: int) -> int:
@@ -205,7 +205,7 @@ async def test_job_that_the_kernel_killed_at_its_limit_is_held_or_tried_again_wi
     ours = [line.removeprefix("0::") for line in groups if line.startswith("0::")]
     if not ours:
         pytest.skip("no cgroup of version 2")
-    monkeypatch.setattr(memory, "CGROUPS", str(tmp_path))
+    monkeypatch.setattr(usage, "CGROUPS", str(tmp_path))
     cgroup = Path(f"{tmp_path}{ours[0]}")
     cgroup.mkdir(parents=True, exist_ok=True)
     (cgroup / "memory.max").write_text(f"{120 << 20}\n")
@@ -248,7 +248,7 @@ async def test_signal_9_without_a_limit_of_the_kernel_says_nothing_of_memory(
     ],
 )
 def test_limit_is_what_a_job_of_a_schedd_would_have(job: bytes, slot: bytes, limit: int | None) -> None:
-    assert limit_of(job, slot) == limit
+    assert memory_limit(job, slot) == limit
 
 
 def test_own_file_is_opened_and_a_link_is_not(tmp_path: Path) -> None:

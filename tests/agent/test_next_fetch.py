@@ -5,11 +5,10 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from fetchwork.agent.nextfetch import was_taken
 from fetchwork.agent.watch import WatchedRuns
 from fetchwork.classad.values import ClassAd
 from fetchwork.db.database import Database
-from fetchwork.handlers.reply import DOES_NOT_ALLOW
+from fetchwork.handlers.reply import DOES_NOT_ALLOW, was_taken
 from fetchwork.handlers.runs import LiveRun
 from tests.agent.conftest import Hooks, JobOf, Submit, nothing, slot_ad
 

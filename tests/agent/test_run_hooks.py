@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
+from fetchwork.agent import leader
 from fetchwork.codes import JobStatus
 from fetchwork.db.database import Database
-from fetchwork.handlers import maintenance, memory, retrying
+from fetchwork.handlers import overuse, retrying
 from fetchwork.handlers.context import Caller
 from fetchwork.handlers.reply import refusal
 from fetchwork.handlers.update import signal_number
@@ -53,11 +54,11 @@ async def test_job_is_not_held_for_what_its_last_run_used(
     # it ends while it is looked at, and the job runs again
     await hooks.exit(first, "evict", **EXITED)
     await hooks.started_job()
-    settled = await retrying.settle_overuse(run, memory.over(128, 200.0), PATIENCE_S)
+    settled = await retrying.settle_overuse(run, overuse.over_memory(128, 200.0), PATIENCE_S)
     assert not settled.ends
     assert job_of(job)["jobstatus"] == 2
     (run,) = hooks.runs
-    assert (await retrying.settle_overuse(run, memory.over(128, 200.0), PATIENCE_S)).ends
+    assert (await retrying.settle_overuse(run, overuse.over_memory(128, 200.0), PATIENCE_S)).ends
     assert job_of(job)["jobstatus"] == 5
 
 
@@ -332,13 +333,13 @@ async def test_a_job_that_ended_leaves_the_queue_when_its_leave_in_queue_is_not_
         answer = await hooks.exit(await hooks.started_job(), **EXITED, ExitCode=code)
         assert answer.outcome == "completed"
     assert [row["jobstatus"] for row in database.query(in_queue)] == [4, 4]
-    assert await maintenance.policy_pass(hooks.context.session) == 1
+    assert await leader.policy_pass(hooks.context.session) == 1
     (left,) = database.query(in_queue)
     database.query(
         'SELECT fetchwork.edit(ARRAY[%s], \'{"LeaveJobInQueue": "/Expr(Stays < 5)/"}\')', [left["jobid"]]
     )
-    assert await maintenance.policy_pass(hooks.context.session) == 1
-    assert await maintenance.policy_pass(hooks.context.session) == 0
+    assert await leader.policy_pass(hooks.context.session) == 1
+    assert await leader.policy_pass(hooks.context.session) == 0
     rows = database.query("SELECT jobstatus, exitcode FROM fetchwork.history ORDER BY clusterid")
     assert [(row["jobstatus"], row["exitcode"]) for row in rows] == [(4, 3), (4, 0)]
 
@@ -466,7 +467,7 @@ async def test_job_that_python_cannot_read_keeps_no_other_from_its_policy(
     database.query(
         "UPDATE fetchwork.job SET ad = ad || %s::jsonb WHERE cluster_id = 1", ['{"Odd": ' + "9" * 5000 + "}"]
     )
-    assert await maintenance.policy_pass(hooks.context.session) == 1
+    assert await leader.policy_pass(hooks.context.session) == 1
     unread, removed = (job_of(job) for job in jobs)
     assert removed["jobstatus"] == JobStatus.REMOVED
     # the first slot that it is offered holds it

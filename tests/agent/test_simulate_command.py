@@ -12,7 +12,7 @@ from click.testing import CliRunner
 from psycopg.types.json import Jsonb
 
 from fetchwork.cli.simulate import cli
-from fetchwork.config.write import to_toml
+from fetchwork.config.toml import to_toml
 from fetchwork.errors import ConfigError
 from fetchwork.simulate.agents import AgentProcess
 from fetchwork.simulate.hooks import DEADLINES_S

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import psycopg
 
-from fetchwork.config.write import to_toml
+from fetchwork.config.toml import to_toml
 from fetchwork.db import schema
 from fetchwork.pool import hostfile
 from fetchwork.pool.postgres import PostgresServer

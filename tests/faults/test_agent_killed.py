@@ -32,11 +32,10 @@ SHORT_RESTS = {
 HURRY = """
 import fetchwork.agent.main
 from fetchwork.agent import leader
-from fetchwork.handlers import maintenance
 fetchwork.agent.main.SLOTS_S = 0.3
 leader.LEAD_S = 0.0
 leader.SHORTEST_ASK_S = leader.LONGEST_ASK_S = 0.3
-maintenance.MAINTAIN_QUEUE_S = maintenance.PREEMPT_S = maintenance.MAINTAIN_TABLES_S = 0.3
+leader.MAINTAIN_QUEUE_S = leader.PREEMPT_S = leader.MAINTAIN_TABLES_S = 0.3
 """
 
 

@@ -13,11 +13,11 @@ SLOTS = 12
 #: an offer that nobody heard of runs out within a test's time
 SHORT_OFFERS = """
 from fetchwork.agent import leader
-from fetchwork.handlers import maintenance, offer
+from fetchwork.handlers import offer
 offer.OFFER_S = 5.0
 leader.LEAD_S = 0.0
 leader.SHORTEST_ASK_S = leader.LONGEST_ASK_S = 0.3
-maintenance.MAINTAIN_QUEUE_S = 0.3
+leader.MAINTAIN_QUEUE_S = 0.3
 """
 
 

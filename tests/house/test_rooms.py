@@ -70,6 +70,7 @@ ROOMS: dict[str, set[str]] = {
     "agent": {
         "handlers",
         "matching",
+        "matchmaker.messages",
         "classad",
         "db",
         "config",

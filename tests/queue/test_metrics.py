@@ -14,7 +14,7 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.parser import text_string_to_metric_families
 
 from fetchwork.classad.bindings import JobAction
-from fetchwork.config.listen import listen_address
+from fetchwork.config.hostname import listen_address
 from fetchwork.errors import AgentUnavailable
 from fetchwork.metrics.events import EventCounters
 from fetchwork.metrics.pool import MAX_AGE_S, MAX_LABELS, OTHER, PoolCollector

@@ -1,6 +1,6 @@
 """On which line a key of a TOML text stands."""
 
-from fetchwork.config.tomllines import key_lines, line_of
+from fetchwork.config.toml import key_lines, line_of
 
 TEXT = '''\
 # a comment = 1

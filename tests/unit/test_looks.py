@@ -5,10 +5,9 @@ from typing import Any, cast
 
 import pytest
 
-from fetchwork.agent import memory, orphans
-from fetchwork.agent.disk import DiskWatch
+from fetchwork.agent import orphans, usage
 from fetchwork.agent.looks import Looks, Running
-from fetchwork.agent.memory import MemoryWatch
+from fetchwork.agent.usage import DiskWatch, MemoryWatch
 from fetchwork.agent.watch import WatchedRuns
 from fetchwork.handlers import retrying
 from fetchwork.handlers.runs import LiveRun
@@ -35,9 +34,9 @@ def processes(monkeypatch: pytest.MonkeyPatch) -> None:
     process = SimpleNamespace(alive=True, owner=1000, pid=0)
     monkeypatch.setattr(Process, "of_key", lambda key: process)
     monkeypatch.setattr(orphans, "child_of", lambda starter: process)
-    monkeypatch.setattr(memory, "_limit_and_peak", lambda job: None)
-    monkeypatch.setattr(memory, "family", lambda job: [job])
-    monkeypatch.setattr(memory, "_resident", lambda process: 2**30)
+    monkeypatch.setattr(usage, "_limit_and_peak", lambda job: None)
+    monkeypatch.setattr(usage, "family", lambda job: [job])
+    monkeypatch.setattr(usage, "_resident", lambda process: 2**30)
 
 
 async def test_a_job_that_ended_while_others_were_looked_at_is_left_alone() -> None:
@@ -76,7 +75,7 @@ async def test_a_job_whose_end_is_reported_is_not_held_for_what_it_used(
 
     runs = Runs([run])
     runs.rights.disk_used = count
-    monkeypatch.setattr(memory, "proportional", count)
+    monkeypatch.setattr(usage, "proportional", count)
     monkeypatch.setattr(retrying, "settle_overuse", settle)
     watch = kind(cast("WatchedRuns", runs))
     await watch.round()

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from fetchwork import config
-from fetchwork.config.write import to_toml
+from fetchwork.config.toml import to_toml
 from fetchwork.pool import condorroot, ports
 from fetchwork.pool.cache import cache_directory, cached
 from fetchwork.pool.hostfile import KEYWORD, host_tables

@@ -1,30 +1,45 @@
-"""The watch of running jobs' memory: one that uses more than its run may is killed, and Held or tried again.
+"""The watch of what running jobs use: one that uses more than its run may is killed, and Held or tried again.
 
-Where HTCondor gives jobs a cgroup with a limit, the kernel is faster and this never finds any. Elsewhere
-nothing else would: HTCondor itself does not look. First the resident sizes of a job's processes are added up,
-which anybody may read; they count what the processes share for each. Only where the sum is too large are the
-proportional sizes asked for, which the job's account may read (``rights``).
+Memory: where HTCondor gives jobs a cgroup with a limit, the kernel is faster and this never finds any.
+Elsewhere nothing else would: HTCondor itself does not look. First the resident sizes of a job's processes are
+added up, which any account may read; they count what the processes share for each. Only where the sum is too
+large are the proportional sizes asked for, which the job's account may read (``rights``).
+
+Disk: only where the host file asks for it (``slots.limit_disk``). HTCondor by itself does this for no job: an
+administrator sets STARTD_ENFORCE_DISK_LIMITS, with a logical volume for each job, and of that a fetched job
+gets the volume but no hold. A job's files are counted as the job's account (``rights``).
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import re
+import signal
 import time
 from collections import defaultdict
 from pathlib import Path
 
-from fetchwork.agent import overuse
 from fetchwork.agent.looks import Looks, Running, runs_on
 from fetchwork.agent.rights import Rights
 from fetchwork.agent.updates import family
 from fetchwork.agent.watch import WatchedRuns
-from fetchwork.handlers import memory, retrying
+from fetchwork.handlers import overuse, retrying
+from fetchwork.handlers.retrying import Settled
+from fetchwork.handlers.runs import LiveRun
+from fetchwork.log import event
 from fetchwork.process import Process
 
+log = logging.getLogger(__name__)
+
 #: as HTCondor's CGROUP_POLLING_INTERVAL
-ROUND_S = 5.0
+MEMORY_S = 5.0
+DISK_S = 5.0
+#: a directory is looked at again after so many times what the look took, and DISK_S
+REST = 20.0
+#: seconds for the database's answer
+CALL_S = 5.0
 #: where cgroups of version 2 are
 CGROUPS = "/sys/fs/cgroup"
 #: processes whose proportional size is asked for; of a larger family the rest counts as nothing
@@ -67,15 +82,96 @@ class MemoryWatch:
         run.memory_used_mib = max(run.memory_used_mib, used_mib)
         if used_mib <= limit_mib or not runs_on(run):
             return
-        await overuse.end(
+        await _end(
             run,
             job,
             self._runs.rights,
-            await retrying.settle_overuse(run, memory.over(limit_mib, used_mib), overuse.CALL_S),
+            await retrying.settle_overuse(run, overuse.over_memory(limit_mib, used_mib), CALL_S),
             "over_memory",
             used_mib=int(used_mib),
             limit_mib=limit_mib,
         )
+
+
+class DiskWatch:
+    """The scratch directories of an agent's runs."""
+
+    def __init__(self, runs: WatchedRuns) -> None:
+        self._runs = runs
+        self._looks = Looks(runs, "disk_not_watched")
+        self._next: dict[LiveRun, float] = {}
+
+    async def round(self) -> None:
+        """Have the runs looked at that are due."""
+        self._next = {run: when for run, when in self._next.items() if not run.ended}
+        self._looks.begin(self._is_due, self._look_and_rest)
+
+    async def looked(self) -> None:
+        """Wait for the looks that are under way."""
+        await self._looks.over()
+
+    def _is_due(self, run: LiveRun) -> bool:
+        return run.disk_kib is not None and self._next.get(run, 0.0) <= time.monotonic()
+
+    async def _look_and_rest(self, one: Running) -> None:
+        began = time.monotonic()
+        try:
+            await self._look(one)
+        finally:
+            now = time.monotonic()
+            self._next[one.run] = now + REST * (now - began)
+
+    async def _look(self, one: Running) -> None:
+        run, starter, job = one.run, one.starter, one.job
+        try:
+            used_kib = -(-await self._runs.rights.disk_used(starter, one.uid) // 1024)
+        except OSError as error:
+            if starter.alive:
+                event(
+                    log,
+                    logging.DEBUG,
+                    "disk_not_watched",
+                    run=run.run_id,
+                    job=run.job,
+                    problem=error.strerror,
+                )
+            return
+        run.disk_used_kib = max(run.disk_used_kib, used_kib)
+        if run.disk_kib is None or used_kib <= run.disk_kib or not runs_on(run):
+            return
+        await _end(
+            run,
+            job,
+            self._runs.rights,
+            await retrying.settle_overuse(run, overuse.over_disk(run.disk_kib), CALL_S),
+            "over_disk",
+            used_kib=used_kib,
+            limit_kib=run.disk_kib,
+        )
+
+
+async def _end(
+    run: LiveRun, job: Process, rights: Rights, settled: Settled, name: str, **told: object
+) -> None:
+    """Kill the job, unless its run ends otherwise already; ``name`` and ``told`` are for the log."""
+    problem = None
+    if settled.ends:
+        try:
+            await rights.signal(job, signal.SIGKILL)
+        except OSError as error:
+            problem = error.strerror
+    event(
+        log,
+        logging.WARNING,
+        name,
+        person=run.owner,
+        run=run.run_id,
+        job=run.job,
+        **told,
+        held=settled.ends and settled.asks_for is None,
+        asks_for=settled.asks_for if settled.ends else None,
+        problem=problem,
+    )
 
 
 def _limit_and_peak(job: Process) -> tuple[int, int] | None:
