@@ -9,7 +9,7 @@ import click
 from fetchwork.cli import options, output
 
 if TYPE_CHECKING:
-    from fetchwork.queue.session import Session
+    from fetchwork.queue.remote import AnySession
 
 
 @click.command(cls=options.HTCondorCommand)
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     is_flag=True,
     help="Delete your checkpoints that are at a checkpoint_destination and that no run needs any more.",
 )
-@options.connected
+@options.performing
 def cli(
-    session: Session, jobs: tuple[str, ...], constraints: tuple[str, ...], as_json: bool, clean_up: bool
+    session: AnySession, jobs: tuple[str, ...], constraints: tuple[str, ...], as_json: bool, clean_up: bool
 ) -> None:
     """Show what is saved of jobs in the queue for their next run.
 
@@ -42,11 +42,8 @@ def cli(
     if clean_up:
         _clean_up(session)
         return
-    from fetchwork.queue.reading import ads
-    from fetchwork.queue.views import CHECKPOINTS
-
     constraint = options.jobs_constraint(jobs, constraints)
-    saved = list(session.each(ads(CHECKPOINTS, constraint, session.memory)))
+    saved = list(session.items("view", name="checkpoints", constraint=constraint))
     if as_json:
         output.print_json(saved)
         return
@@ -65,11 +62,11 @@ def cli(
     output.table(("JOB", "OWNER", "RUN", "NUMBER", "SAVED", "FILES", "BYTES"), rows, right=(2, 3, 5, 6))
 
 
-def _clean_up(session: Session) -> None:
+def _clean_up(session: AnySession) -> None:
     from fetchwork.queue.cleanup import clean_up
 
     failed = False
-    for base, problem in clean_up(session.database):
+    for base, problem in clean_up(options.database_of(session)):
         failed = failed or bool(problem)
         output.echo(f"{base}: {problem or 'deleted'}")
     if failed:

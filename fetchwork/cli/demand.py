@@ -10,7 +10,7 @@ import click
 from fetchwork.cli import options, output
 
 if TYPE_CHECKING:
-    from fetchwork.queue.session import Session
+    from fetchwork.queue.remote import AnySession
 
 
 @click.command()
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     help="Print how many slots with this ad (condor_status -long, '-' for standard input) they would fill.",
 )
 @options.json_option
-@options.connected
-def cli(session: Session, queues: tuple[str, ...], slot_ad: IO[bytes] | None, as_json: bool) -> None:
+@options.performing
+def cli(session: AnySession, queues: tuple[str, ...], slot_ad: IO[bytes] | None, as_json: bool) -> None:
     """Show what idle jobs ask for, most jobs first: what to start more slots for.
 
     OLDEST is how long the first of them has waited, as days+hours:minutes:seconds. With --slot-ad, slots and
@@ -40,9 +40,7 @@ def cli(session: Session, queues: tuple[str, ...], slot_ad: IO[bytes] | None, as
     if slot_ad is not None:
         _print_fill(session, slot_ad.read(), named, as_json)
         return
-    from fetchwork.queue import summaries
-
-    lines = session.run(summaries.demand(named))
+    lines = session.perform("demand", queues=named)
     if as_json:
         output.print_json(lines)
         return
@@ -66,11 +64,11 @@ def cli(session: Session, queues: tuple[str, ...], slot_ad: IO[bytes] | None, as
     )
 
 
-def _print_fill(session: Session, text: bytes, queues: list[str] | None, as_json: bool) -> None:
+def _print_fill(session: AnySession, text: bytes, queues: list[str] | None, as_json: bool) -> None:
     from fetchwork.classad.ads import parse_old
     from fetchwork.explain.demand import REASONS, fill
 
-    filled = fill(session.database, parse_old(text), queues)
+    filled = fill(session, parse_old(text), queues)
     if as_json:
         output.print_json(filled.to_json())
         return

@@ -10,7 +10,7 @@ import click
 from fetchwork.cli import options, output
 
 if TYPE_CHECKING:
-    from fetchwork.queue.session import Session
+    from fetchwork.queue.remote import AnySession
 
 
 @click.command(cls=options.HTCondorCommand)
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 @click.argument("changes", metavar="ATTR VALUE|ATTR=VALUE...", nargs=-1, required=True)
 @options.constraint_option
 @options.json_option
-@options.connected
+@options.performing
 def cli(
-    session: Session, job: str, changes: tuple[str, ...], constraints: tuple[str, ...], as_json: bool
+    session: AnySession, job: str, changes: tuple[str, ...], constraints: tuple[str, ...], as_json: bool
 ) -> None:
     """Change attributes of jobs in the queue.
 
@@ -33,7 +33,6 @@ def cli(
       fetchwork edit 42.0 JobPrio=7
       fetchwork edit alice JobPrio 10 JobDescription '"second try"' -constraint 'JobStatus == 5'
     """
-    from fetchwork.queue.changing import edit as edit_jobs
     from fetchwork.queue.changing import value_of
 
     pairs = {}
@@ -47,7 +46,7 @@ def cli(
                 raise click.UsageError(f"attribute '{name}' has no value")
         pairs[name] = value_of(value)
     spec = job if not constraints and job[:1].isdigit() else options.jobs_constraint([job], constraints)
-    changed = session.run(edit_jobs(spec, pairs, session.memory))
+    changed = session.perform("edit", spec=spec, changes=pairs)
     if as_json:
         output.print_json({"changed": changed})
     else:

@@ -11,7 +11,7 @@ from fetchwork.cli import options, output
 from fetchwork.codes import EventType
 
 if TYPE_CHECKING:
-    from fetchwork.queue.session import Session
+    from fetchwork.queue.remote import AnySession
 
 _ENDINGS = (EventType.JOB_EVICTED, EventType.JOB_TERMINATED)
 
@@ -31,9 +31,9 @@ _ENDINGS = (EventType.JOB_EVICTED, EventType.JOB_TERMINATED)
 @click.option("--cursor", "show_cursor", is_flag=True, help="Print each event's cursor first.")
 @click.option("--log-format", is_flag=True, help="Print entries of an HTCondor event log.")
 @options.json_option
-@options.connected
+@options.performing
 def cli(
-    session: Session,
+    session: AnySession,
     jobs: tuple[str, ...],
     follow: bool,
     after: str | None,
@@ -53,14 +53,16 @@ def cli(
       fetchwork events --follow --after now
       fetchwork events --json --after 812.4071 --timeout 10
     """
-    from fetchwork.queue.reader import Reader
+    from fetchwork.queue.events import Cursor, JobEvent
 
     stop_after = timeout if timeout is not None else None if follow else 0
     try:
-        reader = Reader(after=after, job=list(jobs) or None)
+        if after is not None and after != "now":
+            Cursor.parse(after)
     except ValueError as error:
         raise click.UsageError(str(error)) from None
-    for event in session.each(reader.events(stop_after)):
+    for text in session.items("events", after=after, job=list(jobs) or None, stop_after=stop_after):
+        event = JobEvent(text)
         if as_json:
             line = output.to_json(
                 {"cursor": event.cursor, "epoch": event.epoch, "run_id": event.run_id, **event}

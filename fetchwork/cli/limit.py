@@ -9,15 +9,15 @@ import click
 from fetchwork.cli import options, output
 
 if TYPE_CHECKING:
-    from fetchwork.queue.session import Session
+    from fetchwork.queue.remote import AnySession
 
 
 @click.command()
 @click.argument("name", required=False)
 @click.argument("maximum", metavar="[N|none]", required=False)
 @options.json_option
-@options.connected
-def cli(session: Session, name: str | None, maximum: str | None, as_json: bool) -> None:
+@options.performing
+def cli(session: AnySession, name: str | None, maximum: str | None, as_json: bool) -> None:
     """Show and set concurrency limits (HTCondor's <NAME>_LIMIT).
 
     N is the number that running jobs may use together; 'none' takes the limit away.
@@ -29,14 +29,12 @@ def cli(session: Session, name: str | None, maximum: str | None, as_json: bool) 
       fetchwork limit license none
     """
     from fetchwork.db.calls import administration
-    from fetchwork.queue.reading import ads
-    from fetchwork.queue.views import LIMITS
 
     if name is not None and maximum is not None:
-        session.database.run(
+        options.database_of(session).run(
             administration.set_limit(name=name, maximum=options.number_or_none("N", maximum, whole=False))
         )
-    limits = [ad for ad in session.each(ads(LIMITS, None, session.memory)) if name in (None, ad["Name"])]
+    limits = [ad for ad in session.items("view", name="limits") if name in (None, ad["Name"])]
     if as_json:
         output.print_json(limits)
         return

@@ -10,7 +10,7 @@ import click
 from fetchwork.cli import options, output
 
 if TYPE_CHECKING:
-    from fetchwork.queue.session import Session
+    from fetchwork.queue.remote import AnySession
 
 
 @click.command()
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     help="Show at most this many autoclusters.",
 )
 @options.json_option
-@options.connected
-def cli(session: Session, slot: str, limit: int, as_json: bool) -> None:
+@options.performing
+def cli(session: AnySession, slot: str, limit: int, as_json: bool) -> None:
     """Show which waiting jobs a slot would get if it asked now, in order, by autocluster.
 
     Nothing is claimed. DECIDED_BY says why a line comes after the one before it: the slot's Rank, the order
@@ -39,7 +39,7 @@ def cli(session: Session, slot: str, limit: int, as_json: bool) -> None:
     """
     from fetchwork.explain.slot import REASONS, match
 
-    slot_match = match(session.database, slot)
+    slot_match = match(session, slot)
     if as_json:
         shown = dataclasses.replace(slot_match, candidates=slot_match.candidates[:limit])
         output.print_json(shown.to_json())

@@ -157,7 +157,9 @@ def database_of(session: AnySession) -> Database:
     from fetchwork.queue.session import Session
 
     if not isinstance(session, Session):
-        raise click.UsageError("this needs the database itself; name it with --dsn")
+        raise click.UsageError(
+            "the access point does not do this; it needs the database itself: name it with --dsn"
+        )
     return session.database
 
 

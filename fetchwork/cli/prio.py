@@ -9,7 +9,7 @@ import click
 from fetchwork.cli import options, output
 
 if TYPE_CHECKING:
-    from fetchwork.queue.session import Session
+    from fetchwork.queue.remote import AnySession
 
 
 @click.command()
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 @click.option("--max-running", metavar="N", help="Run at most this many jobs at once; 'none' for no limit.")
 @click.option("--reset-usage", is_flag=True, help="Reset the recorded usage.")
 @options.json_option
-@options.connected
+@options.performing
 def cli(
-    session: Session,
+    session: AnySession,
     submitter: str | None,
     factor: float | None,
     max_running: str | None,
@@ -41,8 +41,6 @@ def cli(
       fetchwork prio group_physics.bob --max-running 200
     """
     from fetchwork.db.calls import administration
-    from fetchwork.queue.reading import ads
-    from fetchwork.queue.views import SUBMITTERS
 
     changes: dict[str, float | None] = {}
     if factor is not None:
@@ -58,12 +56,12 @@ def cli(
             f"nothing to set for '{submitter}'; allowed: --factor, --max-running, --reset-usage"
         )
     if submitter is not None:
-        session.database.run(administration.set_submitter(name=submitter, changes=changes))
+        options.database_of(session).run(administration.set_submitter(name=submitter, changes=changes))
     some = ["Name", "PriorityFactor", "MaxRunning"]
     submitters = sorted(
         (
             ad
-            for ad in session.each(ads(SUBMITTERS, None, session.memory, projection=some))
+            for ad in session.items("view", name="submitters", projection=some)
             if submitter in (None, ad["Name"])
         ),
         key=lambda ad: str(ad["Name"]),

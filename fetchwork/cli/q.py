@@ -167,9 +167,8 @@ def _analyze(session: AnySession, constraint: str, as_json: bool) -> None:
     from fetchwork.errors import NotFound
     from fetchwork.explain.job import analyze, analyze_idle
 
-    database = options.database_of(session)
     if not constraint:
-        results, more = analyze_idle(database, MOST_ANALYZED)
+        results, more = analyze_idle(session, MOST_ANALYZED)
         what = "autoclusters with idle jobs; these are those with most"
     else:
         ids = ["ClusterId", "ProcId"]
@@ -177,7 +176,7 @@ def _analyze(session: AnySession, constraint: str, as_json: bool) -> None:
         jobs = list(session.items("jobs", constraint=constraint, projection=ids, limit=MOST_ANALYZED + 1))
         if not jobs:
             raise NotFound("no such job in the queue; 'fetchwork history' has those that left it")
-        results = [analyze(database, job["ClusterId"], job["ProcId"]) for job in jobs[:MOST_ANALYZED]]
+        results = [analyze(session, job["ClusterId"], job["ProcId"]) for job in jobs[:MOST_ANALYZED]]
         more = len(jobs) > MOST_ANALYZED
         what = f"jobs; these are the first {MOST_ANALYZED}"
     if as_json:

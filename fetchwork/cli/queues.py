@@ -9,7 +9,7 @@ import click
 from fetchwork.cli import options, output
 
 if TYPE_CHECKING:
-    from fetchwork.queue.session import Session
+    from fetchwork.queue.remote import AnySession
 
 
 @click.command()
@@ -34,9 +34,9 @@ if TYPE_CHECKING:
     " turns this off.",
 )
 @options.json_option
-@options.connected
+@options.performing
 def cli(
-    session: Session,
+    session: AnySession,
     name: str | None,
     paused: bool | None,
     draining: bool | None,
@@ -70,12 +70,12 @@ def cli(
     if changes and name is None:
         raise click.UsageError("no queue named")
     from fetchwork.db.calls import administration
-    from fetchwork.queue.reading import ads
-    from fetchwork.queue.views import QUEUES
 
-    if name is not None:
-        session.database.run(administration.set_queue(name=name, changes=changes))
-    queues = [ad for ad in session.each(ads(QUEUES, None, session.memory)) if name in (None, ad["Name"])]
+    queues = list(session.items("view", name="queues"))
+    if name is not None and (changes or not any(ad["Name"] == name for ad in queues)):
+        options.database_of(session).run(administration.set_queue(name=name, changes=changes))
+        queues = list(session.items("view", name="queues"))
+    queues = [ad for ad in queues if name in (None, ad["Name"])]
     if as_json:
         output.print_json(queues)
         return

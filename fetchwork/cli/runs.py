@@ -9,7 +9,7 @@ import click
 from fetchwork.cli import options, output
 
 if TYPE_CHECKING:
-    from fetchwork.queue.session import Session
+    from fetchwork.queue.remote import AnySession
 
 _PROJECTION = (
     *("ClusterId", "ProcId", "RunId", "RemoteHost", "State", "Outcome", "Reason", "ExitCode", "ExitSignal"),
@@ -24,9 +24,9 @@ _PROJECTION = (
     "-limit", "--limit", type=click.IntRange(0), default=100, show_default=True, help="At most so many."
 )
 @options.json_option
-@options.connected
+@options.performing
 def cli(
-    session: Session, jobs: tuple[str, ...], constraints: tuple[str, ...], limit: int, as_json: bool
+    session: AnySession, jobs: tuple[str, ...], constraints: tuple[str, ...], limit: int, as_json: bool
 ) -> None:
     """Show every run of a job, most recent first: where it ran, how it ended, and why.
 
@@ -38,15 +38,12 @@ def cli(
       fetchwork runs 42.0
       fetchwork runs -constraint 'Outcome == "could_not_start"'
     """
-    from fetchwork.queue.reading import ads
-    from fetchwork.queue.views import RUNS
-
     constraint = options.jobs_constraint(jobs, constraints)
     if as_json:
-        output.print_json_list(session.each(ads(RUNS, constraint, session.memory, limit=limit)))
+        output.print_json_list(session.items("view", name="runs", constraint=constraint, limit=limit))
         return
     rows = []
-    for ad in session.each(ads(RUNS, constraint, session.memory, projection=_PROJECTION, limit=limit)):
+    for ad in session.items("view", name="runs", constraint=constraint, projection=_PROJECTION, limit=limit):
         signal, code = ad.get("ExitSignal"), ad.get("ExitCode")
         started, ended = ad.get("JobCurrentStartExecutingDate"), ad.get("EpochWriteDate")
         rows.append(

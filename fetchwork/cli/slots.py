@@ -11,7 +11,7 @@ import click
 from fetchwork.cli import options, output
 
 if TYPE_CHECKING:
-    from fetchwork.queue.session import Session
+    from fetchwork.queue.remote import AnySession
     from fetchwork.queue.views import Json
 
 PROJECTION = [
@@ -39,9 +39,9 @@ PROJECTION = [
     help="A line for each host: its agent, and whether it is a black hole.",
 )
 @options.json_option
-@options.connected
+@options.performing
 def cli(
-    session: Session, hosts: tuple[str, ...], constraints: tuple[str, ...], by_host: bool, as_json: bool
+    session: AnySession, hosts: tuple[str, ...], constraints: tuple[str, ...], by_host: bool, as_json: bool
 ) -> None:
     """Show the slots that fetch jobs, as of their last fetch.
 
@@ -57,15 +57,13 @@ def cli(
       fetchwork slots --hosts
     """
     from fetchwork.classad.constraint import joined
-    from fetchwork.queue.reading import ads
-    from fetchwork.queue.views import HOSTS, SLOTS
 
     names = [f"Machine == {_quoted(host)}" for host in hosts]
     if not by_host:
         names += [f"Name == {_quoted(host)}" for host in hosts]
     constraint = joined([*([" || ".join(names)] if names else []), *constraints])
-    view, projection = (HOSTS, ()) if by_host else (SLOTS, PROJECTION)
-    rows = list(session.each(ads(view, constraint, session.memory, projection=projection)))
+    view, projection = ("hosts", []) if by_host else ("slots", PROJECTION)
+    rows = list(session.items("view", name=view, constraint=constraint, projection=projection))
     if as_json:
         output.print_json(rows)
     elif by_host:

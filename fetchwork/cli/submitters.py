@@ -9,14 +9,14 @@ import click
 from fetchwork.cli import options, output
 
 if TYPE_CHECKING:
-    from fetchwork.queue.session import Session
+    from fetchwork.queue.remote import AnySession
 
 
 @click.command()
 @options.constraint_option
 @options.json_option
-@options.connected
-def cli(session: Session, constraints: tuple[str, ...], as_json: bool) -> None:
+@options.performing
+def cli(session: AnySession, constraints: tuple[str, ...], as_json: bool) -> None:
     """Show who uses how much, and who is next: the smallest priority value is served first.
 
     Constraints refer to attributes of the submitter: Name, Priority, RunningJobs, AccumulatedUsage, ...
@@ -26,11 +26,8 @@ def cli(session: Session, constraints: tuple[str, ...], as_json: bool) -> None:
       fetchwork submitters
       fetchwork submitters -constraint 'RunningJobs > 0'
     """
-    from fetchwork.queue.reading import ads
-    from fetchwork.queue.views import SUBMITTERS
-
     constraint = options.jobs_constraint((), constraints)
-    submitters = list(session.each(ads(SUBMITTERS, constraint, session.memory)))
+    submitters = list(session.items("view", name="submitters", constraint=constraint))
     if as_json:
         output.print_json(submitters)
         return

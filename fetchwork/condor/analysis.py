@@ -20,24 +20,20 @@ def analyze(run: Invocation, options: QOptions) -> int:
     from fetchwork.errors import FetchworkError, one_line
     from fetchwork.explain.job import analyze as explain
     from fetchwork.explain.job import analyze_idle
-    from fetchwork.queue.session import Session
 
     session = run.session
-    if not isinstance(session, Session):
-        run.complain("Error: -better-analyze needs a connection string in FETCHWORK_DSN\n")
-        return 1
     results: list[Analysis] = []
     more = False
     status = 0
     try:
         if not options.ids:
-            results, more = analyze_idle(session.database, MOST)
+            results, more = analyze_idle(session, MOST)
     except FetchworkError as problem:
         run.complain(one_line(str(problem)) + "\n")
         return 1
     for cluster, proc in options.ids:
         try:
-            results.append(explain(session.database, cluster, max(proc, 0)))
+            results.append(explain(session, cluster, max(proc, 0)))
         except FetchworkError as problem:
             run.complain(one_line(str(problem)) + "\n")
             status = 1

@@ -13,14 +13,17 @@ import math
 import sys
 from collections import Counter
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from fetchwork.classad.values import ClassAd
 from fetchwork.db.calls.call import Record
 from fetchwork.db.calls.matching import AutoclusterAd
-from fetchwork.db.database import Database
 from fetchwork.explain.slot import explained_on
 from fetchwork.matching.autoclusters import Autoclusters
 from fetchwork.matching.slotstate import slot_resources
+
+if TYPE_CHECKING:
+    from fetchwork.queue.remote import AnySession
 
 #: why idle jobs would not run on such a slot; the first that is true counts
 REASONS = {
@@ -29,17 +32,6 @@ REASONS = {
     "slot_refuses": "are rejected by the slot's START or Requirements",
     "costly": "are too costly to evaluate",
 }
-
-_IDLE = """
-SELECT
-    t.autoclusterid AS autocluster_id, t.idle::bigint AS idle,
-    a.submitter, a.owner, a.fetchworkqueue AS queue, a.ad,
-    coalesce(a.requestcpus, 1)::float8 AS cpus, coalesce(a.requestmemory, 1)::float8 AS memory_mib,
-    coalesce(a.requestdisk, 1)::float8 AS disk_kib, coalesce(a.requestgpus, 0)::float8 AS gpus
-FROM fetchwork.totals AS t
-JOIN fetchwork.autoclusters AS a ON a.autoclusterid = t.autoclusterid
-WHERE t.idle > 0 AND (%s::text [] IS NULL OR t.fetchworkqueue = ANY (%s::text []))
-"""
 
 #: what one job takes, or one slot has: Cpus, MiB of Memory, KiB of Disk, GPUs
 Size = tuple[float, float, float, float]
@@ -77,9 +69,9 @@ class Fill:
         return dataclasses.asdict(self)
 
 
-def fill(database: Database, slot: ClassAd, queues: list[str] | None = None) -> Fill:
+def fill(session: AnySession, slot: ClassAd, queues: list[str] | None = None) -> Fill:
     """How many slots with the ad ``slot`` the idle jobs of some queues (None: of all) would fill."""
-    rows = database.query(_IDLE, [queues, queues])
+    rows = session.perform("idle", queues=queues)
     idle = [_Idle.from_row(row) for row in rows]
     autoclusters = Autoclusters(len(rows) + 1)
     autoclusters.add(AutoclusterAd.from_row(row) for row in rows)

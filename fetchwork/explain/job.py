@@ -11,31 +11,26 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from datetime import datetime
+from typing import TYPE_CHECKING
 
 from fetchwork.codes import JobStatus
-from fetchwork.db.calls import matching, reading
-from fetchwork.db.calls.call import JsonObject, Record
-from fetchwork.db.calls.matching import Prospects
-from fetchwork.db.database import Database
+from fetchwork.db.calls.call import JsonObject
+from fetchwork.db.calls.matching import Prospects, SubmitterShare, WaitingAutocluster
 from fetchwork.errors import ClassAdError, NotFound
 from fetchwork.explain.apart import TooCostly, judge_apart
 from fetchwork.explain.judging import VERDICTS, Clause, Refusal
 from fetchwork.matching.shares import Shares
 
+if TYPE_CHECKING:
+    from fetchwork.queue.remote import AnySession
+
 #: jobs of its own autocluster before a job are counted up to this (functions/reading/prospects.sql)
 MOST_AHEAD = 1000
 
-_JOB = """
-SELECT j.jobstatus AS status, j.owner, j.holdreason AS hold_reason, j.remotehost AS slot,
-    j.lastreason AS last_reason, a.ad
-FROM fetchwork.jobs AS j
-JOIN fetchwork.autoclusters AS a ON a.autoclusterid = j.autoclusterid
-WHERE j.clusterid = %s AND j.procid = %s
-"""
-
 
 @dataclass(frozen=True, slots=True)
-class JobState(Record):
+class JobState:
     """A job as the database has it; ``ad`` is its autocluster's."""
 
     status: int
@@ -44,21 +39,6 @@ class JobState(Record):
     slot: str | None
     last_reason: str | None
     ad: JsonObject
-
-
-_SLOTS = """
-SELECT s.name, s.machine, s.state, s.activity, s.slottype AS slot_type, s.runid AS run_id,
-    s.fetchworkqueues AS queues, s.ad,
-    h.alive, h.bad_reason,
-    h.black_hole_since_at IS NOT NULL OR %s = ANY(h.failing_owners) AS black_hole,
-    r.refusals, extract(epoch FROM r.rest_until_at)::float8 AS rest_until
-FROM fetchwork.slots AS s
-JOIN fetchwork.hosts AS h ON h.machine = s.machine
-LEFT JOIN fetchwork.rests AS r
-    ON r.machine = s.machine AND r.name = s.name AND r.autoclusterid = %s AND r.rest_until_at > now()
-WHERE s.ad IS NOT NULL AND s.slottype IS DISTINCT FROM 'Dynamic'
-ORDER BY s.machine, s.name
-"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,13 +80,12 @@ class Analysis:
         return dataclasses.asdict(self)
 
 
-def analyze(database: Database, cluster_id: int, proc_id: int) -> Analysis:
+def analyze(session: AnySession, cluster_id: int, proc_id: int) -> Analysis:
     """Look into one job; raises NotFound."""
-    rows = database.query(_JOB, [cluster_id, proc_id])
-    prospects = database.run(matching.prospects(cluster=cluster_id, proc=proc_id))
-    if not rows or prospects is None:
+    found = session.perform("prospects", cluster=cluster_id, proc=proc_id)
+    if found is None:
         raise NotFound(f"job '{cluster_id}.{proc_id}' is not in the queue, or not yours to see")
-    job = JobState.from_row(rows[0])
+    job, prospects = JobState(**found["job"]), _prospects_of(found["prospects"])
     analysis = Analysis(
         job=f"{cluster_id}.{proc_id}",
         status=job.status,
@@ -115,12 +94,12 @@ def analyze(database: Database, cluster_id: int, proc_id: int) -> Analysis:
         queue=prospects.queue,
     )
     analysis.reasons += _standing(job, prospects)
-    if database.query("SELECT EXISTS (SELECT FROM fetchwork.unsettled) AS waits")[0]["waits"]:
+    if found["unsettled"]:
         analysis.reasons.append(
             "No job is offered now: the database has moved to another server or was restored, and waits until"
             " each host has said what runs on it (`fetchwork db status`)."
         )
-    slots = database.stream(_SLOTS, [job.owner, prospects.autocluster_id])
+    slots = session.items("known_slots", owner=job.owner, autocluster=prospects.autocluster_id)
     try:
         judged = judge_apart(job.ad, job.owner, analysis.queue, slots)
     except ClassAdError as error:
@@ -131,22 +110,29 @@ def analyze(database: Database, cluster_id: int, proc_id: int) -> Analysis:
         return analysis
     analysis.slots, analysis.verdicts, analysis.clauses = judged.slots, judged.verdicts, judged.clauses
     analysis.resources, analysis.refusals = judged.resources, judged.refusals
-    analysis.ahead = _ahead(database, analysis, prospects)
+    analysis.ahead = _ahead(session, analysis, prospects)
     analysis.reasons += _conclusion(analysis, prospects)
     return analysis
 
 
-def analyze_idle(database: Database, most: int) -> tuple[list[Analysis], bool]:
+def _prospects_of(fields: JsonObject) -> Prospects:
+    times = {
+        name: fields[name] and datetime.fromisoformat(fields[name]) for name in ("not_before", "starts_at")
+    }
+    return Prospects(**{**fields, **times})
+
+
+def analyze_idle(session: AnySession, most: int) -> tuple[list[Analysis], bool]:
     """Look into one Idle job of each of ``most`` autoclusters, those with most; whether there are more."""
-    found = database.run(reading.first_idle(at_most=most + 1))
+    found = session.perform("first_idle", at_most=most + 1)
     analyses = []
     for first in found[:most]:
         try:
-            analysis = analyze(database, first.cluster_id, first.proc_id)
+            analysis = analyze(session, first["cluster_id"], first["proc_id"])
         except NotFound:
             # it has left the queue meanwhile
             continue
-        analysis.alike = first.idle - 1
+        analysis.alike = first["idle"] - 1
         analyses.append(analysis)
     return analyses, len(found) > most
 
@@ -183,16 +169,17 @@ def _sentence(text: str | None) -> str:
     return words[:1].upper() + words[1:] + ("" if words.endswith((".", "!", "?")) else ".")
 
 
-def _ahead(database: Database, analysis: Analysis, prospects: Prospects) -> list[Ahead]:
+def _ahead(session: AnySession, analysis: Analysis, prospects: Prospects) -> list[Ahead]:
     """Submitters with jobs that could be claimed from the same queue, whose turn comes first."""
     own = analysis.submitter
     waiting: Counter[str] = Counter()
     higher = 0
-    for autocluster in database.run(matching.waiting_autoclusters(queues=[analysis.queue])):
+    found = session.perform("waiting", queues=[analysis.queue])
+    for autocluster in (WaitingAutocluster(**one) for one in found["autoclusters"]):
         if autocluster.blocked is None:
             waiting[autocluster.submitter] += 1
             higher += autocluster.submitter == own and autocluster.job_prio > prospects.job_prio
-    submitters = database.run(matching.shares())
+    submitters = [SubmitterShare(**one) for one in found["shares"]]
     shares = Shares()
     shares.update(submitters, 0.0)
     turn = (shares.need(own), own)

@@ -11,14 +11,13 @@ import asyncio
 import dataclasses
 from collections import Counter
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from fetchwork.classad.ads import print_old
 from fetchwork.classad.jsonform import from_json
 from fetchwork.classad.values import ClassAd
-from fetchwork.db.calls import matching
-from fetchwork.db.calls.call import JsonObject, Record
-from fetchwork.db.calls.matching import AutoclusterAd, WaitingAutocluster
-from fetchwork.db.database import Database
+from fetchwork.db.calls.call import JsonObject
+from fetchwork.db.calls.matching import AutoclusterAd, SubmitterShare, WaitingAutocluster
 from fetchwork.errors import NotFound
 from fetchwork.matching.autoclusters import Autocluster, Autoclusters
 from fetchwork.matching.choose import order
@@ -27,6 +26,9 @@ from fetchwork.matching.shares import Shares
 from fetchwork.matching.slotstate import why_not
 from fetchwork.matchmaker.client import Matchmaker
 from fetchwork.matchmaker.messages import Explanation
+
+if TYPE_CHECKING:
+    from fetchwork.queue.remote import AnySession
 
 #: why a waiting autocluster is not for this slot; the first that is true counts
 REASONS = {
@@ -39,32 +41,9 @@ REASONS = {
     "unseen": "not yours to see",
 }
 
-_SLOT = """
-SELECT s.name, s.machine, s.state, s.activity, s.slottype AS slot_type, s.fetchworkqueues AS queues,
-    s.jobid AS job, s.ad,
-    extract(epoch FROM now() - s.last_fetch_at)::float8 AS asked_s_ago,
-    h.alive, h.black_hole_since_at IS NOT NULL AS black_hole, h.bad_reason
-FROM fetchwork.slots AS s
-JOIN fetchwork.hosts AS h ON h.machine = s.machine
-WHERE s.name = %s OR s.machine = %s OR split_part(s.name, '@', 1) || '@' || split_part(s.machine, '.', 1) = %s
-ORDER BY s.name, s.last_fetch_at DESC
-"""
-
-_AUTOCLUSTERS = """
-SELECT autoclusterid AS autocluster_id, submitter, owner, fetchworkqueue AS queue, ad
-FROM fetchwork.autoclusters
-WHERE autoclusterid = ANY (%s)
-"""
-
-_RESTING = """
-SELECT autoclusterid
-FROM fetchwork.rests
-WHERE machine = %s AND name = %s AND rest_until_at > now()
-"""
-
 
 @dataclass(frozen=True, slots=True)
-class AskedSlot(Record):
+class AskedSlot:
     """The slot, as it was last reported, and its host."""
 
     name: str
@@ -117,19 +96,21 @@ class SlotMatch:
         return dataclasses.asdict(self)
 
 
-def match(database: Database, slot: str) -> SlotMatch:
+def match(session: AnySession, slot: str) -> SlotMatch:
     """The jobs that ``slot`` would get; raises NotFound, also where the name stands for several slots."""
-    asked, ad = _slot(database, slot)
-    waiting = database.run(matching.waiting_autoclusters(queues=asked.queues))
+    asked, ad = _slot(session, slot)
+    found = session.perform("waiting", queues=asked.queues)
+    waiting = [WaitingAutocluster(**one) for one in found["autoclusters"]]
     queues = asked.queues or sorted({each.queue for each in waiting})
     slot_match = SlotMatch(asked.name, asked.state or "", asked.activity or "", queues)
     slot_match.reasons = _reasons(asked, ad)
 
     autoclusters, positions, shares = Autoclusters(len(waiting) + 1), Positions(len(waiting) + 1), Shares()
-    shares.update(database.run(matching.shares()), 0.0)
-    rows = database.query(_AUTOCLUSTERS, [[each.autocluster_id for each in waiting]])
-    autoclusters.add(AutoclusterAd.from_row(row) for row in rows)
-    resting = {row["autoclusterid"] for row in database.query(_RESTING, [asked.machine, asked.name])}
+    shares.update([SubmitterShare(**one) for one in found["shares"]], 0.0)
+    ids = [each.autocluster_id for each in waiting]
+    seen = session.perform("seen_by_slot", machine=asked.machine, slot=asked.name, autoclusters=ids)
+    autoclusters.add(AutoclusterAd(**one) for one in seen["autoclusters"])
+    resting = set(seen["resting"])
     known = {
         each.autocluster_id: autocluster
         for each in waiting
@@ -172,9 +153,9 @@ def match(database: Database, slot: str) -> SlotMatch:
     return slot_match
 
 
-def _slot(database: Database, name: str) -> tuple[AskedSlot, ClassAd]:
+def _slot(session: AnySession, name: str) -> tuple[AskedSlot, ClassAd]:
     """The slot of a name, and its ad in its present state."""
-    slots = [AskedSlot.from_row(row) for row in database.query(_SLOT, [name, name, name])]
+    slots = [AskedSlot(**row) for row in session.perform("slots_named", name=name)]
     # a host that changed its name has left slots of the same names: the one that asked last is meant
     slots = [slot for slot in slots if slot.name == name][:1] or slots
     if not slots:

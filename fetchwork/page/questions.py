@@ -113,7 +113,7 @@ def live_output(
 
 def why(session: ActingSession, *, job: str) -> Json:
     """Why an idle job does not run."""
-    return analyze(session.database, *_one(job)).to_json()
+    return analyze(session, *_one(job)).to_json()
 
 
 def listed(session: ActingSession, *, of: str, constraint: str = "") -> list[Json]:

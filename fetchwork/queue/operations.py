@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from fetchwork.db.calls import files
-from fetchwork.queue import changing, dags, query, reading, summaries
+from fetchwork.queue import changing, dags, prospects, query, reading, summaries
 from fetchwork.queue.ask import Memory, Steps, Stream
 from fetchwork.queue.views import (
     CHECKPOINTS,
@@ -127,6 +127,11 @@ def totals(memory: Memory, *, by: summaries.TotalsBy | None = None, empty: bool 
     if by not in (None, "owner", "autocluster", "queue"):
         raise ValueError(f"there are no totals by '{by}'; allowed: owner, autocluster, queue")
     return summaries.totals(by, empty=empty)
+
+
+def demand(memory: Memory, *, queues: Sequence[str] | None = None) -> Steps[list[summaries.DemandLine]]:
+    """The resources and requirements that idle jobs ask for."""
+    return summaries.demand(queues)
 
 
 def left(memory: Memory) -> Steps[list[Json]]:
@@ -257,6 +262,7 @@ STEPS: Mapping[str, Callable[..., Steps[Any]]] = {
             cursor,
             logs,
             totals,
+            demand,
             left,
             dag,
             batches,
@@ -268,10 +274,13 @@ STEPS: Mapping[str, Callable[..., Steps[Any]]] = {
             standing,
             output_clusters,
         ),
+        *(prospects.prospects, prospects.first_idle, prospects.waiting, prospects.idle),
+        *(prospects.slots_named, prospects.seen_by_slot),
         *(change, change_jobs, act, edit, reschedule),
         *(sealing_key, put_credential, delete_credential),
     )
 }
 STREAMS: Mapping[str, Callable[..., Stream[Any]]] = {
-    function.__name__: function for function in (jobs, job_tables, view, events, scheduler_jobs)
+    function.__name__: function
+    for function in (jobs, job_tables, view, events, scheduler_jobs, prospects.known_slots)
 }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Literal, TypeAlias, TypedDict, cast
 
 from fetchwork.classad.exprform import expr_text
@@ -244,9 +244,10 @@ ORDER BY idlejobs DESC, oldestqdate
 """
 
 
-def demand(queues: list[str] | None = None) -> Steps[list[DemandLine]]:
+def demand(queues: Sequence[str] | None = None) -> Steps[list[DemandLine]]:
     """What the idle jobs of some queues (None: of all) ask for, most jobs first."""
-    rows = yield Ask(_DEMAND, [queues, queues])
+    named = None if queues is None else list(queues)
+    rows = yield Ask(_DEMAND, [named, named])
     for row in rows:
         asked = expr_text(row["requirements"])
         if asked is not None:

@@ -130,10 +130,10 @@ def test_analysis_and_match_speak_of_the_real_slots(site: Site) -> None:
         "both slots have told their ads",
         lambda: (rows := database.query("SELECT name, ad FROM fetchwork.slots")) and len(rows) == 2 and rows,
     )
-    found = analyze(database, *map(int, job.split(".")))
+    found = analyze(session_of(site.queue), *map(int, job.split(".")))
     assert found.verdicts == {"job_refuses": 2}
     assert [(clause.text, clause.false) for clause in found.clauses] == [("TARGET.Memory > 999999", 2)]
-    told = match(database, slots[0]["name"])
+    told = match(session_of(site.queue), slots[0]["name"])
     assert (told.queues, told.passed_over) == (["default"], {"job_refuses": 1})
     call(database, "remove", jobs=[job])
 

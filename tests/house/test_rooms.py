@@ -39,7 +39,7 @@ ROOMS: dict[str, set[str]] = {
     "client": set(),
     "queue": {"classad", "db", "client", "sandbox", "credentials"},
     "following": {"queue"},
-    "explain": {"matching", "matchmaker", "classad", "db"},
+    "explain": {"queue", "matching", "matchmaker", "classad", "db"},
     "dag": set(),
     "condor": {"queue", "following", "explain", "classad", "dag", "compiler"},
     # the directory for PYTHONPATH: the bindings' names over the queue

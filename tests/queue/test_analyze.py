@@ -67,7 +67,7 @@ def hosts(slots: DirectQueue) -> Hosts:
 
 def look(queue: Queue, job: str) -> Analysis:
     cluster, _, proc = job.partition(".")
-    return analyze(session_of(queue).database, int(cluster), int(proc))
+    return analyze(session_of(queue), int(cluster), int(proc))
 
 
 # ---- q --better-analyze
@@ -266,7 +266,7 @@ def test_somebody_elses_jobs_are_counted_and_not_shown(eve: Queue, slots: Direct
     hosts.tell("slot1@h1")
     slots.submit()
     assert [one.first_job for one in session_of(eve).database.run(matching.waiting_autoclusters())] == [None]
-    found = match(session_of(eve).database, "slot1@h1")
+    found = match(session_of(eve), "slot1@h1")
     assert (found.candidates, found.passed_over) == ([], {"unseen": 1})
 
 
@@ -282,7 +282,7 @@ def test_slot_is_shown_what_it_would_get_in_order_with_the_reason(
     later = slots.submit(JobPrio=3, Project="b", Requirements='/Expr(MY.Project == "b")/')
     bobs = slots.submit(Owner="bob")
     slots.scalar("set_submitter", name="bob", changes={"prio_factor": 2000})
-    found = match(session_of(queue).database, "slot1@h1")
+    found = match(session_of(queue), "slot1@h1")
     assert [(one.job, one.decided_by) for one in found.candidates] == [
         (high, ""),
         (later, "age"),
@@ -295,7 +295,7 @@ def test_slot_is_shown_what_it_would_get_in_order_with_the_reason(
 def test_rank_of_the_slot_decides_first(queue: Queue, slots: DirectQueue, hosts: Hosts) -> None:
     hosts.tell("slot1@h1", Rank='/Expr(TARGET.Owner == "bob")/')
     mine, bobs = slots.submit(), slots.submit(Owner="bob")
-    found = match(session_of(queue).database, "slot1@h1")
+    found = match(session_of(queue), "slot1@h1")
     assert [(one.job, one.slot_rank) for one in found.candidates] == [(bobs, 1.0), (mine, 0.0)]
     assert found.candidates[1].decided_by == "slot's Rank"
 
@@ -309,7 +309,7 @@ def test_what_is_not_for_the_slot_is_counted_by_reason(
     slots.submit(Owner="bob")
     slots.submit(Owner="carol")
     slots.scalar("set_submitter", name="carol", changes={"max_running": 0})
-    found = match(session_of(queue).database, "slot1@h1")
+    found = match(session_of(queue), "slot1@h1")
     assert found.candidates == []
     assert found.passed_over == {"blocked": 1, "resources": 1, "job_refuses": 1, "slot_refuses": 1}
 
@@ -318,7 +318,7 @@ def test_match_is_what_a_claim_takes(queue: Queue, slots: DirectQueue, hosts: Ho
     hosts.tell("slot1@h1")
     for prio in (1, 7, 3):
         slots.submit(JobPrio=prio)
-    first = match(session_of(queue).database, "slot1@h1").candidates[0]
+    first = match(session_of(queue), "slot1@h1").candidates[0]
     run = slots.claim(autoclusters=[first.autocluster_id], prios=[first.job_prio], hints=[0], limited=[False])
     assert run.job == first.job
 
@@ -326,11 +326,11 @@ def test_match_is_what_a_claim_takes(queue: Queue, slots: DirectQueue, hosts: Ho
 def test_slot_may_be_named_short_and_must_be_one(queue: Queue, hosts: Hosts) -> None:
     hosts.tell("slot1@ep1.example.org")
     hosts.tell("slot2@ep1.example.org")
-    assert match(session_of(queue).database, "slot2@ep1").slot == "slot2@ep1.example.org"
+    assert match(session_of(queue), "slot2@ep1").slot == "slot2@ep1.example.org"
     with pytest.raises(NotFound, match=r"'ep1\.example\.org' has 2 slots"):
-        match(session_of(queue).database, "ep1.example.org")
+        match(session_of(queue), "ep1.example.org")
     with pytest.raises(NotFound, match="no slot 'slot9@ep1' has asked for work"):
-        match(session_of(queue).database, "slot9@ep1")
+        match(session_of(queue), "slot9@ep1")
 
 
 def test_of_two_slots_of_one_name_the_one_that_asked_last_is_meant(
@@ -340,20 +340,20 @@ def test_of_two_slots_of_one_name_the_one_that_asked_last_is_meant(
     slots.connection.execute("UPDATE fetchwork.host SET name = 'localhost'")
     slots.connection.execute("UPDATE fetchwork.slot SET last_fetch_at = now() - interval '1 h'")
     hosts.tell("slot1@vm", state="Drained")
-    assert match(session_of(queue).database, "slot1@vm").state == "Drained"
+    assert match(session_of(queue), "slot1@vm").state == "Drained"
     slots.connection.execute(
         "UPDATE fetchwork.slot SET last_fetch_at = now() - interval '2 h' WHERE state = 'Drained'"
     )
-    assert match(session_of(queue).database, "slot1@vm").state == "Unclaimed"
+    assert match(session_of(queue), "slot1@vm").state == "Unclaimed"
 
 
 def test_busy_slot_is_told(queue: Queue, slots: DirectQueue, hosts: Hosts) -> None:
     hosts.tell("slot1@h1", state="Claimed", activity="Busy")
     hosts.tell("slot2@h1", state="Drained")
-    assert match(session_of(queue).database, "slot1@h1").reasons == [
+    assert match(session_of(queue), "slot1@h1").reasons == [
         "It is Claimed/Busy; nothing is offered to it until that is over."
     ]
-    assert match(session_of(queue).database, "slot2@h1").reasons == [
+    assert match(session_of(queue), "slot2@h1").reasons == [
         "It is Drained/Idle; nothing is offered to it until that is over."
     ]
 

@@ -68,7 +68,7 @@ def test_demand_of_named_queues_only(queue: Queue, fetchwork: Callable[..., Told
 def test_each_job_fills_an_undivided_slot(queue: Queue) -> None:
     submit(queue, 3)
     submit(queue, 2, request_cpus=4096)
-    filled = fill(session_of(queue).database, parse_old(STATIC.read_bytes()))
+    filled = fill(session_of(queue), parse_old(STATIC.read_bytes()))
     assert (filled.slots, filled.jobs) == (3, 3)
     assert sum(filled.passed_over.values()) == 2
 
@@ -77,7 +77,7 @@ def test_jobs_share_a_partitionable_slot(queue: Queue) -> None:
     slot = parse_old(WHOLE.read_bytes())
     slot["Cpus"], slot["Memory"], slot["Disk"] = 4, 4000, 10_000_000
     submit(queue, 10)
-    filled = fill(session_of(queue).database, slot)
+    filled = fill(session_of(queue), slot)
     assert (filled.jobs, filled.slots) == (10, 3)
 
 

@@ -81,16 +81,16 @@ def scheduler_clusters() -> Call[list[SchedulerCluster]]:
 
 @dataclass(frozen=True, slots=True)
 class FirstIdle(Record):
-    """An Idle job, and how many of its autocluster are Idle."""
+    """An Idle job of an autocluster."""
 
+    autocluster_id: int
     cluster_id: int
     proc_id: int
-    idle: int
 
 
-def first_idle(*, at_most: int) -> Call[list[FirstIdle]]:
-    """One Idle job of each autocluster, for those with most."""
-    return records_of(FirstIdle, "first_idle", {"at_most": at_most})
+def first_idle(*, autoclusters: Sequence[int]) -> Call[list[FirstIdle]]:
+    """One Idle job of each autocluster that has one."""
+    return records_of(FirstIdle, "first_idle", {"autoclusters": list(autoclusters)})
 
 
 @dataclass(frozen=True, slots=True)

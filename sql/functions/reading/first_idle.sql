@@ -1,16 +1,14 @@
--- One Idle job of each autocluster that the caller may see, for the autoclusters with most Idle jobs: the
--- job that would be claimed first, else one that is not tried again yet. A job that is being offered at this
--- moment is neither. idle: the jobs of its autocluster that are Idle.
-CREATE OR REPLACE FUNCTION fetchwork.first_idle(at_most integer)
-RETURNS TABLE (cluster_id integer, proc_id integer, idle bigint)
+-- One Idle job of each of some autoclusters that the caller may see: the job that would be claimed first,
+-- else one that is not tried again yet. A job that is being offered at this moment is neither.
+CREATE OR REPLACE FUNCTION fetchwork.first_idle(autoclusters integer[])
+RETURNS TABLE (autocluster_id integer, cluster_id integer, proc_id integer)
 LANGUAGE sql
 STABLE
 SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 BEGIN ATOMIC
-    SELECT f.cluster_id, f.proc_id, t.idle::bigint
-    FROM fetchwork.totals AS t
-    JOIN fetchwork.autocluster AS a ON a.autocluster_id = t.autoclusterid
+    SELECT a.autocluster_id, f.cluster_id, f.proc_id
+    FROM fetchwork.autocluster AS a
     CROSS JOIN LATERAL (
         SELECT *
         FROM (
@@ -30,11 +28,9 @@ BEGIN ATOMIC
         ) AS later
         LIMIT 1
     ) AS f
-    WHERE t.idle > 0
+    WHERE a.autocluster_id = ANY (first_idle.autoclusters)
         AND (
             fetchwork.sees_all(fetchwork.invoker())
             OR a.owner = ANY (fetchwork.own_owners(fetchwork.invoker()))
-        )
-    ORDER BY t.idle DESC, f.cluster_id, f.proc_id
-    LIMIT first_idle.at_most;
+        );
 END;
