@@ -26,7 +26,7 @@ from fetchwork.matching.rotation import Weighed
 from fetchwork.matchmaker.expansion import CannotExpand, has_macro
 from fetchwork.matchmaker.printing import Run
 from fetchwork.matchmaker.processes import MatchmakerUnavailable
-from fetchwork.sandbox.offered import CREDENTIALS, has_credentials, has_sandbox, offered
+from fetchwork.sandbox.offered import CREDENTIALS, at_remote_iwd, has_credentials, has_sandbox, offered
 
 #: seconds for a call: a startd asks again soon enough
 DATABASE_S = 5.0
@@ -173,7 +173,8 @@ async def offer(fetch: Fetch, taken: Taken, problem: str | None) -> Answer | Non
     try:
         if problem is not None:
             raise ClassAdError(problem)
-        ad = offered(claimed.ad) if has_sandbox(claimed.ad, context.shared) else claimed.ad
+        inside = has_sandbox(claimed.ad, context.shared)
+        ad = offered(claimed.ad) if inside else at_remote_iwd(claimed.ad)
         if has_credentials(ad):
             ad = {**ad, CREDENTIALS: True}
         plain = needs_no_hook(ad, task.request.body)

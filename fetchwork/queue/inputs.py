@@ -254,8 +254,9 @@ def _decided_by_slot(name: str) -> SubmitError:
 
 
 def _stays(ad: Json) -> bool:
-    """Does it run where it was submitted, and move no files?"""
-    return str(ad.get("ShouldTransferFiles")).upper() == "NO"
+    """Does it run where it was submitted or where it says, and move no files?"""
+    should = str(ad.get("ShouldTransferFiles")).upper()
+    return should == "NO" or (should != "YES" and ad.get("RemoteIwd") is not None)
 
 
 def _listed(ad: Json) -> Iterator[str]:

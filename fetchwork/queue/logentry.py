@@ -146,8 +146,8 @@ def _text(event: Event, name: str, default: str = "") -> str:
 
 
 def _submit(event: Event) -> str:
-    notes = _text(event, "LogNotes")
-    return f"Job submitted from host: {_text(event, 'SubmitHost')}\n" + (f"    {notes}\n" if notes else "")
+    notes = filter(None, (_text(event, "LogNotes"), _text(event, "UserNotes")))
+    return f"Job submitted from host: {_text(event, 'SubmitHost')}\n" + "".join(f"    {n}\n" for n in notes)
 
 
 def _execute(event: Event) -> str:

@@ -63,6 +63,22 @@ def offered(ad: Mapping[str, object]) -> dict[str, object]:
     return changed
 
 
+def at_remote_iwd(ad: Mapping[str, object]) -> Mapping[str, object]:
+    """The ad of a job without a sandbox, as the starter of fetched work needs it for remote_initialdir.
+
+    It knows one directory of a job. The job runs in RemoteIwd, its paths are relative to Iwd.
+    """
+    remote, iwd = ad.get("RemoteIwd"), ad.get("Iwd")
+    if not isinstance(remote, str):
+        return ad
+    changed = {**ad, "Iwd": remote}
+    for name in ("Cmd", "In", "Out", "Err"):
+        path = ad.get(name)
+        if isinstance(path, str) and path and isinstance(iwd, str):
+            changed[name] = path if path.startswith("/") else f"{iwd}/{path}"
+    return changed
+
+
 def executable_travels(ad: Mapping[str, object]) -> bool:
     """Whether the job brings its executable along."""
     return ad.get("TransferExecutable") is not False

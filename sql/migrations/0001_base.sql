@@ -234,8 +234,8 @@ INSERT INTO fetchwork.attribute (key, name, rule)
 SELECT lower(a.name), a.name, 'plain'
 FROM unnest(ARRAY[
     -- what runs
-    'JobUniverse', 'Owner', 'Cmd', 'Args', 'Arguments', 'Env', 'Environment', 'Iwd', 'In', 'Out', 'Err',
-    'JobDescription', 'MATCH_EXP_JobDescription', 'GridResource', 'EC2RemoteVirtualMachineName',
+    'JobUniverse', 'Owner', 'Cmd', 'Args', 'Arguments', 'Env', 'Environment', 'Iwd', 'RemoteIwd', 'In', 'Out',
+    'Err', 'JobDescription', 'MATCH_EXP_JobDescription', 'GridResource', 'EC2RemoteVirtualMachineName',
     -- what it asks for
     'RequestCpus', 'RequestMemory', 'RequestDisk', 'RequestGPUs', 'CoreSize',
     -- when it starts, and how it ends
@@ -351,7 +351,7 @@ FROM (
             ARRAY['ManifestDesired']),
         ('fetchwork transfers files as transfer_input_files and transfer_output_files say', '[]',
             ARRAY['FileRemaps', 'BufferFiles', 'FetchFiles', 'CompressFiles', 'AppendFiles', 'LocalFiles',
-            'RemoteIwd', 'DontEncryptInputFiles', 'DontEncryptOutputFiles', 'EncryptInputFiles',
+            'DontEncryptInputFiles', 'DontEncryptOutputFiles', 'EncryptInputFiles',
             'EncryptOutputFiles', 'ManifestDir']),
         ('the starter of fetched work truncates the files at each start', '[true]',
             ARRAY['EraseOutputAndErrorOnRestart']),

@@ -199,6 +199,18 @@ def test_held_running_job_ends_and_runs_again_after_release(jobs: Jobs) -> None:
     assert [run["outcome"] for run in jobs.runs(job)] == ["held", "completed"]
 
 
+def test_job_runs_in_its_remote_initialdir_with_its_files_relative_to_its_own(jobs: Jobs) -> None:
+    job = jobs.submit(
+        arguments="-c 'pwd; printenv _CONDOR_JOB_IWD'",
+        ad={"RemoteIwd": "/usr/share", "Out": f"iwd-{next(_names)}"},
+    )
+    done = jobs.completed(job)
+    assert done["exitcode"] == 0
+    out = jobs.one("SELECT ad ->> 'Out' AS out FROM fetchwork.history WHERE jobid = %s", job)
+    assert out is not None
+    assert jobs.pool.run_command(["cat", f"/tmp/{out['out']}"]).stdout == "/usr/share\n/usr/share\n"
+
+
 def test_removed_job_leaves_at_once_with_forcex_and_its_process_soon(jobs: Jobs) -> None:
     job = jobs.submit(arguments="-c 'trap : TERM; while :; do sleep 0.05; done'")
     run = jobs.running(job)

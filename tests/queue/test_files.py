@@ -126,6 +126,7 @@ def test_an_input_that_cannot_be_kept_is_said_at_submit(home: Path, ad: dict[str
     [
         ({}, ["/"], None, 0),
         ({"ShouldTransferFiles": "NO"}, [], None, 0),
+        ({"ShouldTransferFiles": "IF_NEEDED", "RemoteIwd": "/data"}, [], None, 0),
         ({"ShouldTransferFiles": "YES"}, ["/"], "sandbox", 1),
         ({"ShouldTransferFiles": "IF_NEEDED"}, ["/"], None, 0),
         ({"ShouldTransferFiles": "IF_NEEDED"}, [], "stored", 1),

@@ -39,6 +39,12 @@ REFUSED = [
         "FWINV",
         'attribute "Cmd" has a control character; allowed: none',
     ),
+    ({**JOB, "RemoteIwd": "x"}, "FWINV", 'attribute "RemoteIwd" is "x"; allowed: an absolute path'),
+    (
+        {**JOB, "RemoteIwd": "/x", "FetchWorkFiles": "sandbox"},
+        "FWINV",
+        'attribute "RemoteIwd" is "/x"; allowed',
+    ),
     ({**JOB, "Iwd": "home"}, "FWINV", 'attribute "Iwd" is "home"; allowed: an absolute path'),
     ({**JOB, "Iwd": "/tmp\t"}, "FWINV", 'attribute "Iwd" has a control character'),
     ({**JOB, "Out": 1}, "FWINV", 'attribute "Out" is 1; allowed: a string'),

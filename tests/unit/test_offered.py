@@ -2,7 +2,7 @@
 
 import pytest
 
-from fetchwork.sandbox.offered import has_sandbox, may_run, offered
+from fetchwork.sandbox.offered import at_remote_iwd, has_sandbox, may_run, offered
 
 AD = {
     "Cmd": "/home/alice/job.sh",
@@ -25,6 +25,14 @@ def test_the_offered_ad_has_nothing_that_the_starter_would_look_for_on_the_host(
         "Arguments": "1 2",
         "FetchWorkSandbox": True,
     }
+
+
+def test_a_job_with_a_remote_initialdir_runs_there_and_its_paths_stay_where_they_are() -> None:
+    assert at_remote_iwd(AD) == AD
+    ad = at_remote_iwd({**AD, "Cmd": "bin/x", "RemoteIwd": "/scratch"})
+    paths = (ad["Iwd"], ad["Cmd"], ad["In"], ad["Out"], ad["Err"])
+    home = "/home/alice"
+    assert paths == ("/scratch", f"{home}/bin/x", f"{home}/data/in.txt", f"{home}/out", f"{home}/err")
 
 
 def test_what_does_not_travel_stays_as_it_is() -> None:

@@ -37,6 +37,11 @@ CASES: list[tuple[int, dict[str, Any], dict[str, Any]]] = [
         {"SubmitHost": "<10.0.0.1:0>", "LogNotes": "DAG Node: A"},
     ),
     (
+        0,
+        {"SubmitHost": "10.0.0.1", "LogNotes": "DAG Node: A", "UserNotes": "of mine"},
+        {"SubmitHost": "<10.0.0.1:0>", "LogNotes": "DAG Node: A", "UserNotes": "of mine"},
+    ),
+    (
         1,
         {"ExecuteHost": "ep17", "SlotName": "slot1@ep17"},
         {"ExecuteHost": "<ep17:0>", "SlotName": "slot1@ep17"},

@@ -20,6 +20,17 @@ BEGIN
             ERRCODE = 'FWINV',
             MESSAGE = format('attribute "Iwd" is %s; allowed: an absolute path', ad -> 'Iwd');
     END IF;
+    IF ad ->> 'RemoteIwd' IS NOT NULL
+        AND (ad ->> 'RemoteIwd' NOT LIKE '/%' OR ad ->> 'FetchWorkFiles' IN ('sandbox', 'stored'))
+    THEN
+        RAISE EXCEPTION USING
+            ERRCODE = 'FWINV',
+            MESSAGE = format(
+                'attribute "RemoteIwd" is %s; '
+                'allowed: an absolute path, of a job that has no files transferred',
+                left((ad -> 'RemoteIwd')::text, 60)
+            );
+    END IF;
     IF ad ->> 'Cmd' NOT LIKE '/%' AND ad ->> 'Iwd' IS NULL THEN
         RAISE EXCEPTION USING
             ERRCODE = 'FWINV',

@@ -6,5 +6,6 @@ STABLE
 SET search_path = pg_catalog, pg_temp
 RETURN jsonb_strip_nulls(jsonb_build_object(
     'SubmitHost', coalesce(host(inet_client_addr()), 'localhost'),
-    'LogNotes', ad ->> 'SubmitEventNotes'
+    'LogNotes', ad ->> 'SubmitEventNotes',
+    'UserNotes', ad ->> 'SubmitEventUserNotes'
 ));
