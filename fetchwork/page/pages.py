@@ -15,12 +15,13 @@ from fetchwork.explain.judging import VERDICTS
 from fetchwork.page import charts, questions
 from fetchwork.page.person import Person
 from fetchwork.page.problem import Problem
+from fetchwork.page.search import Page
 from fetchwork.page.signin import SignIn
 from fetchwork.page.workers import Workers
 from fetchwork.queue.views import Json
 
 #: jobs on a page
-PAGE = 50
+JOBS_A_PAGE = 50
 #: seconds for which the numbers of the last day are shown again
 DAY_S = 60.0
 #: bytes of a form
@@ -98,24 +99,38 @@ class Pages:
 
     async def jobs(self, request: Request) -> Response:
         """The jobs in the queue, by a filter."""
-        constraint = constraint_of(request)
-        found = await self._workers.ask(
-            request.state.person,
-            questions.page,
-            of="jobs",
-            constraint=constraint,
-            after=request.query_params.get("after"),
-            limit=PAGE,
-        )
+        constraint, found, problem = await self._search(request, "jobs")
         return self.render(
             request,
             "jobs.html",
+            problem.status if problem else 200,
+            problem=problem,
             found=found,
             constraint=constraint,
             given={"owner": "", "state": "", "constraint": "", "after": "", **request.query_params},
             states=STATES,
             more=_more(request, found.after),
         )
+
+    async def _search(self, request: Request, of: str) -> tuple[str, Page, Problem | None]:
+        """The constraint of a filter, a page of ads, and the problem where the filter is wrong."""
+        try:
+            constraint = constraint_of(request)
+            after = request.query_params.get("after")
+            found = await self._workers.ask(
+                request.state.person,
+                questions.page,
+                of=of,
+                constraint=constraint,
+                after=after,
+                limit=JOBS_A_PAGE,
+            )
+        except Problem as problem:
+            # the page keeps the text that was typed
+            if problem.status != 400:
+                raise
+            return "", Page([], None, 0, None, False), problem
+        return constraint, found, None
 
     async def job(self, request: Request) -> Response:
         """One job: its runs, its events, its ad, the end of its output."""
@@ -155,18 +170,12 @@ class Pages:
 
     async def history(self, request: Request) -> Response:
         """The jobs that left the queue, the last first."""
-        constraint = constraint_of(request)
-        found = await self._workers.ask(
-            request.state.person,
-            questions.page,
-            of="history",
-            constraint=constraint,
-            after=request.query_params.get("after"),
-            limit=PAGE,
-        )
+        _, found, problem = await self._search(request, "history")
         return self.render(
             request,
             "history.html",
+            problem.status if problem else 200,
+            problem=problem,
             found=found,
             given={"owner": "", "constraint": "", "after": "", **request.query_params},
             more=_more(request, found.after),
@@ -176,9 +185,18 @@ class Pages:
         """Slots and hosts."""
         constraint = request.query_params.get("constraint", "")
         person = request.state.person
-        slots = await self._workers.ask(person, questions.listed, of="slots", constraint=constraint)
+        slots, problem = [], None
+        try:
+            slots = await self._workers.ask(person, questions.listed, of="slots", constraint=constraint)
+        except Problem as wrong:
+            if wrong.status != 400:
+                raise
+            problem = wrong
         hosts = await self._workers.ask(person, questions.listed, of="hosts")
-        return self.render(request, "slots.html", slots=slots, hosts=hosts, constraint=constraint)
+        status = problem.status if problem else 200
+        return self.render(
+            request, "slots.html", status, problem=problem, slots=slots, hosts=hosts, constraint=constraint
+        )
 
     async def queues(self, request: Request) -> Response:
         """The queues."""

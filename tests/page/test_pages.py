@@ -216,6 +216,15 @@ def test_what_is_wrong_is_said(page: TestClient, path: str, status: int, detail:
     assert detail in answer.text
 
 
+@pytest.mark.parametrize("path", ["/jobs", "/history", "/slots"])
+def test_a_filter_that_is_wrong_stays_in_its_page(page: TestClient, path: str) -> None:
+    answer = page.get(path, params={"constraint": "Owner == <"})
+    assert answer.status_code == 400
+    assert 'value="Owner == &lt;"' in answer.text
+    assert '<a href="/queues">' in answer.text
+    assert re.search('<p role="alert">[^<]+</p>', answer.text)
+
+
 def test_what_people_write_is_shown_and_not_obeyed(page: TestClient, queue: Queue) -> None:
     cluster = submit(queue, 1, arguments='"<script>alert(1)</script>"')
     queue.act(JobAction.Hold, f"{cluster}.0", '<img src=x onerror="alert(1)">')
