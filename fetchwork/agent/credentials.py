@@ -14,11 +14,11 @@ from collections import defaultdict
 from datetime import UTC, datetime
 from pathlib import Path
 
-from fetchwork.agent.rights import Rights
+from fetchwork.agent.root.rights import Rights
 from fetchwork.db.calls import credentials
 from fetchwork.errors import CredentialError, DatabaseUnavailable, SchemaMismatch
-from fetchwork.handlers import accounts
-from fetchwork.handlers.hostcredentials import DATABASE_S, EARLY_S, HostCredentials, Opened
+from fetchwork.handlers.host import accounts
+from fetchwork.handlers.host.hostcredentials import DATABASE_S, EARLY_S, HostCredentials, Opened
 from fetchwork.log import event
 
 log = logging.getLogger(__name__)

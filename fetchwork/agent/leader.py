@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from fetchwork.codes import JobStatus
 from fetchwork.db.calls import maintenance
 from fetchwork.errors import BucketRefused, BucketUnavailable, FetchworkError
-from fetchwork.handlers.session import HostSession
+from fetchwork.handlers.host.session import HostSession
 from fetchwork.log import event
 from fetchwork.matchmaker.messages import Job, Judgement
 from fetchwork.sandbox import objects

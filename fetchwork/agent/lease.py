@@ -14,11 +14,11 @@ import time
 from collections.abc import Callable, Coroutine
 from typing import TypeVar
 
-from fetchwork.agent.watch import WatchedRuns
+from fetchwork.agent.runs.watch import WatchedRuns
 from fetchwork.db.calls import hosts
 from fetchwork.errors import DatabaseUnavailable, FetchworkError, HostTaken
-from fetchwork.handlers.keywords import KeywordContext
-from fetchwork.handlers.session import HostSession
+from fetchwork.handlers.host.keywords import KeywordContext
+from fetchwork.handlers.host.session import HostSession
 from fetchwork.log import event
 
 log = logging.getLogger(__name__)

@@ -29,34 +29,34 @@ from fetchwork import __version__, handlers
 from fetchwork.agent import identity, leader, peer
 from fetchwork.agent.client import AgentStatus, DatabaseStatus
 from fetchwork.agent.credentials import CredentialUpkeep
-from fetchwork.agent.ends import Ends
-from fetchwork.agent.fetches import Fetches
-from fetchwork.agent.files import AgentFiles
+from fetchwork.agent.fetching.fetches import Fetches
+from fetchwork.agent.fetching.longpoll import WaitingFetches
+from fetchwork.agent.fetching.notifications import WorkNotifications
+from fetchwork.agent.fetching.slots import SlotReports
+from fetchwork.agent.files.hostfiles import AgentFiles
 from fetchwork.agent.lease import ROUND_S, Lease
-from fetchwork.agent.liveoutput import ROUND_S as OUTPUT_S
-from fetchwork.agent.liveoutput import LiveOutputs, open_as_user
-from fetchwork.agent.longpoll import WaitingFetches
 from fetchwork.agent.master import LAST_HOOKS_S, Master
-from fetchwork.agent.notifications import WorkNotifications
 from fetchwork.agent.periodic import every
 from fetchwork.agent.replay import Replay
-from fetchwork.agent.rights import Rights
+from fetchwork.agent.root.rights import Rights
+from fetchwork.agent.runs.ends import Ends
+from fetchwork.agent.runs.liveoutput import ROUND_S as OUTPUT_S
+from fetchwork.agent.runs.liveoutput import LiveOutputs, open_as_user
+from fetchwork.agent.runs.starters import starter_of
+from fetchwork.agent.runs.updates import ENDS_S, Updates
+from fetchwork.agent.runs.updates import ROUND_S as UPDATES_S
+from fetchwork.agent.runs.usage import DISK_S, MEMORY_S, DiskWatch, MemoryWatch
+from fetchwork.agent.runs.watch import WatchedRuns
 from fetchwork.agent.server import Server
 from fetchwork.agent.signals import Signal
-from fetchwork.agent.slots import SlotReports
-from fetchwork.agent.starters import starter_of
 from fetchwork.agent.turns import Turns
-from fetchwork.agent.updates import ENDS_S, Updates
-from fetchwork.agent.updates import ROUND_S as UPDATES_S
-from fetchwork.agent.usage import DISK_S, MEMORY_S, DiskWatch, MemoryWatch
-from fetchwork.agent.watch import WatchedRuns
 from fetchwork.config import HostConfig
 from fetchwork.config.hostname import listen_address
 from fetchwork.errors import AgentUnavailable
 from fetchwork.handlers.context import Answer, Caller, Outcome, Task
-from fetchwork.handlers.fetch import FetchAttempt
-from fetchwork.handlers.keywords import KeywordContext, jobs_change_account, make_contexts
-from fetchwork.handlers.session import HostSession
+from fetchwork.handlers.host.keywords import KeywordContext, jobs_change_account, make_contexts
+from fetchwork.handlers.host.session import HostSession
+from fetchwork.handlers.requests.fetch import FetchAttempt
 from fetchwork.hook.spool import Spool, write_report
 from fetchwork.hook.wire import Reply, Request
 from fetchwork.log import event, reopen

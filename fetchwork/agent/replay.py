@@ -9,8 +9,8 @@ import time
 from fetchwork import handlers
 from fetchwork.errors import DatabaseUnavailable
 from fetchwork.handlers.context import Caller, Task
-from fetchwork.handlers.keywords import KeywordContext
-from fetchwork.handlers.runs import Runs
+from fetchwork.handlers.host.keywords import KeywordContext
+from fetchwork.handlers.host.runs import Runs
 from fetchwork.hook.spool import Rejected, Report, Spool
 from fetchwork.log import event
 

@@ -16,9 +16,9 @@ from fetchwork.cli import options, output
 from fetchwork.errors import FetchworkError
 
 if TYPE_CHECKING:
-    from fetchwork.agent.asksroot import RootPart
     from fetchwork.agent.client import AgentStatus
-    from fetchwork.agent.rights import Rights
+    from fetchwork.agent.root.asksroot import RootPart
+    from fetchwork.agent.root.rights import Rights
     from fetchwork.config import HostConfig
 
 _logger = logging.getLogger(__name__)
@@ -55,7 +55,7 @@ def cli(context: click.Context, file: Path | None, log_file: Path | None, user: 
         # before anything is read
         part = _split(user) if user is not None and os.geteuid() == 0 else None
         from fetchwork import config as host_file
-        from fetchwork.agent.rights import Rights
+        from fetchwork.agent.root.rights import Rights
 
         _serve(host_file.load(file), log_file, Rights(part), user)
     context.obj = file
@@ -79,7 +79,7 @@ def status(of_agent: Path | None, file: Path | None, as_json: bool) -> None:
 
 
 def _split(user: str) -> RootPart:
-    from fetchwork.agent import rootpart
+    from fetchwork.agent.root import rootpart
 
     try:
         return rootpart.split(user)

@@ -358,7 +358,7 @@ class HostConfig(_Section):
         """Whether REPLY_FETCH tells what a startd makes of the offers to the slots of ``keyword``.
 
         It does not where the agent updates running jobs and all these slots are undivided: their next fetch
-        tells it (``handlers.reply``). A partitionable slot asks again whatever it has taken.
+        tells it (``handlers.requests.reply``). A partitionable slot asks again whatever it has taken.
         """
         slots = [slot for slot in self.slot_list() if slot.keyword == keyword]
         return not (self.agent_updates and slots) or any(slot.type.partitionable for slot in slots)

@@ -23,12 +23,12 @@ from fetchwork.errors import (
     one_line,
 )
 from fetchwork.handlers.context import Answer, Denied, ErrorCode, Task
-from fetchwork.handlers.files import FILE_HANDLERS
-from fetchwork.handlers.finish import job_exit
-from fetchwork.handlers.left import job_left
-from fetchwork.handlers.reply import evict_claim, reply_fetch
-from fetchwork.handlers.start import prepare_job
-from fetchwork.handlers.update import update_job_info
+from fetchwork.handlers.requests.files import FILE_HANDLERS
+from fetchwork.handlers.requests.finish import job_exit
+from fetchwork.handlers.requests.left import job_left
+from fetchwork.handlers.requests.reply import evict_claim, reply_fetch
+from fetchwork.handlers.requests.start import prepare_job
+from fetchwork.handlers.requests.update import update_job_info
 from fetchwork.hook.wire import Reply
 from fetchwork.log import event
 

@@ -11,10 +11,10 @@ from fetchwork.db.calls import files as file_calls
 from fetchwork.db.calls import runs as run_calls
 from fetchwork.db.calls.call import Call
 from fetchwork.errors import DatabaseUnavailable, FetchworkError
-from fetchwork.handlers import accounts
-from fetchwork.handlers.keywords import KeywordContext
+from fetchwork.handlers.host import accounts
+from fetchwork.handlers.host.keywords import KeywordContext
+from fetchwork.handlers.host.runs import LiveRun, Runs
 from fetchwork.handlers.runad import RunKey
-from fetchwork.handlers.runs import LiveRun, Runs
 from fetchwork.hook.wire import Reply, Request
 from fetchwork.sandbox.failure import TransferFailure
 

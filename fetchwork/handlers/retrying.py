@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from fetchwork.codes import JobStatus
 from fetchwork.db.calls import maintenance, runs
-from fetchwork.handlers.runs import LiveRun
+from fetchwork.handlers.host.runs import LiveRun
 from fetchwork.matchmaker.messages import Job
 from fetchwork.matchmaker.policy import Verdict
 from fetchwork.matchmaker.processes import MatchmakerUnavailable

@@ -23,7 +23,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from fetchwork.codes import Universe
-from fetchwork.handlers.starterlog import read_faults
+from fetchwork.handlers.host.starterlog import read_faults
 from fetchwork.sandbox.offered import CREDENTIALS, MARK
 
 #: the attribute of a slot whose HTCondor has such a keyword beside each of ours

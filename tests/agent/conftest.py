@@ -11,17 +11,17 @@ from typing import Any, cast
 import pytest
 
 from fetchwork import config, handlers
-from fetchwork.agent.fetches import Fetches, HostRuns
-from fetchwork.agent.longpoll import WaitingFetch, WaitingFetches
+from fetchwork.agent.fetching.fetches import Fetches, HostRuns
+from fetchwork.agent.fetching.longpoll import WaitingFetch, WaitingFetches
+from fetchwork.agent.runs.watch import WatchedRuns
 from fetchwork.agent.signals import Signal
-from fetchwork.agent.watch import WatchedRuns
 from fetchwork.classad.ads import parse_old, print_old
 from fetchwork.classad.values import ClassAd
 from fetchwork.db.database import Database
 from fetchwork.handlers.context import Answer, Caller, Task
-from fetchwork.handlers.keywords import KeywordContext, make_contexts
-from fetchwork.handlers.runs import Runs
-from fetchwork.handlers.starterlog import StarterLogs
+from fetchwork.handlers.host.keywords import KeywordContext, make_contexts
+from fetchwork.handlers.host.runs import Runs
+from fetchwork.handlers.host.starterlog import StarterLogs
 from fetchwork.hook.wire import Request
 from fetchwork.pool.postgres import PostgresServer
 from tests.by_name import call, scalar

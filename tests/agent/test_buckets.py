@@ -16,10 +16,11 @@ import psycopg
 import pytest
 from psycopg.types.json import Jsonb
 
-from fetchwork.agent import leader, sending
-from fetchwork.agent.contents import Content, Contents, Reader
-from fetchwork.agent.parked import OutputSpool
-from fetchwork.agent.sending import RunOver
+from fetchwork.agent import leader
+from fetchwork.agent.files import sending
+from fetchwork.agent.files.contents import Content, Contents, Reader
+from fetchwork.agent.files.parked import OutputSpool
+from fetchwork.agent.files.sending import RunOver
 from fetchwork.db.calls import files as file_calls
 from fetchwork.db.calls.files import CHUNK_BYTES, PART_BYTES
 from fetchwork.db.database import Database

@@ -18,7 +18,7 @@ import pytest
 from psycopg.types.json import Jsonb
 
 from fetchwork.agent.credentials import CredentialUpkeep
-from fetchwork.agent.rights import Rights
+from fetchwork.agent.root.rights import Rights
 from fetchwork.credentials import renewing
 from fetchwork.credentials.keys import KeyFile, key_id, seal
 from fetchwork.credentials.secret import Renewal, Secret
@@ -26,9 +26,10 @@ from fetchwork.db.calls import credentials as credential_calls
 from fetchwork.db.calls.call import Call
 from fetchwork.db.database import Database
 from fetchwork.errors import CredentialError, DatabaseUnavailable
-from fetchwork.handlers import credentials, hostcredentials
 from fetchwork.handlers.context import Answer, Caller
-from fetchwork.handlers.hostcredentials import HostCredentials, Opened
+from fetchwork.handlers.host import hostcredentials
+from fetchwork.handlers.host.hostcredentials import HostCredentials, Opened
+from fetchwork.handlers.requests import credentials
 from tests.agent.conftest import Hooks, JobOf, Submit, attributes_of, slot_ad
 from tests.by_name import call
 from tests.waiting import PATIENCE_S, until_async

@@ -8,9 +8,9 @@ from typing import Any, TypeVar
 
 import pytest
 
-from fetchwork.agent import outputs as outputs_module
-from fetchwork.agent.outputs import Outputs
-from fetchwork.agent.parked import OutputSpool
+from fetchwork.agent.files import outputs as outputs_module
+from fetchwork.agent.files.outputs import Outputs
+from fetchwork.agent.files.parked import OutputSpool
 from fetchwork.db.calls.call import Call
 from fetchwork.db.calls.files import CHUNK_BYTES
 from fetchwork.db.pool import AsyncDatabase

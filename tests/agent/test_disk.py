@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from fetchwork.agent.usage import DiskWatch
-from fetchwork.agent.watch import WatchedRuns
+from fetchwork.agent.runs.usage import DiskWatch
+from fetchwork.agent.runs.watch import WatchedRuns
 from fetchwork.db.database import Database
 from fetchwork.handlers import overuse
 from fetchwork.process import Process
@@ -135,7 +135,7 @@ async def test_what_an_account_makes_slow_is_waited_for_by_nobody_and_not_begun_
 
     monkeypatch.setattr(agent.runs.rights, "disk_used", slow)
     # however little it takes here, the rest is longer than the test
-    monkeypatch.setattr("fetchwork.agent.usage.REST", 1e9)
+    monkeypatch.setattr("fetchwork.agent.runs.usage.REST", 1e9)
     watch = DiskWatch(agent.runs)
     for _ in range(3):
         # returns, though no look ends

@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from fetchwork.agent.watch import WatchedRuns
+from fetchwork.agent.runs.watch import WatchedRuns
 from fetchwork.db.database import Database
 from tests.agent.conftest import Hooks, JobOf, Submit, attributes_of, slot_ad
 
@@ -50,7 +50,7 @@ async def test_run_moves_to_the_slot_that_starts_it(
 async def test_job_that_no_starter_began_in_seconds_is_a_failed_start(
     hooks: Hooks, submit: Submit, database: Database, job_of: JobOf, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("fetchwork.agent.watch.DYNAMIC_GRACE_S", 0.0)
+    monkeypatch.setattr("fetchwork.agent.runs.watch.DYNAMIC_GRACE_S", 0.0)
     submit()
     await hooks.reply("accept", await hooks.fetch(FIRST), FIRST)
     database.query("UPDATE fetchwork.run SET accepted_at = now() - interval '11 s'")

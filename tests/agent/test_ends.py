@@ -11,14 +11,14 @@ import pytest
 
 from fetchwork import config
 from fetchwork.agent import main
-from fetchwork.agent.ends import Ends
-from fetchwork.agent.updates import Updates
-from fetchwork.agent.watch import WatchedRuns
+from fetchwork.agent.runs.ends import Ends
+from fetchwork.agent.runs.updates import Updates
+from fetchwork.agent.runs.watch import WatchedRuns
 from fetchwork.db.database import Database
 from fetchwork.errors import DatabaseUnavailable, FetchworkError
 from fetchwork.handlers.context import Answer
-from fetchwork.handlers.runs import LiveRun
-from fetchwork.handlers.starterlog import StarterLogs
+from fetchwork.handlers.host.runs import LiveRun
+from fetchwork.handlers.host.starterlog import StarterLogs
 from fetchwork.hook.wire import Request
 from fetchwork.process import Process
 from tests.agent.conftest import Hooks, JobOf, Submit, attributes_of, give_up, slot_ad

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from fetchwork.agent import watch
-from fetchwork.agent.watch import WatchedRuns
+from fetchwork.agent.runs import watch
+from fetchwork.agent.runs.watch import WatchedRuns
 from fetchwork.process import Process as ProcessOfPid
 from tests.agent.conftest import Hooks, JobOf, Process, Submit, slot_ad
 from tests.waiting import PATIENCE_S

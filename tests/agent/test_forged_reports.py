@@ -6,8 +6,8 @@ from collections.abc import AsyncIterator
 import pytest
 
 from fetchwork.db.database import Database
-from fetchwork.handlers import accounts
 from fetchwork.handlers.context import Caller
+from fetchwork.handlers.host import accounts
 from tests.agent.conftest import STARTER, Hooks, JobOf, Submit
 from tests.agent.test_run_hooks import EXITED
 

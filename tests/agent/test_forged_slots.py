@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from fetchwork.agent.watch import WatchedRuns
+from fetchwork.agent.runs.watch import WatchedRuns
 from fetchwork.process import Process
 from tests.agent.conftest import Hooks, JobOf, Submit, slot_ad
 from tests.waiting import until_async as until

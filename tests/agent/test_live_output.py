@@ -16,11 +16,11 @@ from typing import Any, cast
 
 import pytest
 
-from fetchwork.agent import liveoutput as shipping
-from fetchwork.agent import rootpart
-from fetchwork.agent.asksroot import RootPart
-from fetchwork.agent.liveoutput import LiveOutputs, Unreadable, open_as_user
-from fetchwork.agent.rights import Rights
+from fetchwork.agent.root import rootpart
+from fetchwork.agent.root.asksroot import RootPart
+from fetchwork.agent.root.rights import Rights
+from fetchwork.agent.runs import liveoutput as shipping
+from fetchwork.agent.runs.liveoutput import LiveOutputs, Unreadable, open_as_user
 from fetchwork.db.calls import reading, runs
 from fetchwork.db.calls.call import Call
 from fetchwork.db.database import Database

@@ -9,7 +9,7 @@ import pytest
 from fetchwork import config
 from fetchwork.agent import main, peer
 from fetchwork.agent.signals import Signal
-from fetchwork.handlers.runs import LiveRun
+from fetchwork.handlers.host.runs import LiveRun
 from fetchwork.hook.wire import Request
 from tests.agent.conftest import Submit, slot_ad
 

@@ -11,19 +11,19 @@ from typing import Any, cast
 
 import pytest
 
-from fetchwork.agent import matchrounds
+from fetchwork.agent.fetching import matchrounds
+from fetchwork.agent.fetching.matchrounds import MAX_SEEKERS, MatchRounds
+from fetchwork.agent.fetching.notifications import WorkNotifications
 from fetchwork.agent.lease import Lease
-from fetchwork.agent.liveoutput import LiveOutputs, open_as_user
-from fetchwork.agent.matchrounds import MAX_SEEKERS, MatchRounds
-from fetchwork.agent.notifications import WorkNotifications
-from fetchwork.agent.rights import Rights
+from fetchwork.agent.root.rights import Rights
+from fetchwork.agent.runs.liveoutput import LiveOutputs, open_as_user
 from fetchwork.db.database import Database
 from fetchwork.db.pool import AsyncDatabase
-from fetchwork.handlers import matchround
 from fetchwork.handlers.context import Answer
-from fetchwork.handlers.fetch import Look
-from fetchwork.handlers.keywords import KeywordContext
-from fetchwork.handlers.matchround import Seeker
+from fetchwork.handlers.host.keywords import KeywordContext
+from fetchwork.handlers.requests import matchround
+from fetchwork.handlers.requests.fetch import Look
+from fetchwork.handlers.requests.matchround import Seeker
 from tests.agent.conftest import Hooks, JobOf, Submit, UnwatchedRuns, attributes_of, slot_ad
 from tests.by_name import call
 from tests.waiting import PATIENCE_S

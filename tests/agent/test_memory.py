@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 
-from fetchwork.agent import usage
-from fetchwork.agent.rights import Rights
-from fetchwork.agent.updates import family
-from fetchwork.agent.usage import MemoryWatch, proportional
-from fetchwork.agent.watch import WatchedRuns
+from fetchwork.agent.root.rights import Rights
+from fetchwork.agent.runs import usage
+from fetchwork.agent.runs.updates import family
+from fetchwork.agent.runs.usage import MemoryWatch, proportional
+from fetchwork.agent.runs.watch import WatchedRuns
 from fetchwork.db.database import Database
 from fetchwork.handlers import retrying
+from fetchwork.handlers.host.runs import LiveRun
 from fetchwork.handlers.overuse import memory_limit
-from fetchwork.handlers.runs import LiveRun
 from fetchwork.process import Process
 from tests.by_name import call
 from tests.waiting import PATIENCE_S, until, until_async

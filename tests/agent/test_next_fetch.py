@@ -5,11 +5,11 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from fetchwork.agent.watch import WatchedRuns
+from fetchwork.agent.runs.watch import WatchedRuns
 from fetchwork.classad.values import ClassAd
 from fetchwork.db.database import Database
-from fetchwork.handlers.reply import DOES_NOT_ALLOW, was_taken
-from fetchwork.handlers.runs import LiveRun
+from fetchwork.handlers.host.runs import LiveRun
+from fetchwork.handlers.requests.reply import DOES_NOT_ALLOW, was_taken
 from tests.agent.conftest import Hooks, JobOf, Submit, nothing, slot_ad
 
 #: the slot's ad before the offer, and after it was claimed since

@@ -9,13 +9,13 @@ from uuid import UUID
 
 import pytest
 
-from fetchwork.agent import orphans
-from fetchwork.agent.rights import Rights
-from fetchwork.agent.watch import WatchedRuns
+from fetchwork.agent.root.rights import Rights
+from fetchwork.agent.runs import orphans
+from fetchwork.agent.runs.watch import WatchedRuns
 from fetchwork.db.calls.hosts import HostRun
 from fetchwork.db.database import Database
 from fetchwork.errors import DatabaseUnavailable
-from fetchwork.handlers.runs import LiveRun
+from fetchwork.handlers.host.runs import LiveRun
 from fetchwork.process import Process as ProcessOfPid
 from tests.agent.conftest import Hooks, JobOf, Process, Replay, Submit, attributes_of, slot_ad
 from tests.waiting import PATIENCE_S, until

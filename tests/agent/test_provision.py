@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from fetchwork.classad.ads import parse_old
-from fetchwork.handlers import start
+from fetchwork.handlers.requests import start
 from tests.agent.conftest import Hooks, JobOf, Submit, attributes_of, slot_ad
 from tests.unit.test_slotad import tool
 from tests.waiting import PATIENCE_S

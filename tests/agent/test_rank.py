@@ -24,7 +24,7 @@ async def test_best_ranked_of_the_waiting_slots_gets_the_job(
     conninfo: str, submit: Submit, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # a busy machine may take longer than usual to let the best one look
-    monkeypatch.setattr("fetchwork.agent.fetches.YIELD_S", 3.0)
+    monkeypatch.setattr("fetchwork.agent.fetching.fetches.YIELD_S", 3.0)
     hooks = Hooks(conninfo, max_fetch_wait_s=600.0)
     slow, fast, middle = await waiting(
         hooks, [slot("slot1@vm", 10), slot("slot2@vm", 30), slot("slot3@vm", 20)]

@@ -15,8 +15,8 @@ from typing import Any
 
 import pytest
 
-from fetchwork.agent import rootpart
-from fetchwork.agent.updates import family
+from fetchwork.agent.root import rootpart
+from fetchwork.agent.runs.updates import family
 from fetchwork.process import Process
 from tests.small_disk import fill
 from tests.waiting import PATIENCE_S, until
@@ -29,7 +29,7 @@ UID, OTHER = pwd.getpwnam(USER).pw_uid, pwd.getpwnam(STRANGER).pw_uid
 DRIVER = """
 import json, os, sys
 from pathlib import Path
-from fetchwork.agent import asksroot, rootpart
+from fetchwork.agent.root import asksroot, rootpart
 rootpart.TIME_S = asksroot.ANSWER_S = 600.0
 part = rootpart.split(sys.argv[1])
 status = Path("/proc/self/status").read_text()
@@ -561,7 +561,7 @@ def test_agent_whose_root_part_is_gone_gets_no_answer(agent: Agent) -> None:
 # a request that takes longer than it may, as on a file system that does not answer
 SLOW = """
 import errno, json, time
-from fetchwork.agent import rootpart
+from fetchwork.agent.root import rootpart
 rootpart.TIME_S = 0.3
 answers = [rootpart._by_a_process(lambda: None, lambda: time.sleep(600))]
 rootpart.TIME_S = 600.0
@@ -581,7 +581,7 @@ def test_request_that_hangs_costs_its_time_and_no_more() -> None:
 BESIDE = """
 import errno, json, os, socket, sys, threading, time
 from pathlib import Path
-from fetchwork.agent import asksroot, rootpart
+from fetchwork.agent.root import asksroot, rootpart
 rootpart.TIME_S = asksroot.ANSWER_S = 600.0
 def slow(uid, path):
     while not os.path.exists(sys.argv[1]):

@@ -12,8 +12,8 @@ from fetchwork.codes import JobStatus
 from fetchwork.db.database import Database
 from fetchwork.handlers import overuse, retrying
 from fetchwork.handlers.context import Caller
-from fetchwork.handlers.reply import refusal
-from fetchwork.handlers.update import signal_number
+from fetchwork.handlers.requests.reply import refusal
+from fetchwork.handlers.requests.update import signal_number
 from fetchwork.matchmaker.messages import Job, Judgement
 from tests.agent.conftest import Hooks, JobOf, Submit, attributes_of, give_up, slot_ad, with_attributes
 from tests.by_name import call

@@ -10,8 +10,8 @@ from typing import Any, TypeVar
 import psycopg
 import pytest
 
-from fetchwork.agent.parked import OutputSpool
-from fetchwork.agent.sending import MOST_TOGETHER, RunOver, send
+from fetchwork.agent.files.parked import OutputSpool
+from fetchwork.agent.files.sending import MOST_TOGETHER, RunOver, send
 from fetchwork.db.calls import files as file_calls
 from fetchwork.db.calls.call import Call
 from fetchwork.db.calls.files import CHUNK_BYTES

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from fetchwork.agent import watch
-from fetchwork.agent.watch import WatchedRuns
-from fetchwork.handlers.starterlog import StarterLogs
+from fetchwork.agent.runs import watch
+from fetchwork.agent.runs.watch import WatchedRuns
+from fetchwork.handlers.host.starterlog import StarterLogs
 from fetchwork.process import Process
 from tests.agent.conftest import Hooks, JobOf, Submit, attributes_of
 from tests.unit.test_starterlog import NO_PROGRAM, WRITTEN

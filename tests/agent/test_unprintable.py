@@ -6,8 +6,8 @@ from collections.abc import AsyncIterator
 import pytest
 
 from fetchwork.db.database import Database
-from fetchwork.handlers import unprintable
-from fetchwork.handlers.unprintable import OWNERS_JOBS, REST_S, Unprintable
+from fetchwork.handlers.host import unprintable
+from fetchwork.handlers.host.unprintable import OWNERS_JOBS, REST_S, Unprintable
 from fetchwork.matching.autoclusters import Autocluster
 from tests.agent.conftest import Hooks, JobOf, Submit, attributes_of, slot_ad
 from tests.by_name import call

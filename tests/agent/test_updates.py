@@ -15,14 +15,14 @@ from pathlib import Path
 
 import pytest
 
+from fetchwork.agent.fetching.longpoll import WaitingFetches
+from fetchwork.agent.fetching.notifications import WorkNotifications
 from fetchwork.agent.lease import Lease
-from fetchwork.agent.liveoutput import LiveOutputs, open_as_user
-from fetchwork.agent.longpoll import WaitingFetches
-from fetchwork.agent.notifications import WorkNotifications
 from fetchwork.agent.periodic import every
-from fetchwork.agent.rights import Rights
-from fetchwork.agent.updates import Updates, usage
-from fetchwork.agent.watch import WatchedRuns
+from fetchwork.agent.root.rights import Rights
+from fetchwork.agent.runs.liveoutput import LiveOutputs, open_as_user
+from fetchwork.agent.runs.updates import Updates, usage
+from fetchwork.agent.runs.watch import WatchedRuns
 from fetchwork.db.database import Database
 from fetchwork.process import Process
 from tests.by_name import call

@@ -4,8 +4,8 @@
     python tests/benchmarks/bench_cycle.py --jobs 1000 --rounds 1 --without-peers
 
 Eight slots of one process work off no-op jobs on a durable server: each takes a job, starts it and reports
-its end, as an agent does for its hooks, by the same calls and gathered in the same way
-(``fetchwork.handlers.reports``). The others do what theirs is: submit, work off with eight at a time, and
+its end, as an agent does for its hooks, by the same calls, gathered in the same way
+(``handlers.host.reports``). The others do what theirs is: submit, work off with eight at a time, and
 the clock stops when every end is in the database. What each leaves out of what a job of fetchwork has (a run
 and a token for each attempt, the fence before the start, history of jobs and runs, events, usage) is printed
 beside it. Rounds of all sides alternate.
@@ -31,7 +31,7 @@ from typing import TypedDict
 from fetchwork.db import schema
 from fetchwork.db.calls import hosts, matching
 from fetchwork.db.pool import AsyncDatabase
-from fetchwork.handlers.reports import RunReports
+from fetchwork.handlers.host.reports import RunReports
 from fetchwork.pool.postgres import PostgresServer
 from fetchwork.queue import Queue
 from tests.benchmarks.peers import Measured, PeerFailed, Peers, timed

@@ -33,8 +33,8 @@ from fetchwork.classad.ads import parse_old
 from fetchwork.db import schema
 from fetchwork.db.calls import matching
 from fetchwork.db.pool import AsyncDatabase
-from fetchwork.handlers.matchround import AUTOCLUSTERS_A_CLAIM
-from fetchwork.handlers.session import HostSession
+from fetchwork.handlers.host.session import HostSession
+from fetchwork.handlers.requests.matchround import AUTOCLUSTERS_A_CLAIM
 from fetchwork.matching.choose import order
 from fetchwork.matching.slotstate import slot_resources
 from fetchwork.matchmaker.looking import Looking

@@ -13,7 +13,7 @@ SLOTS = 12
 #: an offer that nobody heard of runs out within a test's time
 SHORT_OFFERS = """
 from fetchwork.agent import leader
-from fetchwork.handlers import offer
+from fetchwork.handlers.requests import offer
 offer.OFFER_S = 5.0
 leader.LEAD_S = 0.0
 leader.SHORTEST_ASK_S = leader.LONGEST_ASK_S = 0.3

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from fetchwork.db.calls.files import CHUNK_BYTES
-from fetchwork.handlers.starterlog import StarterLogs
+from fetchwork.handlers.host.starterlog import StarterLogs
 from fetchwork.queue.bringing import bring
 from fetchwork.queue.destinations import TransferFailed
 from fetchwork.sandbox.failure import TransferFailure

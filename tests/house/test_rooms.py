@@ -126,6 +126,16 @@ ROOMS: dict[str, set[str]] = {
     "__init__": {"classad.bindings", "following.eventlog", "personal", "pool", "queue"},
 }
 
+#: a folder below a room: the others below that room that it may import
+FOLDERS: dict[str, set[str]] = {
+    "handlers.host": set(),
+    "handlers.requests": {"handlers.host"},
+    "agent.root": set(),
+    "agent.runs": {"agent.root"},
+    "agent.files": set(),
+    "agent.fetching": {"agent.runs"},
+}
+
 #: what every room but the hooks' may import without being named above
 EVERYWHERE = {"errors", "codes", "log"}
 
@@ -240,6 +250,19 @@ def test_every_room_is_in_the_table() -> None:
 
 def test_every_import_of_a_room_is_in_the_table() -> None:
     broken = [message for _, message in broken_rules()]
+    assert not broken, "\n" + "\n".join(broken)
+
+
+def test_every_import_between_folders_of_a_room_is_in_the_table() -> None:
+    broken = [
+        f"{found.where}: {folder} imports {found.target}; allowed: {', '.join(sorted(allowed)) or 'none'}"
+        for folder, allowed in FOLDERS.items()
+        for module, path in modules().items()
+        if is_listed(module, {folder})
+        for found in imports(path)
+        if is_listed(found.target, set(FOLDERS) - {folder} - allowed)
+        and found.target.split(".")[1] == folder.split(".")[0]
+    ]
     assert not broken, "\n" + "\n".join(broken)
 
 

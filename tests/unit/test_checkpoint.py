@@ -6,7 +6,7 @@ from typing import Any, cast
 
 import pytest
 
-from fetchwork.agent.parked import OutputSpool
+from fetchwork.agent.files.parked import OutputSpool
 from fetchwork.errors import AgentUnavailable, FetchworkError
 from fetchwork.hook import checkpointed, sandboxed
 from fetchwork.hook.wire import Request, encode_request

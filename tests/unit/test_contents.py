@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import pytest
 
-from fetchwork.agent.contents import CHUNK_BYTES, Content, Contents, Reader
+from fetchwork.agent.files.contents import CHUNK_BYTES, Content, Contents, Reader
 from fetchwork.db.calls import files as file_calls
 from fetchwork.db.calls.call import Call
 from fetchwork.errors import DatabaseUnavailable, NotFound
@@ -143,7 +143,7 @@ async def test_a_cache_that_can_not_be_written_only_slows_things_down(
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("fetchwork.agent.contents._write", full)
+    monkeypatch.setattr("fetchwork.agent.files.contents._write", full)
     database, cache = StandInDatabase({1: DATA}), opened(tmp_path)
     assert await whole(cache, content(), database.reader(1)) == DATA
     assert list(cache.names) == []

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from fetchwork.agent.parked import OutputSpool
+from fetchwork.agent.files.parked import OutputSpool
 from fetchwork.errors import AgentUnavailable
 from fetchwork.hook import checkpointed
 from fetchwork.hook.wire import Request, encode_request

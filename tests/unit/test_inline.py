@@ -8,10 +8,10 @@ import pytest
 
 from fetchwork.db.calls.files import RunFiles
 from fetchwork.errors import DatabaseUnavailable, NotFound, ProtocolError
-from fetchwork.handlers import small
 from fetchwork.handlers.context import Caller, Task
+from fetchwork.handlers.host.runs import Runs
+from fetchwork.handlers.requests import small
 from fetchwork.handlers.runad import RunKey
-from fetchwork.handlers.runs import Runs
 from fetchwork.hook.wire import Request
 from fetchwork.sandbox import inline
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from fetchwork.classad.ads import parse_expr, print_old
 from fetchwork.classad.values import ClassAd
-from fetchwork.handlers.starterlog import fault_of
+from fetchwork.handlers.host.starterlog import fault_of
 from fetchwork.hook import client, jobcheck
 from fetchwork.hook.jobcheck import find_problem
 from fetchwork.sandbox import container, hostsettings

@@ -8,8 +8,8 @@ import pytest
 
 from fetchwork.classad.ads import parse_old
 from fetchwork.classad.values import ClassAd
-from fetchwork.handlers.adfiles import SEPARATOR, ad_files
-from fetchwork.handlers.jobenvironment import StarterSettings, line, of_slot
+from fetchwork.handlers.host.jobenvironment import StarterSettings, line, of_slot
+from fetchwork.handlers.requests.adfiles import SEPARATOR, ad_files
 from fetchwork.hook import adfiles
 from fetchwork.hook.jobcheck import split_words
 

@@ -5,12 +5,12 @@ from typing import Any, cast
 
 import pytest
 
-from fetchwork.agent import orphans, usage
-from fetchwork.agent.looks import Looks, Running
-from fetchwork.agent.usage import DiskWatch, MemoryWatch
-from fetchwork.agent.watch import WatchedRuns
+from fetchwork.agent.runs import orphans, usage
+from fetchwork.agent.runs.looks import Looks, Running
+from fetchwork.agent.runs.usage import DiskWatch, MemoryWatch
+from fetchwork.agent.runs.watch import WatchedRuns
 from fetchwork.handlers import retrying
-from fetchwork.handlers.runs import LiveRun
+from fetchwork.handlers.host.runs import LiveRun
 from fetchwork.process import Process
 
 

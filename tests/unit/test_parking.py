@@ -19,13 +19,13 @@ from uuid import UUID
 
 import pytest
 
-from fetchwork.agent.files import AgentFiles
-from fetchwork.agent.outputs import Outputs
-from fetchwork.agent.parked import OutputSpool, ParkedFile
-from fetchwork.agent.sending import _hash
+from fetchwork.agent.files.hostfiles import AgentFiles
+from fetchwork.agent.files.outputs import Outputs
+from fetchwork.agent.files.parked import OutputSpool, ParkedFile
+from fetchwork.agent.files.sending import _hash
 from fetchwork.agent.turns import DELIVERED_AT_ONCE
 from fetchwork.errors import DatabaseUnavailable, FetchworkError, ProtocolError
-from fetchwork.handlers.runs import Runs
+from fetchwork.handlers.host.runs import Runs
 from fetchwork.hook.wire import Request, encode_request
 from fetchwork.sandbox import names
 from fetchwork.sandbox.failure import TransferFailure, of_output
@@ -442,7 +442,7 @@ async def test_the_agent_counts_what_waits_of_each_account(spool: OutputSpool, t
 async def test_what_is_not_known_counts_too_until_it_is_gone(
     spool: OutputSpool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("fetchwork.agent.outputs.MOST_KNOWN_EACH", 1)
+    monkeypatch.setattr("fetchwork.agent.files.outputs.MOST_KNOWN_EACH", 1)
     outputs = without_database(spool)
     for number in range(3):
         parking = Parking(str(spool.directory))
@@ -477,8 +477,8 @@ async def test_what_waits_is_read_when_its_turn_comes(spool: OutputSpool, tmp_pa
 async def test_what_others_come_after_has_a_bound_and_takes_no_room_of_other_accounts(
     spool: OutputSpool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("fetchwork.agent.outputs.MOST_AWAITED_EACH", 3)
-    monkeypatch.setattr("fetchwork.agent.outputs.MOST_KNOWN", 1)
+    monkeypatch.setattr("fetchwork.agent.files.outputs.MOST_AWAITED_EACH", 3)
+    monkeypatch.setattr("fetchwork.agent.files.outputs.MOST_KNOWN", 1)
     outputs = without_database(spool)
     for _ in range(5):
         await outputs.deliver(

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from fetchwork.agent.readoutput import FIRST, MOST_BEHIND, read, whole
+from fetchwork.agent.runs.readoutput import FIRST, MOST_BEHIND, read, whole
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ import pytest
 
 from fetchwork.agent import replay
 from fetchwork.agent.replay import Replay
-from fetchwork.handlers.runs import Runs
+from fetchwork.handlers.host.runs import Runs
 from fetchwork.hook.spool import Spool, write_report
 from fetchwork.hook.wire import Request
 

@@ -11,8 +11,8 @@ import pytest
 from fetchwork.db.calls.call import Call
 from fetchwork.db.pool import AsyncDatabase
 from fetchwork.errors import DatabaseRefused, DatabaseUnavailable, NotFound
-from fetchwork.handlers import reports
-from fetchwork.handlers.reports import RunReports
+from fetchwork.handlers.host import reports
+from fetchwork.handlers.host.reports import RunReports
 from tests.waiting import PATIENCE_S
 
 TOKEN = str(UUID(int=7))

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from fetchwork.agent.asksroot import RootPart
-from fetchwork.agent.rights import Rights
+from fetchwork.agent.root.asksroot import RootPart
+from fetchwork.agent.root.rights import Rights
 from tests.waiting import PATIENCE_S, until, until_async
 
 
@@ -75,7 +75,7 @@ async def test_an_account_has_one_turn_even_if_those_who_ask_go_away(tmp_path: P
 @pytest.fixture
 def pair(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[RootPart, socket.socket]]:
     """A part with root that a test plays, which has time to answer."""
-    monkeypatch.setattr("fetchwork.agent.asksroot.ANSWER_S", PATIENCE_S)
+    monkeypatch.setattr("fetchwork.agent.root.asksroot.ANSWER_S", PATIENCE_S)
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with ours, theirs:
         yield RootPart(ours, 0), theirs
@@ -86,7 +86,7 @@ def test_no_question_stays_that_was_never_sent(
 ) -> None:
     part, other = pair
     part._connection.settimeout(0.05)
-    monkeypatch.setattr("fetchwork.agent.asksroot.ANSWER_S", 0.01)
+    monkeypatch.setattr("fetchwork.agent.root.asksroot.ANSWER_S", 0.01)
     # the other end reads none
     while _has_room(part):
         part._connection.send(b"0 nothing")

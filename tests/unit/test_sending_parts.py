@@ -10,8 +10,8 @@ from typing import Any, cast
 
 import pytest
 
-from fetchwork.agent import sending
-from fetchwork.agent.parked import OutputSpool, Parked
+from fetchwork.agent.files import sending
+from fetchwork.agent.files.parked import OutputSpool, Parked
 from fetchwork.db.calls.call import Call
 from fetchwork.db.calls.files import CHUNK_BYTES
 from fetchwork.db.pool import AsyncDatabase

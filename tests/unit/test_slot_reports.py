@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from fetchwork.agent import slots
-from fetchwork.agent.slots import SlotReports
+from fetchwork.agent.fetching import slots
+from fetchwork.agent.fetching.slots import SlotReports
 
 
 def test_slot_that_does_not_fetch_any_more_is_forgotten_unless_it_is_busy(

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from fetchwork.handlers.slotad import SlotAds, SlotUnknown
+from fetchwork.handlers.host.slotad import SlotAds, SlotUnknown
 
 FETCHED = (
     b'ClaimId = "secret"\nMachineResources = "GPUs"\nMyAddress = "<127.0.0.1:9?sock=x>"\n'

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fetchwork.handlers.starterlog import MOST_BYTES, Fault, StarterLogs, fault_of, read_faults
+from fetchwork.handlers.host.starterlog import MOST_BYTES, Fault, StarterLogs, fault_of, read_faults
 
 TOKEN = "b2d9a0f2-7d8c-4e0b-9c3c-1f4f5c0f9c11"
 # as 23.9.6 writes it

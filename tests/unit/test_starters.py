@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from fetchwork.agent.starters import starter_of
+from fetchwork.agent.runs.starters import starter_of
 from fetchwork.process import Process
 from tests.waiting import until
 

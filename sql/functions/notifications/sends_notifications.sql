@@ -1,5 +1,5 @@
 -- False while PostgreSQL's queue of notifications is more than half full: then this schema sends none, and
--- agents look for work every few seconds instead (fetchwork/agent/notifications.py).
+-- agents look for work every few seconds instead (fetchwork/agent/fetching/notifications.py).
 --
 -- The queue is one for all databases of the server. Any role that may connect to one of them can fill it: it
 -- listens, stays in a transaction, and notifies. In a full queue pg_notify fails its transaction, and does so

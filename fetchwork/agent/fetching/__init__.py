@@ -1,0 +1,1 @@
+"""Fetches that wait, and the rounds of matching that they share."""

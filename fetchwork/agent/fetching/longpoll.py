@@ -1,0 +1,142 @@
+"""Fetches that wait in the agent for work: how many, what wakes them, what ends them."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import re
+import time
+
+from fetchwork.agent.signals import Signal, first
+from fetchwork.handlers.host.session import HostSession
+
+#: a fetch looks for work no more often than this, and the less often the more wait beside it
+LOOK_PAUSE_S = 0.1
+LOOK_PAUSE_EACH_S = 0.005
+#: slots that a job's Rank compares one with
+MAX_OTHERS = 32
+#: a startd takes this long to delete a dynamic slot once it has nothing to do
+DELETED_S = 0.5
+_DYNAMIC = re.compile(r"(slot\d+)_\d+(@.*)")
+
+
+class WaitingFetches:
+    """All waiting fetches of the host, ``limit`` of them at most."""
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self._waiting: set[WaitingFetch] = set()
+        self._closed = False
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    def enter(
+        self, session: HostSession, slot_name: str, gone: Signal, slot: bytes | None = None
+    ) -> WaitingFetch | None:
+        """Let a slot's fetch wait whose hook sets ``gone`` when it leaves; None if no more may wait.
+
+        ``slot`` is given where the slot could be given a job at once, and others may be compared with it.
+        """
+        if self._closed or len(self._waiting) >= self.limit:
+            return None
+        waiting = WaitingFetch(self, session, slot_name, gone, slot)
+        self._waiting.add(waiting)
+        return waiting
+
+    def leave(self, waiting: WaitingFetch) -> None:
+        """A fetch waits no more."""
+        self._waiting.discard(waiting)
+
+    def wake(self, session: HostSession) -> None:
+        """Something may have changed in this database's queue."""
+        for waiting in self._waiting:
+            if waiting.session is session:
+                waiting.woken.set()
+
+    def resources_return(self, session: HostSession, slot_name: str) -> None:
+        """A slot has nothing to do: if it is dynamic, a fetch of its partitionable slot is outdated soon.
+
+        Such a fetch names the resources that were left when it began. The startd deletes a dynamic slot
+        without work, and fetches again with what came back.
+        """
+        dynamic = _DYNAMIC.fullmatch(slot_name)
+        if dynamic is not None:
+            partitionable = dynamic[1] + dynamic[2]
+            asyncio.get_running_loop().call_later(DELETED_S, self._end, session, partitionable)
+
+    def _end(self, session: HostSession, slot_name: str) -> None:
+        for waiting in self._waiting:
+            if waiting.session is session and waiting.slot_name == slot_name:
+                waiting.outdated.set()
+
+    def beside(self, one: WaitingFetch) -> list[bytes]:
+        """The slots of other fetches that wait for the same database, up to a number."""
+        others = (
+            waiting.slot
+            for waiting in self._waiting
+            if waiting is not one and waiting.session is one.session and waiting.slot is not None
+        )
+        return list(itertools.islice(others, MAX_OTHERS))
+
+    def close(self) -> None:
+        """Answer every waiting fetch with "no work" and accept no more."""
+        self._closed = True
+        for waiting in self._waiting:
+            waiting.woken.set()
+
+    @property
+    def closed(self) -> bool:
+        """True once waiting fetches have to end."""
+        return self._closed
+
+    @property
+    def pause_s(self) -> float:
+        """The shortest time between two looks of one fetch."""
+        return LOOK_PAUSE_S + LOOK_PAUSE_EACH_S * len(self._waiting)
+
+
+class WaitingFetch:
+    """One waiting fetch."""
+
+    def __init__(
+        self,
+        fetches: WaitingFetches,
+        session: HostSession,
+        slot_name: str,
+        gone: Signal,
+        slot: bytes | None,
+    ) -> None:
+        self.session = session
+        self.slot_name = slot_name
+        self.slot = slot
+        self.woken = Signal()
+        #: set when the slot's ad is not true any more
+        self.outdated = Signal()
+        self._fetches = fetches
+        self._gone = gone
+        self._looked_at = time.monotonic()
+
+    async def wait(self, timeout_s: float) -> bool:
+        """Wait to be woken or for the time to pass; False if the fetch has to end now."""
+        await first(timeout_s, self.woken, self._gone, self.outdated)
+        # a burst of submits is one look, not many
+        pause = self._looked_at + self._fetches.pause_s - time.monotonic()
+        if pause > 0 and not self.is_over:
+            await first(pause, self._gone, self.outdated)
+        self.woken.clear()
+        self._looked_at = time.monotonic()
+        return not self.is_over
+
+    async def wait_for(self, event: Signal, timeout_s: float) -> bool:
+        """Wait for ``event``; False if it did not come in time, or the fetch has to end now."""
+        end = time.monotonic() + timeout_s
+        while not event.is_set() and not self.is_over and time.monotonic() < end:
+            self.woken.clear()
+            await first(end - time.monotonic(), event, self.woken, self._gone)
+        return event.is_set() and not self.is_over
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the fetch has to end now."""
+        return self._fetches.closed or self._gone.is_set() or self.outdated.is_set()

@@ -1,0 +1,137 @@
+"""What wakes waiting fetches, and the agent itself: the database's notifications, and the clock.
+
+A notification says what it is about (sql/functions/matching/tell_demand.sql). ``matching.demand`` keeps what
+it says, and tells whether a look is worth while, and when: the news of one job brings some of a thousand
+agents, not all at once. A look that finds nothing new that may fit asks the database nothing. News of runs
+that shall end name the host, whose agent then asks which.
+
+While PostgreSQL's queue of notifications is nearly full, the database sends none
+(sql/functions/notifications/sends_notifications.sql). The agent asks every few seconds whether it sends any;
+while it does not, waiting fetches look, and the lease beats, every few seconds.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import random
+import time
+
+from fetchwork.agent.fetching.longpoll import WaitingFetches
+from fetchwork.agent.lease import Lease
+from fetchwork.agent.runs.liveoutput import LiveOutputs
+from fetchwork.db.calls import maintenance
+from fetchwork.errors import FetchworkError
+from fetchwork.log import event
+
+log = logging.getLogger(__name__)
+
+#: waiting fetches look again after this even without a notification: limits and rests end in silence
+LOOK_S = 5.0
+#: the same where notifications do not arrive
+POLL_S = 1.0
+#: the same, and beats, where the database sends none
+UNSENT_S = 2.0
+CALL_S = 5.0
+
+
+class WorkNotifications:
+    """The notifications of new work from one database."""
+
+    def __init__(self, lease: Lease, waiting: WaitingFetches, outputs: LiveOutputs) -> None:
+        #: notifications arrive from the database, if it sends any
+        self.listening = False
+        self._sent = True
+        self._lease = lease
+        self._waiting = waiting
+        self._outputs = outputs
+        self._next: asyncio.TimerHandle | None = None
+
+    async def listen(self) -> None:
+        """Keep what is notified, and wake waiting fetches when that may help them, for ever."""
+        session = self._lease.session
+        demand = session.demand
+        while True:
+            try:
+                async for note in session.database.notifications("fetchwork_work"):
+                    if not self.listening:
+                        # what is read from now on is kept current
+                        self.listening = True
+                        demand.live = self._sent
+                        demand.forget()
+                        self._wake_in(0.0)
+                        continue
+                    if note.startswith(('["!"', '["o"')):
+                        if self._is_for_us(note):
+                            self._lease.beat_soon() if note[2] == "!" else self._outputs.watched()
+                        continue
+                    seconds = demand.heard(note, time.monotonic())
+                    if seconds is not None:
+                        self._wake_in(seconds)
+            except FetchworkError as error:
+                event(log, logging.DEBUG, "listen", database=session.name, problem=error)
+                if self.listening:
+                    # calls may still wait for it a while: this connection is the first to know
+                    self._lease.note_away(error)
+            finally:
+                self.listening = demand.live = False
+            await asyncio.sleep(random.uniform(0.5, 1.5))  # noqa: S311
+
+    def _is_for_us(self, note: str) -> bool:
+        """Whether a notification of this host's runs names this host.
+
+        Of those that shall end (sql/functions/runs/tell_end.sql), or whose output somebody watches.
+        """
+        greeting = self._lease.session.greeting
+        try:
+            return greeting is not None and json.loads(note)[1:] == [greeting.host_id]
+        except (ValueError, TypeError):
+            return False
+
+    async def wake(self) -> None:
+        """Let waiting fetches look now and then, for ever."""
+        session = self._lease.session
+        pause_s = LOOK_S
+        while True:
+            await asyncio.sleep(random.uniform(0.8, 1.2) * pause_s)  # noqa: S311
+            if self.listening:
+                await self._ask_whether_sent()
+            pause_s = LOOK_S if session.demand.live else UNSENT_S if self.listening else POLL_S
+            self._waiting.wake(session)
+
+    async def _ask_whether_sent(self) -> None:
+        """Learn whether the database sends notifications; while it sends none, beat for the runs' ends."""
+        session = self._lease.session
+        demand = session.demand
+        try:
+            sent = await session.database.run(maintenance.sends_notifications(), timeout_s=CALL_S)
+        except FetchworkError:
+            # the lease and the listening connection find out what is wrong
+            return
+        before, self._sent = self._sent, sent
+        if sent != before:
+            level = logging.INFO if sent else logging.WARNING
+            event(log, level, "notifications", database=session.name, sent=sent)
+        if not sent:
+            demand.live = False
+            self._lease.beat_soon()
+        # one round later: a transaction that asked while none were sent may have committed meanwhile
+        elif before and self.listening and not demand.live:
+            demand.forget()
+            demand.live = True
+
+    def _wake_in(self, seconds: float) -> None:
+        """Wake waiting fetches after so many seconds, or sooner if that was planned."""
+        loop = asyncio.get_running_loop()
+        if self._next is not None:
+            if self._next.when() <= loop.time() + seconds:
+                return
+            self._next.cancel()
+        self._next = loop.call_later(seconds, self._wake)
+
+    def _wake(self) -> None:
+        self._next = None
+        # where many agents heard of one job, the first of them has taken it
+        if self._lease.session.demand.may_have_more(time.monotonic()):
+            self._waiting.wake(self._lease.session)

@@ -1,0 +1,1 @@
+"""Files of jobs on their way between the database or a bucket and the host."""

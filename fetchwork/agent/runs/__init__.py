@@ -1,0 +1,1 @@
+"""Running jobs: their starters, updates, use, output and ends."""

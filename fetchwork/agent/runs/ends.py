@@ -1,0 +1,95 @@
+"""Reports the ends of runs whose starter calls no JOB_EXIT (``fetchwork.handlers.starterend`` says which).
+
+What the starter wrote down is handled as if a JOB_EXIT had brought it: the same policy, the same spool in an
+outage of the database, the same answers to what comes late or twice. The file stays until that is done, so
+that an agent that comes after the end finds it, and what can't even be spooled is told later. Where the file
+does not say how the job ended, the starter was killed, and the run is given up like any other whose report
+will not come.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+from collections.abc import Awaitable, Callable
+
+from fetchwork import handlers
+from fetchwork.handlers.context import Answer, Caller, Task
+from fetchwork.handlers.host.runs import LiveRun, Runs
+from fetchwork.handlers.starterend import read_end
+from fetchwork.hook.wire import Request
+from fetchwork.log import event
+from fetchwork.process import Process
+
+log = logging.getLogger(__name__)
+
+#: as long as an agent works on a JOB_EXIT
+END_S = 10.0
+
+
+class Ends:
+    """The ends of plain runs; ``keep`` spools a report that the database can't take now, if anything does."""
+
+    def __init__(self, runs: Runs, keep: Callable[[Request], Awaitable[None]] | None) -> None:
+        self._runs = runs
+        self._keep = keep
+
+    async def tell(self, run: LiveRun, starter: str) -> Answer | None:
+        """Report the end of a run whose starter is gone; None where its file does not tell it.
+
+        "unavailable" is the answer where the database can't take it now, and it could not be spooled either.
+        """
+        now = time.monotonic()
+        again = run.gone_at is not None
+        if run.gone_at is None:
+            run.gone_at = now
+        logs = run.context.starter_logs
+        written = await logs.written(run.run_id, run.token, tells_end=True)
+        job = Process.of_key(run.job_process)
+        pid = job.pid if job is not None else run.recorded_pid
+        end = read_end(written, pid) if written is not None else None
+        if end is None or run.ended:
+            return None
+        ad: dict[str, object] = {
+            "FetchWorkRunId": run.run_id,
+            "FetchWorkToken": f'"{run.token}"',
+            "FetchWorkHasPolicy": "true" if run.has_policy else "false",
+        }
+        if end.report and run.started_at is not None:
+            ad["JobDuration"] = f"{max(0.0, run.gone_at - run.started_at):.6f}"
+            ad["JobStartDate"] = int(time.time() - max(0.0, now - run.started_at))
+        if end.report and run.memory_used_mib:
+            ad["MemoryUsage"] = int(run.memory_used_mib) + 1
+        elif end.report:
+            # never looked at: less than a second, unless the starter says more
+            ad |= dict.fromkeys(("RemoteUserCpu", "RemoteSysCpu"), "0.0")
+        ad |= {name: f'"{text}"' if _is_text(text) else text for name, text in end.report.items()}
+        body = "".join(f"{name} = {value}\n" for name, value in ad.items())
+        answer = await self._handle(run, starter, end.reason, body)
+        level = logging.WARNING if answer.reply.code else logging.INFO
+        if again and answer.reply.code == "unavailable":
+            level = logging.DEBUG
+        event(
+            log,
+            level,
+            "starter_ended_job",
+            person=run.owner if answer.reply.code else None,
+            **answer.log_fields(),
+        )
+        return answer
+
+    async def _handle(self, run: LiveRun, starter: str, reason: str, body: str) -> Answer:
+        task = Task(
+            Request("job_exit", body.encode(), keyword=run.context.keyword, arg=reason, slot=run.slot),
+            Caller(os.geteuid(), trusted=True, starter=starter),
+            run.context,
+            self._runs,
+            time.monotonic() + END_S,
+            spool=self._keep,
+        )
+        return await handlers.handle(task)
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str) and value not in ("true", "false")

@@ -1,0 +1,220 @@
+"""The watch of what running jobs use: one that uses more than its run may is killed, and Held or tried again.
+
+Memory: where HTCondor gives jobs a cgroup with a limit, the kernel is faster and this never finds any.
+Elsewhere nothing else would: HTCondor itself does not look. First the resident sizes of a job's processes are
+added up, which any account may read; they count what the processes share for each. Only where the sum is too
+large are the proportional sizes asked for, which the job's account may read (``rights``).
+
+Disk: only where the host file asks for it (``slots.limit_disk``). HTCondor by itself does this for no job: an
+administrator sets STARTD_ENFORCE_DISK_LIMITS, with a logical volume for each job, and of that a fetched job
+gets the volume but no hold. A job's files are counted as the job's account (``rights``).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import re
+import signal
+import time
+from collections import defaultdict
+from pathlib import Path
+
+from fetchwork.agent.root.rights import Rights
+from fetchwork.agent.runs.looks import Looks, Running, runs_on
+from fetchwork.agent.runs.updates import family
+from fetchwork.agent.runs.watch import WatchedRuns
+from fetchwork.handlers import overuse, retrying
+from fetchwork.handlers.host.runs import LiveRun
+from fetchwork.handlers.retrying import Settled
+from fetchwork.log import event
+from fetchwork.process import Process
+
+log = logging.getLogger(__name__)
+
+#: as HTCondor's CGROUP_POLLING_INTERVAL
+MEMORY_S = 5.0
+DISK_S = 5.0
+#: a directory is looked at again after so many times what the look took, and DISK_S
+REST = 20.0
+#: seconds for the database's answer
+CALL_S = 5.0
+#: where cgroups of version 2 are
+CGROUPS = "/sys/fs/cgroup"
+#: processes whose proportional size is asked for; of a larger family the rest counts as nothing
+MOST_PROCESSES = 500
+#: seconds of a look for one account's processes, which it may have made slow to look at
+ACCOUNT_S = 3.0
+_MOST_BYTES = 16384
+_PAGE = os.sysconf("SC_PAGE_SIZE")
+_PSS = re.compile(rb"(?m)^Pss:\s+(\d+) kB$")
+
+
+class MemoryWatch:
+    """The memory of an agent's runs."""
+
+    def __init__(self, runs: WatchedRuns) -> None:
+        self._runs = runs
+        self._looks = Looks(runs, "memory_not_watched")
+
+    async def round(self) -> None:
+        """Have each run looked at, and the jobs held that use too much."""
+        self._looks.begin(lambda run: run.memory_mib is not None, self._look)
+
+    async def looked(self) -> None:
+        """Wait for the looks that are under way."""
+        await self._looks.over()
+
+    async def _look(self, one: Running) -> None:
+        run, job, limit_mib = one.run, one.job, one.run.memory_mib
+        capped = _limit_and_peak(job)
+        if capped is not None:
+            run.memory_capped = True
+            run.memory_mib, run.memory_used_mib = (size // 2**20 for size in capped)
+            return
+        if limit_mib is None:
+            return
+        processes = family(job)
+        used_mib = sum(map(_resident, processes)) / 2**20
+        if used_mib > limit_mib:
+            used_mib = await proportional(processes[:MOST_PROCESSES], self._runs.rights) / 2**20
+        run.memory_used_mib = max(run.memory_used_mib, used_mib)
+        if used_mib <= limit_mib or not runs_on(run):
+            return
+        await _end(
+            run,
+            job,
+            self._runs.rights,
+            await retrying.settle_overuse(run, overuse.over_memory(limit_mib, used_mib), CALL_S),
+            "over_memory",
+            used_mib=int(used_mib),
+            limit_mib=limit_mib,
+        )
+
+
+class DiskWatch:
+    """The scratch directories of an agent's runs."""
+
+    def __init__(self, runs: WatchedRuns) -> None:
+        self._runs = runs
+        self._looks = Looks(runs, "disk_not_watched")
+        self._next: dict[LiveRun, float] = {}
+
+    async def round(self) -> None:
+        """Have the runs looked at that are due."""
+        self._next = {run: when for run, when in self._next.items() if not run.ended}
+        self._looks.begin(self._is_due, self._look_and_rest)
+
+    async def looked(self) -> None:
+        """Wait for the looks that are under way."""
+        await self._looks.over()
+
+    def _is_due(self, run: LiveRun) -> bool:
+        return run.disk_kib is not None and self._next.get(run, 0.0) <= time.monotonic()
+
+    async def _look_and_rest(self, one: Running) -> None:
+        began = time.monotonic()
+        try:
+            await self._look(one)
+        finally:
+            now = time.monotonic()
+            self._next[one.run] = now + REST * (now - began)
+
+    async def _look(self, one: Running) -> None:
+        run, starter, job = one.run, one.starter, one.job
+        try:
+            used_kib = -(-await self._runs.rights.disk_used(starter, one.uid) // 1024)
+        except OSError as error:
+            if starter.alive:
+                event(
+                    log,
+                    logging.DEBUG,
+                    "disk_not_watched",
+                    run=run.run_id,
+                    job=run.job,
+                    problem=error.strerror,
+                )
+            return
+        run.disk_used_kib = max(run.disk_used_kib, used_kib)
+        if run.disk_kib is None or used_kib <= run.disk_kib or not runs_on(run):
+            return
+        await _end(
+            run,
+            job,
+            self._runs.rights,
+            await retrying.settle_overuse(run, overuse.over_disk(run.disk_kib), CALL_S),
+            "over_disk",
+            used_kib=used_kib,
+            limit_kib=run.disk_kib,
+        )
+
+
+async def _end(
+    run: LiveRun, job: Process, rights: Rights, settled: Settled, name: str, **told: object
+) -> None:
+    """Kill the job, unless its run ends otherwise already; ``name`` and ``told`` are for the log."""
+    problem = None
+    if settled.ends:
+        try:
+            await rights.signal(job, signal.SIGKILL)
+        except OSError as error:
+            problem = error.strerror
+    event(
+        log,
+        logging.WARNING,
+        name,
+        person=run.owner,
+        run=run.run_id,
+        job=run.job,
+        **told,
+        held=settled.ends and settled.asks_for is None,
+        asks_for=settled.asks_for if settled.ends else None,
+        problem=problem,
+    )
+
+
+def _limit_and_peak(job: Process) -> tuple[int, int] | None:
+    """The bytes that the job's cgroup may have and the most it had; None where the kernel sets no limit."""
+    try:
+        lines = Path(f"/proc/{job.pid}/cgroup").read_text().splitlines()
+        (path,) = [line.removeprefix("0::") for line in lines if line.startswith("0::/")]
+        directory = Path(f"{CGROUPS}{path}")
+        # "max" is no number
+        return int((directory / "memory.max").read_text()), int((directory / "memory.peak").read_text())
+    except (OSError, ValueError):
+        return None
+
+
+def _resident(process: Process) -> int:
+    """Bytes in memory, those included that it shares."""
+    try:
+        return int(Path(f"/proc/{process.pid}/statm").read_bytes().split()[1]) * _PAGE
+    except (OSError, IndexError, ValueError):
+        return 0
+
+
+async def proportional(processes: list[Process], rights: Rights) -> int:
+    """Bytes of these processes, each page shared out among those that have it; what is refused is 0."""
+    total = 0
+    waited: defaultdict[int, float] = defaultdict(float)
+    for process in processes:
+        uid = process.owner
+        if uid is None or waited[uid] > ACCOUNT_S:
+            continue
+        began = time.monotonic()
+        try:
+            fd = await rights.open(Path(f"/proc/{process.pid}/smaps_rollup"), uid)
+        except OSError:
+            waited[uid] += time.monotonic() - began
+            continue
+        try:
+            # the kernel goes through all of its pages meanwhile
+            found = _PSS.search(await asyncio.to_thread(os.read, fd, _MOST_BYTES))
+        except OSError:
+            continue
+        finally:
+            os.close(fd)
+            waited[uid] += time.monotonic() - began
+        total += int(found[1]) * 1024 if found is not None else 0
+    return total

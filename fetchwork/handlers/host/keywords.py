@@ -1,0 +1,117 @@
+"""The hook keywords of a host file, each with its queues and its database."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+
+from fetchwork.config import HostConfig
+from fetchwork.credentials.keys import KeyFile
+from fetchwork.db.pool import AsyncDatabase
+from fetchwork.handlers.host.hostcredentials import HostCredentials
+from fetchwork.handlers.host.session import HostSession
+from fetchwork.handlers.host.slotad import SlotAds
+from fetchwork.handlers.host.starterlog import Fault, StarterLogs
+
+#: a run that its agent does not see alive is lost after so many updates that did not come
+MISSED_UPDATES = 6
+
+
+@dataclass(frozen=True, slots=True)
+class KeywordContext:
+    """One hook keyword of this host: its queues, and the database that has them."""
+
+    keyword: str
+    queues: tuple[str, ...]
+    session: HostSession
+    #: where starters write why they can't start a job
+    starter_logs: StarterLogs
+    #: how long a fetch may wait for work, 0 not at all
+    max_fetch_wait_s: float = 0.0
+    #: bytes of an ad that this host's startd reads
+    ad_bytes: int = 10240
+    uid_domain: str | None = None
+    #: offer only what an account of this host would run
+    check_accounts: bool = True
+    #: a run of which nothing is heard for so long is lost
+    lease_s: float = 1800.0
+    #: directories that this host shares with those who submit
+    shared: tuple[str, ...] = ("/",)
+    #: opens the credentials of jobs; None without a key
+    credentials: HostCredentials | None = None
+    #: REPLY_FETCH tells what the startd makes of an offer; else the start does, or the slot's next fetch
+    is_told_replies: bool = True
+    #: what HTCondor says of this host's slots
+    slot_ads: SlotAds = field(default_factory=SlotAds)
+
+    def can_open_credentials(self) -> bool:
+        """Whether a job that needs credentials can have them here."""
+        return self.credentials is not None and self.credentials.usable()
+
+    async def starter_fault(self, run_id: int, token: str) -> Fault | None:
+        """What the starter of a run wrote down of why the job did not start; None where nothing is known."""
+        return await self.starter_logs.fault(run_id, token)
+
+    def forget_starter_log(self, run_id: int, token: str) -> None:
+        """Nothing will be asked of the starter of this run any more."""
+        self.starter_logs.forget(run_id, token)
+
+
+def make_contexts(config: HostConfig, *, agent_id: str) -> dict[str, KeywordContext]:
+    """The keywords of ``config`` by name, lower case as HTCondor compares them.
+
+    Keywords with the same database share its session.
+    """
+    sessions: dict[str, HostSession] = {}
+    credentials: dict[str, HostCredentials] = {}
+    contexts: dict[str, KeywordContext] = {}
+    starter_logs = make_starter_logs(config)
+    slot_ads = SlotAds()
+    for name, keyword in config.keywords.items():
+        database = keyword.database or ""
+        if database not in sessions:
+            sessions[database] = HostSession(
+                database,
+                AsyncDatabase(
+                    config.databases[database].conninfo,
+                    size=config.agent.pool_size,
+                    application_name="fetchwork agent",
+                ),
+                config.name,
+                agent_id=agent_id,
+                lease_s=float(config.agent.lease_s),
+            )
+            key_file = config.databases[database].credential_key
+            if key_file is not None:
+                credentials[database] = HostCredentials(sessions[database], KeyFile(key_file))
+        contexts[name.lower()] = KeywordContext(
+            keyword=name,
+            queues=keyword.queues,
+            session=sessions[database],
+            max_fetch_wait_s=float(keyword.max_fetch_wait_s),
+            ad_bytes=config.host.pipe_buffer_max,
+            uid_domain=config.host.uid_domain,
+            check_accounts=jobs_change_account(config),
+            lease_s=float(MISSED_UPDATES * config.slots.update_interval_s + 60),
+            shared=tuple(map(str, config.files.shared)),
+            starter_logs=starter_logs,
+            credentials=credentials.get(database),
+            is_told_replies=config.is_told_replies(name),
+            slot_ads=slot_ads,
+        )
+    return contexts
+
+
+def make_starter_logs(config: HostConfig) -> StarterLogs:
+    """The files that an agent of this host gives to starters."""
+    spool = config.agent.spool
+    return StarterLogs(spool.with_name(f"{spool.name}.starter"), of_users=jobs_change_account(config))
+
+
+def jobs_change_account(config: HostConfig) -> bool:
+    """Tell whether HTCondor runs each job as its owner: it does if its master is root.
+
+    The agent then runs as root or as the account that the host file names; with ``agent.user`` empty it runs
+    as the master does.
+    """
+    return os.geteuid() == 0 or config.agent.user != ""

@@ -1,0 +1,202 @@
+"""The live runs of a host, as far as one process knows them."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Literal, cast
+
+from fetchwork.db.calls import hosts
+from fetchwork.handlers.host.keywords import KeywordContext
+from fetchwork.handlers.host.session import HostSession
+
+#: the name of a dynamic slot, "slot1_2@host"
+_DYNAMIC = re.compile(r"([^@]*)_[0-9]+(@.*)?")
+
+RunState = Literal["reserved", "accepted", "running", "ended"]
+
+
+@dataclass(slots=True, eq=False)
+class LiveRun:
+    """A run that this process has handled and that has not ended, as far as it knows."""
+
+    run_id: int
+    token: str
+    context: KeywordContext
+    slot: str
+    job: str
+    owner: str
+    #: the account's number on this host, None where it is not known
+    owner_uid: int | None = None
+    state: RunState = "reserved"
+    #: monotonic time at which this process first knew of it
+    offered_at: float = field(default_factory=time.monotonic)
+    #: monotonic time of REPLY_FETCH's accept, where this process heard it
+    accepted_at: float = float("-inf")
+    has_policy: bool = False
+    #: monotonic time at which it passed the fence, where this process saw that
+    started_at: float | None = None
+    starter: str | None = None
+    #: what the job may use, None where that is not known; and the most that was seen
+    memory_mib: int | None = None
+    memory_used_mib: float = 0.0
+    #: the same of its scratch directory's files, in KiB
+    disk_kib: int | None = None
+    disk_used_kib: int = 0
+    #: whether the kernel keeps it below a limit, and kills it there
+    memory_capped: bool = False
+    #: the ad of the slot that fetched the job, and what the queue keeps of the job: until it starts
+    fetched_by: bytes = b""
+    facts: Mapping[str, object] = field(default_factory=dict)
+    #: the job's process: "pid:start time"
+    job_process: str | None = None
+    #: the number of that process by an update to an agent before, 0 where there was none
+    recorded_pid: int = 0
+    #: why fetchwork itself has ended the job, so that its exit says nothing about the job
+    ended_by_us: str | None = None
+    #: the job was told to end because somebody asked for that
+    end_asked: bool = False
+    #: what it leaves is being delivered: the slot is free for other work
+    delivering: bool = False
+    #: checkpoints of it are being delivered: it is not over before
+    saving: bool = False
+    #: monotonic time at which its starter was first seen to be gone
+    gone_at: float | None = None
+    #: its starter calls no JOB_EXIT: the agent reports its end, by what the starter has written
+    plain: bool = False
+    #: JOB_EXITs being worked on
+    exiting: int = 0
+    #: why PREPARE_JOB could not be answered, so that not having started says nothing about the job
+    unanswered: str | None = None
+    changed: asyncio.Event = field(default_factory=asyncio.Event)
+
+    @property
+    def ended(self) -> bool:
+        """Whether the run is over."""
+        return self.state == "ended"
+
+    @property
+    def waits_for_starter(self) -> bool:
+        """Whether its starter is to come: the startd has accepted it, or nobody tells whether it has."""
+        untold = self.state == "reserved" and not self.context.is_told_replies
+        return self.state == "accepted" or untold
+
+    @property
+    def taken_at(self) -> float:
+        """Monotonic time at which the startd accepted it, or at which it was offered if nobody tells that."""
+        return self.offered_at if self.state == "reserved" else self.accepted_at
+
+    @classmethod
+    def of_row(cls, row: hosts.HostRun, context: KeywordContext) -> LiveRun:
+        """A run as the database has it, of which this process knows nothing."""
+        run = cls(
+            run_id=row.run_id,
+            token=str(row.token),
+            context=context,
+            slot=row.slot,
+            job=f"{row.cluster_id}.{row.proc_id}",
+            owner=row.owner,
+            state=cast(RunState, row.state),
+            has_policy=row.has_policy,
+        )
+        run.starter = row.starter
+        run.recorded_pid = row.job_pid or 0
+        return run
+
+    def starts_soon(self, grace_s: float) -> bool:
+        """Whether it was offered to a dynamic slot so recently that a fetch of that slot says nothing of it.
+
+        For an ad that a dynamic slot fetched, HTCondor 25 may make another dynamic slot, and let the first
+        one ask again at once.
+        """
+        return (
+            self.state in ("reserved", "accepted")
+            and _DYNAMIC.fullmatch(self.slot) is not None
+            and time.monotonic() < self.offered_at + grace_s
+        )
+
+    def __repr__(self) -> str:
+        # never the token
+        return f"<run {self.run_id} of job {self.job}, {self.state} on {self.slot}>"
+
+
+class Runs:
+    """The live runs of this host that this process knows. The agent's subclass watches their starters."""
+
+    def __init__(self) -> None:
+        self._runs: dict[tuple[HostSession, int], LiveRun] = {}
+
+    def __iter__(self) -> Iterator[LiveRun]:
+        return iter(list(self._runs.values()))
+
+    def __len__(self) -> int:
+        return len(self._runs)
+
+    def get(self, session: HostSession, run_id: int) -> LiveRun | None:
+        """The live run with this id."""
+        return self._runs.get((session, run_id))
+
+    def on_slot(self, session: HostSession, slot: str) -> list[LiveRun]:
+        """The live runs on a slot."""
+        return [
+            run
+            for run in self._runs.values()
+            if run.slot == slot and run.context.session is session and not run.delivering
+        ]
+
+    def beside(self, session: HostSession, slot: str) -> list[LiveRun]:
+        """The live runs on the partitionable slot of a dynamic one, and on all dynamic slots of that."""
+        divided = _partitionable(slot)
+        return [
+            run
+            for run in self._runs.values()
+            if divided and divided in (run.slot, _partitionable(run.slot)) and run.context.session is session
+        ]
+
+    def offered(self, run: LiveRun) -> None:
+        """A job was claimed for a slot."""
+        self._runs[run.context.session, run.run_id] = run
+
+    def accepted(self, run: LiveRun) -> None:
+        """The startd said accept."""
+        if run.state == "reserved":
+            run.state = "accepted"
+            run.accepted_at = time.monotonic()
+        run.changed.set()
+
+    def taken(self, run: LiveRun) -> None:
+        """The startd is willing, and nothing depends on its being written before the start."""
+        self.accepted(run)
+        run.context.session.reports.accepted(run.run_id, run.token)
+
+    def preparing(self, run: LiveRun, starter: str | None, slot: str) -> None:
+        """A starter asks whether the run may start."""
+
+    def started(self, run: LiveRun, starter: str | None, slot: str) -> None:
+        """The run passed the fence."""
+        run.state = "running"
+        run.started_at = time.monotonic()
+        run.starter = starter
+        run.slot = slot
+        run.fetched_by, run.facts = b"", {}
+        run.changed.set()
+
+    def reported(self, run: LiveRun, job_pid: int) -> None:
+        """An update named the number of the job's process."""
+
+    def ended(self, session: HostSession, run_id: int) -> None:
+        """The run is over."""
+        run = self._runs.pop((session, run_id), None)
+        if run is not None:
+            run.state = "ended"
+            run.context.forget_starter_log(run.run_id, run.token)
+            run.changed.set()
+
+
+def _partitionable(slot: str) -> str | None:
+    """The name of the slot that a dynamic one was carved from; None where the slot is no dynamic one."""
+    found = _DYNAMIC.fullmatch(slot)
+    return f"{found[1]}{found[2] or ''}" if found else None

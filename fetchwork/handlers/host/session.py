@@ -1,0 +1,239 @@
+"""A host's session with one database: the connections, what ``hello`` said, and what was read before."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Iterable, Mapping
+
+from fetchwork import __version__
+from fetchwork.db import schema
+from fetchwork.db.calls import hosts, matching
+from fetchwork.db.calls.hosts import Greeting
+from fetchwork.db.pool import AsyncDatabase
+from fetchwork.errors import DatabaseUnavailable, HostTaken, NotFound, SchemaMismatch
+from fetchwork.handlers.host.reports import RunReports
+from fetchwork.handlers.host.unprintable import Unprintable
+from fetchwork.log import event
+from fetchwork.matching.autoclusters import Autoclusters
+from fetchwork.matching.choose import Orders
+from fetchwork.matching.demand import Demand
+from fetchwork.matching.positions import Positions
+from fetchwork.matching.shares import Shares
+from fetchwork.matching.slotmemory import SlotMemory
+from fetchwork.matchmaker.client import Matchmaker
+
+log = logging.getLogger(__name__)
+
+#: effective priorities are asked for again after this long
+SHARES_LIFE_S = 1.0
+#: autoclusters of one answer, so that none grows without bound
+AUTOCLUSTERS_A_CALL = 1000
+
+
+class HostSession:
+    """One database of a host, whose agent is ``agent_id``."""
+
+    def __init__(
+        self,
+        name: str,
+        database: AsyncDatabase,
+        host: str,
+        *,
+        agent_id: str,
+        lease_s: float | None = None,
+    ) -> None:
+        self.name = name
+        self.database = database
+        self.host = host
+        self.agent_id = agent_id
+        #: for people: where the agent runs
+        self.location: str | None = None
+        #: the ids of agents before it that are known to be dead
+        self.replaces: list[str] = []
+        #: calls that keep the lease: no other call can keep them waiting
+        self.lease_database = database.another()
+        #: why another agent's lease keeps this one from its host
+        self.taken: str | None = None
+        #: what hooks report of runs
+        self.reports = RunReports(database)
+        #: what waits for this host's slots
+        self.demand = Demand()
+        self.autoclusters = Autoclusters()
+        self.positions = Positions()
+        self.orders = Orders()
+        self.slots = SlotMemory()
+        self.shares = Shares()
+        #: whose jobs could not be printed
+        self.unprintable = Unprintable()
+        #: evaluates what people submitted
+        self.matchmaker = Matchmaker()
+        #: attributes (in lower case) that stay in the database: they are for matching and policy
+        self.kept: frozenset[str] = frozenset()
+        self._wanted_lease_s = lease_s
+        self._greeting: Greeting | None = None
+        self._greeting_lock = asyncio.Lock()
+        #: monotonic time until which the database counts this agent as alive
+        self.lease_until = float("inf")
+
+    def __repr__(self) -> str:
+        return f"<session with database {self.name}>"
+
+    async def close(self) -> None:
+        """End the matchmaker and close the connections; calls in flight fail."""
+        await self.matchmaker.close()
+        await self.reports.close()
+        await self.lease_database.close()
+        await self.database.close()
+
+    @property
+    def greeting(self) -> Greeting | None:
+        """What the database answered to ``hello``, None before."""
+        return self._greeting
+
+    async def hello(self, timeout_s: float) -> Greeting:
+        """Make this host known, once; raises SchemaMismatch for a database of an earlier schema."""
+        if self._greeting is not None:
+            return self._greeting
+        if self.taken is not None:
+            # the lease asks again
+            raise HostTaken(self.taken)
+        try:
+            async with asyncio.timeout(timeout_s + 0.5), self._greeting_lock:
+                return self._greeting or await self.say_hello(timeout_s)
+        except TimeoutError:
+            raise DatabaseUnavailable("database does not answer") from None
+
+    async def say_hello(self, timeout_s: float) -> Greeting:
+        """Make this host known now, as an agent that has just come or come back."""
+        asked_at = time.monotonic()
+        try:
+            greeting = await self.lease_database.run(
+                hosts.hello(
+                    host=self.host,
+                    agent_version=__version__,
+                    agent_id=self.agent_id,
+                    wanted_lease_s=self._wanted_lease_s,
+                    location=self.location,
+                    replaces=self.replaces,
+                ),
+                timeout_s=timeout_s,
+            )
+        except HostTaken as error:
+            self.lose_host(error)
+            raise
+        self.taken = None
+        if greeting.schema_version < schema.latest():
+            raise SchemaMismatch(
+                f"database '{self.name}' has schema {greeting.schema_version}, this fetchwork needs"
+                f" {schema.latest()}: run 'fetchwork db upgrade'"
+            )
+        kept = await self.lease_database.query(
+            "SELECT key FROM fetchwork.attribute WHERE rule = 'kept'", timeout_s=timeout_s
+        )
+        self.kept = frozenset(attribute["key"] for attribute in kept)
+        self._greeting = greeting
+        self.renewed(asked_at)
+        self.demand.forget()
+        self.slots.forget()
+        return greeting
+
+    async def beat(self, alive: Mapping[int, str], timeout_s: float) -> list[hosts.UnwantedRun]:
+        """Renew the lease; the runs that must end. ``alive`` has the token of each run."""
+        greeting = await self.hello(timeout_s)
+        asked_at = time.monotonic()
+        try:
+            unwanted = await self.lease_database.run(
+                hosts.beat(
+                    host_id=greeting.host_id,
+                    alive=list(alive),
+                    tokens=list(alive.values()),
+                    agent_id=self.agent_id,
+                ),
+                timeout_s=timeout_s,
+            )
+        except HostTaken as error:
+            self.lose_host(error)
+            raise
+        except NotFound:
+            # forgotten after a month of silence: the next beat says hello
+            self._greeting = None
+            raise
+        self.renewed(asked_at)
+        return unwanted
+
+    def lose_host(self, why: HostTaken) -> None:
+        """Another agent has the host: fetch nothing before it has gone."""
+        self._greeting = None
+        if self.taken is None:
+            event(log, logging.ERROR, "host_taken", database=self.name, problem=why)
+        self.taken = str(why)
+
+    def renewed(self, asked_at: float) -> None:
+        """The database has renewed the host's lease in answer to a call made at ``asked_at``."""
+        if self._greeting is not None:
+            self.lease_until = asked_at + self._greeting.lease_s
+
+    @property
+    def cut_off(self) -> bool:
+        """True if the database has been silent for so long that it may have given this host's runs away."""
+        return time.monotonic() > self.lease_until
+
+    async def slot_is_free(self, slot: str, timeout_s: float) -> None:
+        """A free slot asked for work: the runs that the database still has on it are over."""
+        greeting = await self.hello(timeout_s)
+        # it matters whether the startd had accepted them
+        await self.reports.write_accepts()
+        await self.database.run(hosts.slot_is_free(host_id=greeting.host_id, slot=slot), timeout_s=timeout_s)
+
+    async def host_runs(self, timeout_s: float) -> list[hosts.HostRun]:
+        """The live runs that the database has of this host."""
+        greeting = await self.hello(timeout_s)
+        return await self.database.run(hosts.host_runs(host_id=greeting.host_id), timeout_s=timeout_s)
+
+    async def read_demand(self, queues: Iterable[str], timeout_s: float) -> None:
+        """Read what waits in these queues, if what is kept may not be all of it."""
+        greeting = await self.hello(timeout_s)
+        since = self.demand.since(queues, time.monotonic())
+        if since is None:
+            return
+        reading = self.demand.begin_reading(time.monotonic())
+        row = None
+        try:
+            row = await self.database.run(
+                matching.read_demand(host_id=greeting.host_id, queues=self.demand.queues, since=since),
+                timeout_s=timeout_s,
+            )
+        finally:
+            self.demand.end_reading(reading, row, time.monotonic())
+
+    async def read_autoclusters(self, ids: Iterable[int], timeout_s: float) -> None:
+        """Read the autoclusters that are not known yet."""
+        self.autoclusters.trim()
+        missing = self.autoclusters.missing(ids)
+        for first in range(0, len(missing), AUTOCLUSTERS_A_CALL):
+            page = missing[first : first + AUTOCLUSTERS_A_CALL]
+            self.autoclusters.add(
+                await self.database.run(matching.autocluster_ads(ids=page), timeout_s=timeout_s)
+            )
+
+    async def report_faults(self, faults: Mapping[int, str], timeout_s: float) -> None:
+        """Let these autoclusters rest on this host; their jobs are held once two hosts say the same."""
+        greeting = await self.hello(timeout_s)
+        await self.database.run(
+            matching.report_faults(
+                host_id=greeting.host_id, autoclusters=list(faults), reasons=list(faults.values())
+            ),
+            timeout_s=timeout_s,
+        )
+        # they are not among what could run here any more
+        self.demand.forget()
+
+    async def read_shares(self, timeout_s: float) -> None:
+        """Read the submitters' shares, if what is known is old."""
+        now = time.monotonic()
+        if now - self.shares.asked_at > SHARES_LIFE_S:
+            # those who come meanwhile go on with the old figures
+            self.shares.asked_at = now
+            self.shares.update(await self.database.run(matching.shares(), timeout_s=timeout_s), now)

@@ -1,0 +1,1 @@
+"""What the agent answers to each request, and what only one request needs."""

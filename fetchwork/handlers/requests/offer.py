@@ -1,0 +1,288 @@
+"""From the choices of fetches to offers: runs are claimed and printed as the ads that FETCH_WORK shows."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from fetchwork.classad.ads import plain_text
+from fetchwork.codes import HoldCode
+from fetchwork.config import PLAIN
+from fetchwork.db.calls import matching, runs
+from fetchwork.db.calls.call import JsonObject
+from fetchwork.errors import ClassAdError, DatabaseRefused, FetchworkError, SubmitError
+from fetchwork.handlers import overuse
+from fetchwork.handlers.context import Answer, Task
+from fetchwork.handlers.host import accounts
+from fetchwork.handlers.host.runs import LiveRun
+from fetchwork.handlers.host.session import HostSession
+from fetchwork.handlers.starterad import Reader
+from fetchwork.handlers.starterend import needs_no_hook
+from fetchwork.hook.wire import Reply
+from fetchwork.matching.demand import Pair
+from fetchwork.matching.rotation import Weighed
+from fetchwork.matchmaker.expansion import CannotExpand, has_macro
+from fetchwork.matchmaker.printing import Run
+from fetchwork.matchmaker.processes import MatchmakerUnavailable
+from fetchwork.sandbox.offered import CREDENTIALS, at_remote_iwd, has_credentials, has_sandbox, offered
+
+#: seconds for a call: a startd asks again soon enough
+DATABASE_S = 5.0
+#: how long an offer lives: until the starter's first hook, which is slow to come where names resolve slowly
+OFFER_S = 60.0
+
+
+#: the startd rounds them up in the ad that it gives to the starter
+_REQUESTS = Reader(("RequestCpus", "RequestMemory", "RequestDisk", "RequestGPUs"))
+#: what is not printed for the starter, and yet may be read in .job.ad
+_READABLE = frozenset(
+    (
+        *("AccountingGroup", "AcctGroup", "AcctGroupUser", "JobBatchName"),
+        *("DAGManJobId", "DAGManNodesLog", "DAGManNodesMask", "DAGNodeName", "DAGParentNodeNames"),
+        "OAuthServicesNeeded",
+        *("ShouldTransferFiles", "TransferExecutable", "TransferIn", "WhenToTransferOutput"),
+    )
+)
+
+
+class Fetch(Protocol):
+    """What of a fetch an offer is made for."""
+
+    task: Task
+    slot_name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """A slot and the choices that it may be given, in the order of preference."""
+
+    fetch: Fetch
+    choices: Sequence[Weighed]
+    exclusive: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """A run that a slot was given, and of which of its choices."""
+
+    run: matching.Claimed
+    of: Weighed
+
+
+async def claim(
+    session: HostSession, wanted: Sequence[Wanted], timeout_s: float
+) -> list[Taken | FetchworkError | None]:
+    """For each of the slots a run of the first job that can be had of its choices; None if there is none.
+
+    What went wrong with one slot alone is its error.
+    """
+    greeting = await session.hello(timeout_s)
+    indices: dict[Pair, int] = {}
+    slots = [
+        {
+            "slot": one.fetch.slot_name,
+            "exclusive": one.exclusive,
+            "choices": [indices.setdefault(_pair(ranked), len(indices) + 1) for ranked in one.choices],
+            "weights": _weights(one.choices),
+        }
+        for one in wanted
+    ]
+    pairs = list(indices)
+    rows = await session.database.run(
+        matching.claim_many(
+            host_id=greeting.host_id,
+            autoclusters=[number for number, _ in pairs],
+            prios=[prio for _, prio in pairs],
+            hints=[session.positions.hint(*pair) for pair in pairs],
+            slots=slots,
+            offer_s=OFFER_S,
+            lease_s=wanted[0].fetch.task.context.lease_s,
+        ),
+        timeout_s=timeout_s,
+        # a second one would take other jobs
+        again=False,
+    )
+    answers: list[Taken | FetchworkError | None] = [None] * len(wanted)
+    for row in rows:
+        number = row.slot_number - 1
+        if row.problem is not None:
+            answers[number] = DatabaseRefused(row.problem)
+            if row.choice is not None and row.position is not None:
+                # so that the next slots do not stumble over the same job
+                session.positions.took(*pairs[row.choice - 1], row.position)
+            continue
+        assert row.choice is not None and row.position is not None
+        pair = pairs[row.choice - 1]
+        taken = Taken(row, next(ranked for ranked in wanted[number].choices if _pair(ranked) == pair))
+        session.positions.took(*pair, row.position)
+        session.shares.claimed(taken.of.choice.autocluster.submitter)
+        session.demand.got(pair)
+        answers[number] = taken
+    _note_what_was_in_vain(session, wanted, answers)
+    return answers
+
+
+def _note_what_was_in_vain(
+    session: HostSession, wanted: Sequence[Wanted], answers: Sequence[Taken | FetchworkError | None]
+) -> None:
+    """What came before the choice that a slot got, and all choices of one without a job, yielded nothing."""
+    in_vain: set[Pair] = set()
+    for one, answer in zip(wanted, answers, strict=True):
+        if isinstance(answer, FetchworkError):
+            continue
+        for ranked in one.choices:
+            if answer is not None and ranked is answer.of:
+                break
+            in_vain.add(_pair(ranked))
+    now = time.monotonic()
+    for pair in in_vain:
+        session.positions.found_nothing(*pair)
+        session.demand.in_vain(pair, now)
+
+
+def _weights(choices: Sequence[Weighed]) -> float | list[float]:
+    """The weights of the choices, or the one that they all have."""
+    weights = [ranked.weight for ranked in choices]
+    return weights if len(set(weights)) > 1 else weights[0]
+
+
+def _pair(ranked: Weighed) -> Pair:
+    return ranked.choice.autocluster.autocluster_id, ranked.choice.prio
+
+
+async def offer(fetch: Fetch, taken: Taken, problem: str | None) -> Answer | None:
+    """The answer that offers a claimed run; None if its ad can't be printed, upon which its job is Held.
+
+    ``problem`` says why matching could not read the ad of its autocluster.
+    """
+    task, context, session = fetch.task, fetch.task.context, fetch.task.context.session
+    claimed, submitter = taken.run, taken.of.choice.autocluster.submitter
+    run = LiveRun(
+        run_id=claimed.run_id,
+        token=str(claimed.token),
+        context=context,
+        slot=fetch.slot_name,
+        job=f"{claimed.cluster_id}.{claimed.proc_id}",
+        owner=claimed.owner,
+        owner_uid=accounts.uid_of(claimed.owner),
+        has_policy=claimed.has_policy,
+        fetched_by=task.request.body,
+    )
+    try:
+        if problem is not None:
+            raise ClassAdError(problem)
+        inside = has_sandbox(claimed.ad, context.shared)
+        ad = offered(claimed.ad) if inside else at_remote_iwd(claimed.ad)
+        if has_credentials(ad):
+            ad = {**ad, CREDENTIALS: True}
+        plain = needs_no_hook(ad, task.request.body)
+        starter_log = await context.starter_logs.make(run.run_id, run.token, run.owner_uid, tells_end=plain)
+        # without a file nothing would tell the end
+        run.plain = plain and starter_log is not None
+        printed = await session.matchmaker.print_ad(
+            Run(
+                run_id=run.run_id,
+                token=run.token,
+                cluster_id=claimed.cluster_id,
+                proc_id=claimed.proc_id,
+                owner=run.owner,
+                has_policy=run.has_policy,
+                ad=ad,
+                starter_log=starter_log,
+                hidden={
+                    name: value
+                    for name, value in claimed.ad.items()
+                    if ad is not claimed.ad and ad.get(name) != value and has_macro(value)
+                },
+            ),
+            task.request.body,
+            kept=session.kept,
+            host=session.host,
+            keyword=context.keyword + PLAIN if run.plain else context.keyword,
+            uid_domain=context.uid_domain,
+        )
+    except MatchmakerUnavailable as error:
+        await _withdraw(task, run, f"its ad could not be printed: {error}")
+        raise
+    except CannotExpand as error:
+        # as a schedd does, in its words and with its code
+        await _withdraw(task, run, str(error), str(error), HoldCode.UNSPECIFIED)
+        return None
+    except ClassAdError as error:
+        await _withdraw(task, run, "its ad can't be read", f"the job's ad can't be read: {error}")
+        return None
+    if len(printed.text) > context.ad_bytes:
+        size = (
+            f"the job's ad has {len(printed.text)} bytes when printed; "
+            f"{session.host} reads {context.ad_bytes}"
+        )
+        await _withdraw(task, run, size, f"{size} (PIPE_BUFFER_MAX)")
+        return None
+    if printed.remembered:
+        try:
+            await session.database.run(
+                runs.note_match(run_id=run.run_id, token=run.token, remembered=printed.remembered),
+                timeout_s=DATABASE_S,
+            )
+        except (DatabaseRefused, SubmitError) as error:
+            # it would be offered and refused again, and its slot would get nothing
+            problem = f"what the job's ad is to keep of its slot is refused: {error}"
+            await _withdraw(task, run, problem, problem)
+            return None
+        except FetchworkError as error:
+            # it waits again at once, if the database takes that
+            with contextlib.suppress(FetchworkError):
+                await _withdraw(task, run, f"what its ad is to keep of its slot was not written: {error}")
+            raise
+    run.memory_mib = overuse.memory_limit(printed.text, task.request.body)
+    run.disk_kib = overuse.disk_limit(printed.text, task.request.body)
+    run.facts = {**claimed.facts, **_REQUESTS.read(printed.text), **_kept_facts(claimed.ad)}
+    task.runs.offered(run)
+
+    async def undo() -> None:
+        await _withdraw(task, run, "the hook ended before it got the answer")
+        session.shares.claimed(submitter, -1.0)
+
+    return Answer(Reply(printed.text), "offered", run.slot, run.job, run.run_id, undo=undo)
+
+
+def _kept_facts(ad: JsonObject) -> dict[str, object]:
+    """What of a job's ad is kept, and no expression."""
+    return {name: value for name, value in ad.items() if name in _READABLE and plain_text(value) is not None}
+
+
+async def refuse_for_want_of_account(session: HostSession, claimed: matching.Claimed) -> None:
+    """Refuse a job that had its turn and whose owner has no account on this host.
+
+    HTCondor would accept it and then be silent (startd-protocol, section 5). The try is counted without
+    taking the slot's time; where no host knows the account the job is Held in the end, and its reason says
+    so.
+    """
+    await session.database.run(
+        runs.refuse_start(
+            run_id=claimed.run_id,
+            token=claimed.token,
+            reason=f"there is no account {claimed.owner} on {session.host}",
+            code=HoldCode.FAILED_TO_ACCESS_USER_ACCOUNT,
+        ),
+        timeout_s=DATABASE_S,
+    )
+
+
+async def _withdraw(
+    task: Task,
+    run: LiveRun,
+    reason: str,
+    hold_reason: str | None = None,
+    code: int = HoldCode.FAILED_TO_CREATE_PROCESS,
+) -> None:
+    session = run.context.session
+    task.runs.ended(session, run.run_id)
+    run.context.forget_starter_log(run.run_id, run.token)
+    await session.database.run(
+        runs.withdraw(run_id=run.run_id, token=run.token, reason=reason, hold_reason=hold_reason, code=code),
+        timeout_s=DATABASE_S,
+    )
