@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import string
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
@@ -69,3 +70,26 @@ class Source:
 
     def _layers(self) -> Sequence[str]:
         return [*reversed(self.layers)] or [self.ad]
+
+
+def form_of(composition: str, database: str) -> Form:
+    """The pieces of a composition such as ``{Owner}@{database}``, in a database of this name."""
+    pieces: list[tuple[str, str]] = []
+    before = ""
+    for text, name, *_ in string.Formatter().parse(composition):
+        before += text
+        if name == "database":
+            before += database
+        elif name is not None:
+            pieces.append((before, name))
+            before = ""
+    return [*pieces, (before, "")] if before else pieces
+
+
+def sql_of(composition: str) -> str:
+    """The SQL of a composition, whose attributes are columns."""
+    parts = []
+    for text, name, *_ in string.Formatter().parse(composition):
+        parts += [f"'{text}'"] if text else []
+        parts += ["current_database()" if name == "database" else name.lower()] if name else []
+    return " || ".join(parts)

@@ -69,6 +69,13 @@ COMMANDS: dict[str, dict[str, str]] = {
     },
 }
 
+#: commands that are in the module of another, by their own names
+_TOGETHER = {
+    **dict.fromkeys(("rm", "hold", "release", "vacate"), "acting"),
+    **dict.fromkeys(("submitters", "prio", "limit"), "submitters"),
+    "demo": "pool",
+}
+
 #: so many objects more than before are searched for cycles that nobody uses
 GARBAGE = 100_000
 
@@ -89,7 +96,9 @@ class _Commands(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in self.list_commands(ctx):
             return None
-        command: click.Command = importlib.import_module(f"fetchwork.cli.{cmd_name.replace('-', '_')}").cli
+        name = cmd_name.replace("-", "_")
+        module = importlib.import_module(f"fetchwork.cli.{_TOGETHER.get(name, name)}")
+        command: click.Command = getattr(module, name if name in _TOGETHER else "cli")
         return command
 
     def resolve_command(

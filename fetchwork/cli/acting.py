@@ -1,4 +1,4 @@
-"""The common part of rm, hold, release and vacate: each named target is changed and has a line of its own."""
+"""``fetchwork rm``, ``hold``, ``release`` and ``vacate``: each target is changed and has its own line."""
 
 from __future__ import annotations
 
@@ -87,3 +87,70 @@ def command(action: str, done: str, not_done: str, text: str) -> click.Command:
             context.exit(1)
 
     return cli
+
+
+rm = command(
+    "Remove",
+    "marked for removal",
+    "being removed already",
+    """Remove jobs.
+
+A waiting job is removed at once. A running job is ended by its host, and leaves the
+queue when its process is gone: until then its status is X. With -forcex it leaves at once.
+
+\b
+Example:
+  fetchwork rm 42.0
+  fetchwork rm 42 43
+  fetchwork rm alice -reason 'wrong input'
+  fetchwork rm -constraint 'NumJobStarts > 5'
+  fetchwork rm 42.0 -forcex
+    """,
+)
+
+
+hold = command(
+    "Hold",
+    "held",
+    "held already, or being removed",
+    """Hold jobs.
+
+A running job is ended at its next update. Held jobs wait for a slot again after `fetchwork release`.
+
+\b
+Example:
+  fetchwork hold 42.0 -reason 'waiting for input'
+  fetchwork hold -constraint 'RequestMemory > 8192'
+    """,
+)
+
+
+release = command(
+    "Release",
+    "released",
+    "not held",
+    """Release held jobs.
+
+\b
+Example:
+  fetchwork release 42.0
+  fetchwork release -constraint 'HoldReasonCode == 6'
+    """,
+)
+
+
+vacate = command(
+    "Vacate",
+    "told to end",
+    "not running",
+    """End the runs of running jobs, so that they run again.
+
+Each job is ended at its next update, with its own kill signal and within its own vacate time, and then waits
+again.
+
+\b
+Example:
+  fetchwork vacate 42.0
+  fetchwork vacate -constraint 'RemoteHost == "slot1@ep17"'
+    """,
+)

@@ -99,7 +99,7 @@ def status(context: click.Context, as_json: bool) -> None:
       fetchwork db status
     """
     from fetchwork.db import schema
-    from fetchwork.db.roles import location
+    from fetchwork.db.server import location
 
     state = schema.status(context.obj)
     if not as_json:
@@ -133,9 +133,9 @@ def status(context: click.Context, as_json: bool) -> None:
 
 def _move(conninfo: str) -> Iterator[str]:
     """What claims wait for, after a move to another server."""
-    from fetchwork.db import moves
+    from fetchwork.db import server
 
-    waits = moves.unsettled(conninfo)
+    waits = server.unsettled(conninfo)
     if waits:
         yield (
             f"moved to another server or was restored, noticed at {waits[0].moved_at:%Y-%m-%d %H:%M:%S}: no"
@@ -221,7 +221,7 @@ def grant(conninfo: str, role: str, owners: tuple[str, ...], groups: tuple[str, 
     """
     from fetchwork.db.calls import administration
     from fetchwork.db.database import Database
-    from fetchwork.db.roles import may_submit, quoted
+    from fetchwork.db.server import may_submit, quoted
 
     if not owners and not groups:
         raise click.UsageError("nothing to grant; allowed: OWNER..., --accounting-group GROUP")

@@ -1,4 +1,4 @@
-"""``fetchwork pool``: a private pool in one directory, up, looked at, and down."""
+"""``fetchwork pool``: a private pool in one directory, up, looked at, and down; and ``fetchwork demo``."""
 
 from __future__ import annotations
 
@@ -155,3 +155,20 @@ def _show(pool: PersonalPool, as_json: bool) -> None:
         missing = "not served: pip install 'fetchwork[page]'"
         click.echo("in a browser:")
         click.echo(f"  {link or missing}")
+
+
+@click.command()
+@click.pass_context
+def demo(context: click.Context) -> None:
+    """Run 20 jobs through a private pool, from SQL and submit description to their results.
+
+    The pool is made for it and removed afterwards. The exit status is 1 if a job did not
+    complete as it should.
+
+    \b
+    Example:
+      fetchwork demo
+    """
+    from fetchwork.pool.demo import run
+
+    context.exit(run())

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from fetchwork.cli import options, output
-from fetchwork.cli.looking import looking
+from fetchwork.cli.progress import looking
 from fetchwork.codes import STATUS_LETTERS, JobStatus
 
 if TYPE_CHECKING:

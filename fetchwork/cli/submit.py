@@ -94,10 +94,10 @@ def cli(
       fetchwork submit --from-schedd ap1.example.org --originals hold
     """
     from fetchwork.cli import fromschedd
-    from fetchwork.cli.moving import moving
+    from fetchwork.cli.progress import moving
     from fetchwork.condor.invocation import KEY_VARIABLE
     from fetchwork.queue import descriptions, jobads, statements, submission
-    from fetchwork.queue.expectations import unmet
+    from fetchwork.queue.descriptions import unmet
     from fetchwork.queue.fromschedd import is_schedds
 
     # of a submission that an access point may have taken already; not for what a description runs

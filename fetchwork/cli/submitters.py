@@ -1,4 +1,4 @@
-"""``fetchwork submitters``: what condor_userprio shows."""
+"""``fetchwork submitters``, ``prio`` and ``limit``: what condor_userprio shows and sets, and limits."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 @options.constraint_option
 @options.json_option
 @options.performing
-def cli(session: AnySession, constraints: tuple[str, ...], as_json: bool) -> None:
+def submitters(session: AnySession, constraints: tuple[str, ...], as_json: bool) -> None:
     """Show who uses how much, and who is next: the smallest priority value is served first.
 
     Constraints refer to attributes of the submitter: Name, Priority, RunningJobs, AccumulatedUsage, ...
@@ -27,9 +27,9 @@ def cli(session: AnySession, constraints: tuple[str, ...], as_json: bool) -> Non
       fetchwork submitters -constraint 'RunningJobs > 0'
     """
     constraint = options.jobs_constraint((), constraints)
-    submitters = list(session.items("view", name="submitters", constraint=constraint))
+    known = list(session.items("view", name="submitters", constraint=constraint))
     if as_json:
-        output.print_json(submitters)
+        output.print_json(known)
         return
     lines = [
         [
@@ -40,7 +40,104 @@ def cli(session: AnySession, constraints: tuple[str, ...], as_json: bool) -> Non
             ad.get("MaxRunning"),
             output.number(ad["AccumulatedUsage"] / 3600),
         ]
-        for ad in submitters
+        for ad in known
     ]
     heading = ("SUBMITTER", "PRIORITY", "FACTOR", "RUNNING", "LIMIT", "USAGE_HOURS")
     output.table(heading, lines, right=(1, 2, 3, 4, 5))
+
+
+@click.command()
+@click.argument("submitter", required=False)
+@click.option(
+    "--factor", type=click.FloatRange(1), help="Priority factor: twice the factor is half the share."
+)
+@click.option("--max-running", metavar="N", help="Run at most this many jobs at once; 'none' for no limit.")
+@click.option("--reset-usage", is_flag=True, help="Reset the recorded usage.")
+@options.json_option
+@options.performing
+def prio(
+    session: AnySession,
+    submitter: str | None,
+    factor: float | None,
+    max_running: str | None,
+    reset_usage: bool,
+    as_json: bool,
+) -> None:
+    """Set a submitter's priority factor or limit.
+
+    A submitter is an accounting group, or an owner without one. 'fetchwork submitters' shows usage and
+    priority.
+
+    \b
+    Example:
+      fetchwork prio
+      fetchwork prio alice --factor 500
+      fetchwork prio group_physics.bob --max-running 200
+    """
+    from fetchwork.db.calls import administration
+
+    changes: dict[str, float | None] = {}
+    if factor is not None:
+        changes["prio_factor"] = factor
+    if max_running is not None:
+        changes["max_running"] = options.number_or_none("--max-running", max_running)
+    if reset_usage:
+        changes["usage"] = 0
+    if changes and submitter is None:
+        raise click.UsageError("no submitter named")
+    if submitter is not None and not changes:
+        raise click.UsageError(
+            f"nothing to set for '{submitter}'; allowed: --factor, --max-running, --reset-usage"
+        )
+    if submitter is not None:
+        options.database_of(session).run(administration.set_submitter(name=submitter, changes=changes))
+    some = ["Name", "PriorityFactor", "MaxRunning"]
+    submitters = sorted(
+        (
+            ad
+            for ad in session.items("view", name="submitters", projection=some)
+            if submitter in (None, ad["Name"])
+        ),
+        key=lambda ad: str(ad["Name"]),
+    )
+    if as_json:
+        output.print_json(submitters)
+        return
+    output.table(
+        ("SUBMITTER", "FACTOR", "LIMIT"),
+        [[ad["Name"], output.number(ad["PriorityFactor"]), ad.get("MaxRunning")] for ad in submitters],
+        right=(1, 2),
+    )
+
+
+@click.command()
+@click.argument("name", required=False)
+@click.argument("maximum", metavar="[N|none]", required=False)
+@options.json_option
+@options.performing
+def limit(session: AnySession, name: str | None, maximum: str | None, as_json: bool) -> None:
+    """Show and set concurrency limits (HTCondor's <NAME>_LIMIT).
+
+    N is the number that running jobs may use together; 'none' takes the limit away.
+
+    \b
+    Example:
+      fetchwork limit
+      fetchwork limit license 20
+      fetchwork limit license none
+    """
+    from fetchwork.db.calls import administration
+
+    if name is not None and maximum is not None:
+        options.database_of(session).run(
+            administration.set_limit(name=name, maximum=options.number_or_none("N", maximum, whole=False))
+        )
+    limits = [ad for ad in session.items("view", name="limits") if name in (None, ad["Name"])]
+    if as_json:
+        output.print_json(limits)
+        return
+    output.table(
+        ("LIMIT", "MAXIMUM", "IN_USE"),
+        [[ad["Name"], output.number(ad["Maximum"]), output.number(ad["Used"])] for ad in limits],
+        right=(1, 2),
+    )

@@ -49,7 +49,7 @@ def cli(
 
 def retrieved(session: AnySession, jobs: Sequence[str] | None) -> list[Json]:
     """Bring the outputs of jobs; a report for each, bytes on a terminal meanwhile."""
-    from fetchwork.cli.moving import moving
+    from fetchwork.cli.progress import moving
 
     with moving("bringing files") as progress:
         return session.retrieve(jobs, progress=progress)

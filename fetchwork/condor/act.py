@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 
 from fetchwork.condor import texts
 from fetchwork.condor.arguments import Usage, Words, is_colon_option, is_option
-from fetchwork.condor.invocation import Invocation
-from fetchwork.condor.patience import patiently
+from fetchwork.condor.invocation import Invocation, patiently
 from fetchwork.errors import ClassAdError, FetchworkError, InsufficientPrivilege, one_line
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""How HTCondor's commands read their words: options by prefix, with one dash or two, and job ids."""
+"""How HTCondor's commands read their words: options by prefix, with one dash or two, job ids, and octets."""
 
 from __future__ import annotations
 
@@ -86,3 +86,16 @@ def leading_number(text: str) -> int:
     """What C's ``atoi`` makes of a text: the number that it begins with, else 0."""
     match = re.match(r"\s*([+-]?\d+)", text)
     return int(match[1]) if match else 0
+
+
+"""Text with one character for each byte of its UTF-8, as HTCondor counts and cuts it."""
+
+
+def octets(text: str) -> str:
+    """The bytes of a text, each as one character; ASCII stays what it is."""
+    return text if text.isascii() else text.encode("utf-8", "surrogateescape").decode("latin-1")
+
+
+def text_of(octets: str) -> str:
+    """The text whose bytes these are; what is not UTF-8 is kept as surrogates."""
+    return octets if octets.isascii() else octets.encode("latin-1").decode("utf-8", "surrogateescape")

@@ -287,7 +287,7 @@ def _write(column: Column, cell: Cell) -> None:
 
 def unparse_expression(text: str) -> str:
     """An expression of a command line as HTCondor prints it, in octets."""
-    from fetchwork.condor.octets import octets
+    from fetchwork.condor.arguments import octets
     from fetchwork.condor.printedad import _unparse_tree
 
     return octets(_unparse_tree(expression(text)))

@@ -17,7 +17,7 @@ from fetchwork.condor.arguments import is_option
 from fetchwork.condor.invocation import KEY_VARIABLE, Invocation
 from fetchwork.errors import FetchworkError, one_line
 
-#: command -> the module whose ``main`` it is
+#: command -> the module whose ``main`` it is, or the module and the function
 COMMANDS = {
     "condor_q": "q",
     "condor_history": "history",
@@ -41,9 +41,9 @@ COMMANDS = {
     "condor_userprio": "userprio",
     "condor_tail": "tail",
     "condor_transfer_data": "transferdata",
-    "condor_version": "condorversion",
+    "condor_version": "texts.condor_version",
     "condor_config_val": "configval",
-    "condor_ssh_to_job": "refused",
+    "condor_ssh_to_job": "texts.refuse",
 }
 
 #: fetchwork's own command line, and those of its commands that an access point runs: questions to the queue
@@ -116,9 +116,10 @@ def run(invocation: Invocation) -> int:
     """Run a command; returns its exit status. A reader that closes its end ends the command in silence."""
     if invocation.name == COMMAND_LINE:
         return _run_command_line(invocation)
-    command: Callable[[Invocation], int] = importlib.import_module(
-        f"fetchwork.condor.{COMMANDS[invocation.name]}"
-    ).main
+    module, _, function = COMMANDS[invocation.name].partition(".")
+    command: Callable[[Invocation], int] = getattr(
+        importlib.import_module(f"fetchwork.condor.{module}"), function or "main"
+    )
     try:
         if invocation.name in _OF_A_SCHEDD:
             _on_named(invocation)

@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING
 
 from fetchwork.condor import printformat, texts
 from fetchwork.condor.adforms import XML_FOOTER, XML_HEADER, chosen_names, json_ad, json_line, xml_ad
-from fetchwork.condor.arguments import Usage
+from fetchwork.condor.arguments import Usage, octets, text_of
 from fetchwork.condor.columns import PrintMask
 from fetchwork.condor.historyoptions import HistoryOptions, constraint_of, parse
 from fetchwork.condor.invocation import Invocation
-from fetchwork.condor.octets import octets, text_of
 from fetchwork.condor.printedad import NotAnExpression, PrintedAd, expression
 
 if TYPE_CHECKING:

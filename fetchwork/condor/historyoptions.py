@@ -6,11 +6,10 @@ import re
 from dataclasses import dataclass, field
 
 from fetchwork.condor import printformat, texts
-from fetchwork.condor.arguments import Usage, is_colon_option, is_option, leading_number
+from fetchwork.condor.arguments import Usage, is_colon_option, is_option, leading_number, text_of
 from fetchwork.condor.autoformat import InvalidExpression, add_autoformat, add_format
 from fetchwork.condor.columns import PrintMask
 from fetchwork.condor.invocation import Invocation
-from fetchwork.condor.octets import text_of
 from fetchwork.condor.printedad import NotAnExpression, expression
 
 #: options of other sources of records, which a fetchwork queue has not

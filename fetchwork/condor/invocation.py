@@ -6,9 +6,10 @@ import io
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, BinaryIO, TypeVar
 
-from fetchwork.condor.octets import octets
+from fetchwork.condor.arguments import octets
+from fetchwork.errors import AccessPointUnavailable, DatabaseUnavailable
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -17,6 +18,13 @@ if TYPE_CHECKING:
 
 #: by which the compiled command names a submission that may have been made already
 KEY_VARIABLE = "FETCHWORK_SUBMISSION_KEY"
+
+#: seconds to wait for a queue that is away, where condor_dagman asks: for it every refusal is for ever. They
+#: are less than the 180 s after which DAGMan gives a command up
+PATIENCE_S = 150.0
+_PAUSE_S = 1.0
+
+T = TypeVar("T")
 
 
 @dataclass
@@ -84,6 +92,23 @@ class Invocation:
         """Close the session, if there is one."""
         if self._session is not None:
             self._session.close()
+
+
+def patiently(environment: Mapping[str, str], ask: Callable[[], T]) -> T:
+    """What ``ask`` returns; in a DAG it is asked again while nobody answers. So it must do no harm twice."""
+    # a command outside of a DAG imports neither
+    import time
+
+    from fetchwork.dag import dagrun
+
+    end = time.monotonic() + (PATIENCE_S if dagrun.VARIABLE in environment else 0.0)
+    while True:
+        try:
+            return ask()
+        except (AccessPointUnavailable, DatabaseUnavailable):
+            if time.monotonic() >= end:
+                raise
+            time.sleep(_PAUSE_S)
 
 
 def of_process(

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Final
 
 from fetchwork.classad.exprform import expr_text
-from fetchwork.condor.octets import octets
+from fetchwork.condor.arguments import octets
 
 if TYPE_CHECKING:
     from fetchwork.classad.values import ClassAd, ExprTree
@@ -185,7 +185,7 @@ def expression(text: str) -> ExprTree:
     ``text`` is in octets. Raises NotAnExpression.
     """
     from fetchwork.classad.ads import parse_old
-    from fetchwork.condor.octets import text_of
+    from fetchwork.condor.arguments import text_of
     from fetchwork.errors import ClassAdError
 
     line = " ".join(text_of(text).split("\n"))

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from fetchwork.condor.arguments import Usage
+from fetchwork.condor.arguments import Usage, text_of
 from fetchwork.condor.invocation import Invocation
-from fetchwork.condor.octets import text_of
 from fetchwork.condor.printedad import NotAnExpression, PrintedAd, accepting
 from fetchwork.condor.qoptions import QOptions, constraint_of, parse
 from fetchwork.condor.shown import Shown

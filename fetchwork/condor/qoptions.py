@@ -7,8 +7,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from fetchwork.condor.adforms import Form
-from fetchwork.condor.arguments import Usage, is_colon_option, is_option, is_prefix, job_id, leading_number
-from fetchwork.condor.octets import text_of
+from fetchwork.condor.arguments import (
+    Usage,
+    is_colon_option,
+    is_option,
+    is_prefix,
+    job_id,
+    leading_number,
+    text_of,
+)
 
 _RUNNING = "JobStatus == 2 || JobStatus == 6 || JobStatus == 7"
 

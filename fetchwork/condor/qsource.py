@@ -8,8 +8,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from fetchwork.condor.arguments import text_of
 from fetchwork.condor.jobtable import JobTable
-from fetchwork.condor.octets import text_of
 from fetchwork.condor.printedad import PrintedAd
 from fetchwork.condor.qoptions import QOptions, constraint_of
 from fetchwork.condor.shown import Shown

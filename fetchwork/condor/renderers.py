@@ -10,8 +10,8 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from fetchwork.condor.arguments import octets
 from fetchwork.condor.columns import Column, NotShown, Renderer
-from fetchwork.condor.octets import octets
 from fetchwork.condor.printedad import ERROR, UNDEFINED, PrintedAd, PrintedValue, Unparsed, unparse_value
 from fetchwork.condor.printf import format_date, format_time, metric_units
 
@@ -237,7 +237,7 @@ def render_unique(value: PrintedValue, ad: PrintedAd) -> PrintedValue:
 
 def _members(value: Unparsed) -> list[object]:
     from fetchwork.classad import values
-    from fetchwork.condor.octets import text_of
+    from fetchwork.condor.arguments import text_of
     from fetchwork.condor.printedad import expression
 
     found = values.evaluate(values.ClassAd(), expression(text_of(value)))

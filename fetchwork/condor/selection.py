@@ -7,11 +7,18 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from fetchwork.condor.adforms import AdList, Form
-from fetchwork.condor.arguments import Usage, Words, is_colon_option, is_option, leading_number
+from fetchwork.condor.arguments import (
+    Usage,
+    Words,
+    is_colon_option,
+    is_option,
+    leading_number,
+    octets,
+    text_of,
+)
 from fetchwork.condor.autoformat import InvalidExpression, add_autoformat, add_format
 from fetchwork.condor.columns import PrintMask
 from fetchwork.condor.invocation import Invocation
-from fetchwork.condor.octets import octets, text_of
 from fetchwork.condor.printedad import PrintedAd
 
 _FORMS: dict[str, Form] = {"long": "long", "xml": "xml", "json": "json", "jsonl": "jsonl", "new": "new"}

@@ -10,12 +10,11 @@ from typing import TYPE_CHECKING
 
 from fetchwork.condor import printformat, qformats, qrows, qwidths
 from fetchwork.condor.adforms import AdList
-from fetchwork.condor.arguments import Usage
+from fetchwork.condor.arguments import Usage, octets, text_of
 from fetchwork.condor.autoformat import InvalidExpression, add_autoformat, add_format, append_autoformat
 from fetchwork.condor.columns import NotShown, PrintMask
 from fetchwork.condor.invocation import Invocation
 from fetchwork.condor.jobtable import JobTable
-from fetchwork.condor.octets import octets, text_of
 from fetchwork.condor.printedad import PrintedAd, PrintedValue, unparse_value
 from fetchwork.condor.qcounts import Counts, wall_clock_time
 from fetchwork.condor.qoptions import QOptions

@@ -7,11 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from fetchwork.condor import printformat
-from fetchwork.condor.arguments import Usage, Words
+from fetchwork.condor.arguments import Usage, Words, octets, text_of
 from fetchwork.condor.autoformat import append_autoformat
 from fetchwork.condor.columns import NotShown, PrintMask, is_expression
 from fetchwork.condor.invocation import Invocation
-from fetchwork.condor.octets import octets, text_of
 from fetchwork.condor.printedad import NotAnExpression, PrintedAd, PrintedValue, accepting
 from fetchwork.condor.renderers import PrintAs
 

@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from fetchwork.condor import compactslots, slottables, texts
-from fetchwork.condor.arguments import Usage, Words, is_colon_option, is_option, leading_number
+from fetchwork.condor.arguments import Usage, Words, is_colon_option, is_option, leading_number, octets
 from fetchwork.condor.invocation import Invocation
-from fetchwork.condor.octets import octets
 from fetchwork.condor.printedad import NotAnExpression, PrintedAd, accepting, expression
 from fetchwork.condor.selection import Selection
 from fetchwork.condor.slotformat import Appended, SlotFormat

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 
 from fetchwork.condor import texts
 from fetchwork.condor.arguments import Usage, Words, is_option
-from fetchwork.condor.invocation import Invocation
-from fetchwork.condor.patience import patiently
+from fetchwork.condor.invocation import Invocation, patiently
 from fetchwork.dag import dagrun
 from fetchwork.errors import FetchworkError, SubmitError, one_line
 
@@ -133,7 +132,7 @@ def _submit(run: Invocation, options: _Options, text: str) -> None:
 def _say_unmet(run: Invocation, text: str, *, served: bool) -> None:
     """Say to a person, not to a program, what the description expects in vain."""
     if run.columns > 0:
-        from fetchwork.queue.expectations import unmet
+        from fetchwork.queue.descriptions import unmet
 
         for line in unmet(text, served=served):
             run.complain(f"WARNING: {line}\n")
@@ -165,7 +164,7 @@ def _jobs(run: Invocation, text: str, queue: str | None) -> Jobs:
 
 def _print_jobs(run: Invocation, cluster: int) -> None:
     """Print the ads of a cluster's jobs, as -verbose does."""
-    from fetchwork.condor.octets import octets
+    from fetchwork.condor.arguments import octets
     from fetchwork.condor.printedad import PrintedAd
 
     for json in run.session.items("jobs", constraint=f"ClusterId == {cluster}"):
@@ -197,7 +196,7 @@ def _dry_run(run: Invocation, options: _Options, text: str) -> None:
 
 
 def _plain(part: Json) -> str:
-    from fetchwork.condor.octets import octets
+    from fetchwork.condor.arguments import octets
     from fetchwork.condor.printedad import unparse
 
     return "".join(f"{octets(name)}={unparse(item)}\n" for name, item in part.items())

@@ -1,4 +1,4 @@
-"""What the commands say of themselves: versions and help."""
+"""What the commands say of themselves: versions, help, and why a command is refused."""
 
 from __future__ import annotations
 
@@ -13,6 +13,11 @@ if TYPE_CHECKING:
 #: the HTCondor whose output and options these commands have
 CONDOR_VERSION = "25.14.1"
 CONDOR_DATE = "2026-10-16"
+
+#: commands of HTCondor's that fetched work has no way to do -> why
+REFUSED = {
+    "condor_ssh_to_job": "no shadow leads to a fetched job; 'fetchwork q JOB' has its host",
+}
 
 
 def version() -> str:
@@ -39,3 +44,23 @@ def tell(run: Invocation, word: str) -> bool:
 def help_of(command: str, word: str = "Usage") -> str:
     """What ``-help`` prints, which HTCondor begins with this word."""
     return f"{word}: {command} [options]\n"
+
+
+def condor_version(run: Invocation) -> int:
+    """condor_version: which HTCondor these commands behave as, and which fetchwork they are."""
+    for word in run.argv[1:]:
+        if is_option(word, "help", 1):
+            run.say(help_of(run.name))
+            return 0
+        if not any(is_option(word, name, 1) for name in ("build_id", "syscall", "arch", "opsys", "verbose")):
+            said = "unrecognized" if word.startswith("-") else "invalid"
+            run.complain(f"ERROR: {said} argument: '{word}'\n" + help_of(run.name))
+            return 1
+    run.say(version())
+    return 0
+
+
+def refuse(run: Invocation) -> int:
+    """Say why the command is refused; the exit status is 1."""
+    run.complain(f"{run.name}: {REFUSED[run.name]}\n")
+    return 1

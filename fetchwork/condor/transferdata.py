@@ -6,7 +6,7 @@ from fetchwork.condor import texts
 from fetchwork.condor.arguments import Words, is_option, job_id
 from fetchwork.condor.invocation import Invocation
 from fetchwork.errors import FetchworkError, one_line
-from fetchwork.queue.leftover import ended_too
+from fetchwork.queue.remote import ended_too
 
 
 def main(run: Invocation) -> int:

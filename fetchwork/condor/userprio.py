@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from fetchwork.condor import texts
-from fetchwork.condor.arguments import Usage, Words, is_option
+from fetchwork.condor.arguments import Usage, Words, is_option, octets
 from fetchwork.condor.invocation import Invocation
-from fetchwork.condor.octets import octets
 from fetchwork.condor.printedad import PrintedAd
 from fetchwork.condor.selection import Selection
 from fetchwork.errors import FetchworkError, one_line

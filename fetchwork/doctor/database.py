@@ -10,7 +10,7 @@ from fetchwork.classad.values import ClassAd, number, truth
 from fetchwork.config import HostConfig
 from fetchwork.db import schema
 from fetchwork.db.database import Database
-from fetchwork.db.roles import quoted
+from fetchwork.db.server import quoted
 from fetchwork.doctor.line import Line, failed, ok, warned
 from fetchwork.errors import DatabaseRefused, DatabaseUnavailable
 from fetchwork.queue import Queue

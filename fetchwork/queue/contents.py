@@ -9,7 +9,8 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import BinaryIO, Protocol, TypeAlias, TypeVar
@@ -18,7 +19,6 @@ from fetchwork.db.calls import files as file_calls
 from fetchwork.db.calls.call import Call
 from fetchwork.db.calls.files import CHUNK_BYTES
 from fetchwork.errors import SubmitError
-from fetchwork.queue.ahead import ahead
 from fetchwork.queue.inputs import InputFile, Needed
 from fetchwork.queue.views import Json
 from fetchwork.sandbox import objects
@@ -282,3 +282,18 @@ class _Sending:
 
 def _bytes(content: Content, numbers: Sequence[int]) -> int:
     return sum(min(CHUNK_BYTES, content.size - n * CHUNK_BYTES) for n in numbers)
+
+
+def ahead(items: Iterator[T]) -> Generator[T, None, None]:
+    """The items of an iterator, whose next one is made by a thread: one ahead, so few are in memory."""
+    with ThreadPoolExecutor(1) as thread:
+        pending = thread.submit(_next_of, items)
+        while item := pending.result():
+            pending = thread.submit(_next_of, items)
+            yield item[0]
+
+
+def _next_of(items: Iterator[T]) -> tuple[T] | None:
+    for item in items:
+        return (item,)
+    return None

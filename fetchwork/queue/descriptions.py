@@ -291,3 +291,32 @@ def read_file(path: str) -> str:
         raise SubmitError(f"'{path}' is not text in UTF-8") from None
     except OSError as error:
         raise SubmitError(f"cannot read '{path}': {error.strerror}") from None
+
+
+_NO_MAIL = "nothing is mailed: 'fetchwork wait' and 'fetchwork events' tell how jobs end"
+_NO_LOG = "no access point serves this host: event logs are written while 'fetchwork userlog --follow' runs"
+_NO_FILES = "no access point serves this host: 'fetchwork wait' or 'condor_transfer_data' brings output files"
+
+
+def unmet(text: str, *, served: bool) -> list[str]:
+    """What a description expects of a schedd and does not come by itself here, a line for each.
+
+    For a terminal only: programs that submit take any line on stderr for a failure. ``served``: there is an
+    access point, which does most of it.
+    """
+    said = []
+    if (asked := _last_value(text, "notification")) is not None and asked.lower() != "never":
+        said.append(_NO_MAIL)
+    if served:
+        return said
+    if _last_value(text, "log") is not None:
+        said.append(_NO_LOG)
+    if (_last_value(text, "should_transfer_files") or "").lower() == "yes":
+        said.append(_NO_FILES)
+    return said
+
+
+def _last_value(text: str, name: str) -> str | None:
+    """What a description sets a command to last; None where it does not."""
+    found = re.findall(rf"^[ \t]*{name}[ \t]*=[ \t]*(.*?)[ \t]*$", text, re.IGNORECASE | re.MULTILINE)
+    return str(found[-1]) if found else None

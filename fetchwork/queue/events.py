@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
-from fetchwork.classad.bindings import JobEventType
+from fetchwork.classad.bindings import JobEventLog, JobEventType
 from fetchwork.codes import EventType
 from fetchwork.errors import NotFound
 from fetchwork.queue import logentry
@@ -198,3 +199,20 @@ class JobEvent(Mapping[str, Any]):
 
     def __str__(self) -> str:
         return self.log_entry.removesuffix("...\n")
+
+
+class EventFile:
+    """The events of a log whose jobs the database does not know, read by the bindings. It can be pickled."""
+
+    def __init__(self, path: str) -> None:
+        self._reader = JobEventLog(path)
+
+    def wait(self, stop_after: float | None) -> None:
+        """Wait so long for the next event, in whole seconds; None: for ever."""
+        if stop_after is None:
+            self._reader.events()
+        else:
+            self._reader.events(math.ceil(stop_after))
+
+    def __next__(self) -> JobEvent:
+        return cast(JobEvent, next(self._reader))

@@ -7,11 +7,13 @@ operation of ``STEPS`` has one result, one of ``STREAMS`` yields items.
 
 from __future__ import annotations
 
+import base64
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from fetchwork.db.calls import files
+from fetchwork.db.calls import credentials, files
 from fetchwork.queue import changing, dags, prospects, query, reading, summaries
 from fetchwork.queue.ask import Memory, Steps, Stream
 from fetchwork.queue.views import (
@@ -226,24 +228,43 @@ def reschedule(memory: Memory) -> Steps[None]:
 
 
 def sealing_key(memory: Memory) -> Steps[Json | None]:
-    """The key that credentials are sealed to."""
-    from fetchwork.queue import credentials
+    """The key that credentials are sealed to; None where no administrator has published one."""
+    key: credentials.SealingKey | None = yield credentials.sealing_key()
+    if key is None:
+        return None
+    return {"key_id": key.key_id, "public_key": base64.b64encode(key.public_key).decode()}
 
-    return credentials.sealing_key()
 
-
-def put_credential(memory: Memory, **credential: Any) -> Steps[int]:
-    """Store a sealed credential (``queue.credentials.put``); its version."""
-    from fetchwork.queue import credentials
-
-    return credentials.put(**credential)
+def put_credential(
+    memory: Memory,
+    *,
+    owner: str,
+    name: str,
+    key_id: str,
+    sealed: str,
+    permissions: str | None = None,
+    resource: str | None = None,
+    renewable: bool = False,
+    expires_at: float | None = None,
+) -> Steps[int]:
+    """Store a credential that was sealed (``sealing``; base64) over one of the same name; its version."""
+    version: int = yield credentials.put_credential(
+        owner=owner,
+        name=name,
+        key_id=key_id,
+        sealed=base64.b64decode(sealed),
+        permissions=permissions,
+        resource=resource,
+        renewable=renewable,
+        expires_at=None if expires_at is None else datetime.fromtimestamp(expires_at, UTC),
+    )
+    return version
 
 
 def delete_credential(memory: Memory, *, owner: str, name: str) -> Steps[bool]:
     """Delete a credential; whether there was one."""
-    from fetchwork.queue import credentials
-
-    return credentials.delete(owner, name)
+    deleted: bool = yield credentials.delete_credential(owner=owner, name=name)
+    return deleted
 
 
 def _action(name: str) -> JobAction:

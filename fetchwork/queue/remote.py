@@ -13,6 +13,7 @@ from fetchwork.errors import ConfigError
 if TYPE_CHECKING:
     from fetchwork.queue.contents import Progress
     from fetchwork.queue.everywhere import Everywhere
+    from fetchwork.queue.selecting import JobSpec
     from fetchwork.queue.session import Session
     from fetchwork.queue.submission import Description, SubmitResult
 
@@ -22,6 +23,8 @@ CONNINFO = "FetchWorkConninfo"
 SUBMIT_S = 900.0
 #: how long the bringing of outputs may take without a word
 RETRIEVE_S = 3600.0
+#: clusters of one question about ended jobs
+AT_ONCE = 100
 
 
 class RemoteSession:
@@ -193,3 +196,31 @@ def direct(conninfo: str | None, *, name: str | None = None, reading: bool = Fal
     if one is None:
         return Session(conninfo)
     return Session(one.for_reading() if reading else one.conninfo)
+
+
+def ended_too(session: AnySession, spec: JobSpec | None) -> list[str] | None:
+    """The ids of the jobs that a spec means, in the queue and in history; None for None, which means all.
+
+    Of those that a constraint selects, the ones in clusters with outputs that nobody has brought, for it may
+    select all of history. Raises ValueError for an empty constraint.
+    """
+    from fetchwork.queue.selecting import as_ids, constraint_of, ids_of
+
+    if spec is None:
+        return None
+    ids = ids_of(spec)
+    if ids is not None:
+        return as_ids(ids)
+    constraint = constraint_of(spec)
+    # where there are none, a constraint that is no expression is an error all the same
+    clusters: list[int] = session.perform("output_clusters") or [0]
+    found: list[str] = []
+    for begin in range(0, len(clusters), AT_ONCE):
+        some = " || ".join(f"ClusterId == {cluster}" for cluster in clusters[begin : begin + AT_ONCE])
+        chosen = {"constraint": f"({constraint}) && ({some})", "projection": ["ClusterId", "ProcId"]}
+        ads = [
+            *session.items("jobs", **chosen),
+            *session.items("view", name="history", limit=-1, since=None, **chosen),
+        ]
+        found += [f"{ad['ClusterId']}.{ad['ProcId']}" for ad in ads]
+    return found

@@ -13,9 +13,8 @@ from fetchwork.db.calls import files as file_calls
 from fetchwork.db.calls.files import CHUNK_BYTES, PART_BYTES, JobOutputs
 from fetchwork.db.database import Database
 from fetchwork.errors import BucketRefused, BucketUnavailable, FetchworkError, NotFound
-from fetchwork.queue.ahead import ahead
 from fetchwork.queue.bringing import bring
-from fetchwork.queue.contents import Progress
+from fetchwork.queue.contents import Progress, ahead
 from fetchwork.queue.destinations import TransferFailed
 from fetchwork.queue.views import Json
 from fetchwork.sandbox import objects

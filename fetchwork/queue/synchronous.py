@@ -109,7 +109,7 @@ class Queue:
         TransferFailed for the first job whose files could not be brought; the others' were.
         """
         from fetchwork.queue.destinations import TransferFailed
-        from fetchwork.queue.leftover import ended_too
+        from fetchwork.queue.remote import ended_too
 
         brought = self._session.retrieve(ended_too(self._session, job_spec), progress=progress)
         for one in brought:

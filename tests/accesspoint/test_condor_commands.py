@@ -18,7 +18,10 @@ _USED = (
 )
 
 # an account without rights on this checkout imports nothing more
-for name in {*(f"fetchwork.condor.{module}" for module in commands.COMMANDS.values()), *_USED}:
+for name in {
+    *(f"fetchwork.condor.{where.partition('.')[0]}" for where in commands.COMMANDS.values()),
+    *_USED,
+}:
     importlib.import_module(name)
 
 SLEEP = "executable = /bin/sleep\narguments = $(Process)\nqueue {}\n"

@@ -8,7 +8,7 @@ import re
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from fetchwork.condor import act, refused
+from fetchwork.condor import act, texts
 from fetchwork.errors import FetchworkError
 from fetchwork.queue import submission
 from fetchwork.queue.session import Session
@@ -203,6 +203,6 @@ def document(rows: list[Command]) -> str:
     table = HEAD + "\n".join(lines) + "\n" + tail + f" {counts['refused']} are refused.\n"
     reasons = {
         **{name: action.refused for name, action in act.ACTIONS.items() if action.refused is not None},
-        **refused.REASONS,
+        **texts.REFUSED,
     }
     return table + ALSO + "".join(f"| `{name}` | {why} |\n" for name, why in sorted(reasons.items()))

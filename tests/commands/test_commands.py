@@ -16,7 +16,7 @@ from fetchwork.condor import commands, directory
 from fetchwork.condor.invocation import Invocation
 from fetchwork.dag import dagrun
 from fetchwork.pool.postgres import PostgresServer
-from fetchwork.queue import expectations
+from fetchwork.queue import descriptions
 from fetchwork.queue.session import Session
 from fetchwork.queue.submission import put
 from tests.commands.oracle import Answer
@@ -429,7 +429,7 @@ def test_what_a_description_expects_in_vain_is_said_on_a_terminal_only(
         "nothing is mailed" in said[0] and "userlog --follow" in said[1] and "condor_transfer_data" in said[2]
     )
     assert submit("notification = never\n" + SLEEP.format(1), 80) == ""
-    assert len(expectations.unmet(text, served=True)) == 1
+    assert len(descriptions.unmet(text, served=True)) == 1
 
 
 def test_wait_reads_a_log_in_xml(condor: Callable[..., Answer], tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import pytest
 from fetchwork.accesspoint.answers import frames
 from fetchwork.accesspoint.server import Channel, Server
 from fetchwork.classad.bindings import JobAction
-from fetchwork.cli import looking, output
+from fetchwork.cli import output, progress
 from fetchwork.db.pool import AsyncDatabase
 from fetchwork.queue import Queue
 from fetchwork.queue.databases import NamedDatabase
@@ -24,7 +24,7 @@ from fetchwork.queue.synchronous import session_of
 
 def ids(session: AnySession) -> list[int]:
     found = session.items("view", name="history", constraint='Args == "x"', projection=["ClusterId"])
-    return [ad["ClusterId"] for ad in looking.looking(session, found)]
+    return [ad["ClusterId"] for ad in progress.looking(session, found)]
 
 
 @pytest.fixture
@@ -32,7 +32,7 @@ def ended(queue: Queue, monkeypatch: pytest.MonkeyPatch) -> int:
     """One job of history, far back behind others; it is looked at in small pieces."""
     for name, value in {"CHEAP": -1.0, "PAGE": 4, "SMALLEST": 4, "LARGEST": 7}.items():
         monkeypatch.setattr(Position, name, value)
-    monkeypatch.setattr(looking, "AFTER_S", 0.0)
+    monkeypatch.setattr(progress, "AFTER_S", 0.0)
     wanted = queue.submit({"Cmd": "/bin/true", "Args": "x", "Owner": "alice"}).cluster()
     other = queue.submit("executable = /bin/true\n", count=40, owner="alice").cluster()
     queue.act(JobAction.Remove, str(wanted))

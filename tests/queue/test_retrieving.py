@@ -19,7 +19,7 @@ from psycopg.types.json import Jsonb
 from fetchwork.db.calls.files import CHUNK_BYTES
 from fetchwork.queue import AsyncQueue, Queue, bringing, retrieving
 from fetchwork.queue.destinations import TransferFailed, destination
-from fetchwork.queue.leftover import ended_too
+from fetchwork.queue.remote import ended_too
 from fetchwork.queue.synchronous import session_of
 from tests.direct_queue import DirectQueue
 

@@ -1,10 +1,11 @@
-"""How far a look through a long queue or its history has come, on a terminal while nothing is found."""
+"""Progress on a terminal: of a look through a long queue or its history, and of bytes that move."""
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, TypeVar
 
 from fetchwork.cli import output
@@ -49,3 +50,25 @@ def looking(session: AnySession, items: Iterator[Item]) -> Iterator[Item]:
     finally:
         clear()
         session.looked = None
+
+
+@contextlib.contextmanager
+def moving(what: str) -> Iterator[Callable[[int, int], None] | None]:
+    """What is told how many bytes of how many have moved; None where stderr is no terminal.
+
+    Nothing is shown before the first byte, and nothing stays.
+    """
+    if not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
+
+    columns = (TextColumn(what), BarColumn(), DownloadColumn(), TransferSpeedColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(what, total=None, visible=False)
+
+        def tell(moved: int, total: int) -> None:
+            bar.update(task, completed=moved, total=total, visible=total > 0)
+
+        yield tell
