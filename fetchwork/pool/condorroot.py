@@ -214,7 +214,9 @@ def _environment() -> dict[str, str]:
 
     The Python bindings set CONDOR_CONFIG to the null device where they find no configuration.
     """
-    return {name: value for name, value in os.environ.items() if "CONDOR" not in name.upper()}
+    ours = {name: value for name, value in os.environ.items() if "CONDOR" not in name.upper()}
+    # chroot and debootstrap are among the programs for administrators
+    return {**ours, "PATH": f"{os.environ.get('PATH', '')}:/usr/local/sbin:/usr/sbin:/usr/bin:/sbin:/bin"}
 
 
 def _requirements() -> tuple[list[str], list[str]]:

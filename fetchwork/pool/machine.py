@@ -29,6 +29,7 @@ exec setsid --fork sh -c 'log=$1; shift; echo $$; exec env --default-signal=INT,
 
 _ENTER = f"""
 set -e
+PATH="$PATH:{_PATH}"
 root=$1 pool=$2 venv=$3 name=$4 layers=$5
 shift 5
 {OWN_ROOT}
@@ -163,20 +164,34 @@ class RootMachine:
             os.chown(home, *self.root.account_ids(name))
         _copy_source(self.pool / "src")
         python = [f"{VENV}/bin/python", "-m", "compileall", "-q", SOURCE]
-        subprocess.run([*self._enter(), *python], check=True, stdin=subprocess.DEVNULL)
+        made = subprocess.run(
+            [*self._enter(), *python], check=False, stdin=subprocess.DEVNULL, capture_output=True, text=True
+        )
+        if made.returncode != 0:
+            said = " ".join(made.stderr.split())[-300:] or f"exit status {made.returncode}"
+            raise PoolError(f"cannot run a program in '{self.root.path}': {said}")
 
     def kept(self) -> dict[str, str]:
         return {"path": str(self.root.path), "venv": str(self.root.venv)}
 
     def launch(self, command: list[str], environment: dict[str, str], log: Path) -> Process:
-        into = ["sh", "-c", _LAUNCH, "sh", str(log), "chroot", str(self.root.path)]
+        into = [program("sh"), "-c", _LAUNCH, "sh", str(log), program("chroot"), str(self.root.path)]
         return _launch([*self._enter(chroot=False), *into, *command], environment)
 
     def inside(self, master: Process | None, user: str | None = None) -> list[str]:
         as_user = _as_user(user, self.root.account_ids(user)[1]) if user else []
         if master is None or not master.alive:
             return [*self._enter(), *as_user]
-        return ["nsenter", f"--target={master.pid}", "--mount", "--uts", "--root", "--wd=/", "--", *as_user]
+        return [
+            program("nsenter"),
+            f"--target={master.pid}",
+            "--mount",
+            "--uts",
+            "--root",
+            "--wd=/",
+            "--",
+            *as_user,
+        ]
 
     def condor_ids(self) -> tuple[int, int] | None:
         return self.root.account_ids("condor")
@@ -194,16 +209,29 @@ class RootMachine:
         return mounts.get("/") == ROOT_MOUNT and str(self.pool) in mounts
 
     def _enter(self, *, chroot: bool = True) -> list[str]:
-        into = ["chroot", str(self.root.path)] if chroot else []
+        into = [program("chroot"), str(self.root.path)] if chroot else []
         layers = "overlay" if self.overlays else "copies"
         arguments = [str(self.root.path), str(self.pool), str(self.root.venv), self.host_name, layers]
-        return ["unshare", "--mount", "--uts", "--", "sh", "-c", _ENTER, "sh", *arguments, *into]
+        enter = [program("unshare"), "--mount", "--uts", "--", program("sh"), "-c", _ENTER, "sh"]
+        return [*enter, *arguments, *into]
 
 
 def machine_has_condor() -> bool:
     """Whether HTCondor is installed on this machine."""
+    return _found("condor_master") is not None
+
+
+def program(name: str) -> str:
+    """The path of a program of this machine; raises PoolError where there is none."""
+    path = _found(name)
+    if path is None:
+        raise PoolError(f"a pool needs the program '{name}', which is not on PATH; install it")
+    return path
+
+
+def _found(name: str) -> str | None:
     # the directories for administrators are often not on a user's PATH
-    return shutil.which("condor_master", path=f"{os.environ.get('PATH', '')}:{_PATH}") is not None
+    return shutil.which(name, path=f"{os.environ.get('PATH', '')}:{_PATH}")
 
 
 def machine_name() -> str:

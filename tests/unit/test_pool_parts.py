@@ -15,7 +15,8 @@ import pytest
 
 from fetchwork import config
 from fetchwork.config.toml import to_toml
-from fetchwork.pool import condorroot, ports
+from fetchwork.errors import PoolError
+from fetchwork.pool import condorroot, machine, ports
 from fetchwork.pool.cache import cache_directory, cached
 from fetchwork.pool.hostfile import KEYWORD, host_tables
 from fetchwork.pool.ports import candidates, free_port, local_port_range
@@ -262,3 +263,17 @@ def test_root_gets_what_the_requirements_lead_to_and_nothing_of_extras_not_asked
     }
     found = condorroot._closure(["Psycopg[pool]>=3,<4"], dict(installed))
     assert {name for name in found if "[" not in name} == {"psycopg", "psycopg-pool", "typing-extensions"}
+
+
+def test_programs_for_administrators_are_found_without_their_directories_on_path(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("PATH", "/usr/bin:/bin")
+    assert machine.program("chroot") in ("/usr/sbin/chroot", "/sbin/chroot", "/usr/bin/chroot")
+
+
+def test_a_program_that_is_missing_is_said_in_a_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(machine, "_PATH", "")
+    monkeypatch.setenv("PATH", "/nonexistent")
+    with pytest.raises(PoolError, match=r"^a pool needs the program 'unshare', which is not on PATH"):
+        machine.program("unshare")
