@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import gc
 import importlib
+import io
 import os
 import sys
 from collections.abc import Sequence
@@ -152,6 +153,9 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run the command line and exit."""
     # what is imported stays, and is less than this: searching it for cycles as it grows takes an agent 30 ms
     gc.set_threshold(GARBAGE, *gc.get_threshold()[1:])
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        # of what others submitted, whatever the locale can show
+        sys.stdout.reconfigure(errors="replace")
     status = run(list(sys.argv[1:] if arguments is None else arguments))
     # Python's last search for cycles, through all the modules, costs a short command 15 ms and finds nothing
     gc.freeze()

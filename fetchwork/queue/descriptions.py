@@ -282,10 +282,11 @@ def missing_executable(jobs: Jobs) -> str | None:
 
 
 def read_file(path: str) -> str:
-    """The text of a file, or of standard input for '-'."""
+    """The text of a file, or of standard input for '-': in UTF-8, whatever the locale."""
     try:
         if path == "-":
-            return sys.stdin.read()
+            stream = getattr(sys.stdin, "buffer", None)
+            return sys.stdin.read() if stream is None else stream.read().decode()
         return Path(path).read_text(encoding="utf-8")
     except UnicodeDecodeError:
         raise SubmitError(f"'{path}' is not text in UTF-8") from None

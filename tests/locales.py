@@ -1,0 +1,29 @@
+"""Locales of other languages, which a machine need not have: made by ``localedef`` for the tests."""
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+#: where case is not that of ASCII, in UTF-8 and in a character set of one byte
+NAMES = ["tr_TR.UTF-8", "tr_TR.ISO-8859-9"]
+
+
+def environment(name: str, directory: Path) -> dict[str, str]:
+    """The variables of a process that runs in a locale; skips where it can't be made."""
+    if shutil.which("localedef") is None:
+        pytest.skip(f"no locale {name}: no localedef")
+    language, _, charset = name.partition(".")
+    made = subprocess.run(
+        ["localedef", "-i", language, "-f", charset, str(directory / name)],
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+    # 1: made, with warnings
+    if made.returncode > 1:
+        pytest.skip(f"no locale {name}: {made.stderr.strip()}")
+    kept = {key: value for key, value in os.environ.items() if not key.startswith("LC_")}
+    return {**kept, "LOCPATH": str(directory), "LANG": name}
