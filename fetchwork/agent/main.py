@@ -9,7 +9,7 @@ What happens to a request in flight
   JOB_EXIT goes to the spool, an update is lost, and after a lease ends the job. All within their deadlines.
 - sent twice: the SQL functions answer the second as the first; only FETCH_WORK would claim another job.
 
-SIGHUP (condor_reconfig) opens the log file anew.
+SIGHUP (condor_reconfig) opens the log file anew and has the host file read again (``agent.hostfile``).
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ import signal
 import time
 import uuid
 from collections.abc import Awaitable, Callable, Hashable
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fetchwork import __version__, handlers
@@ -34,6 +35,7 @@ from fetchwork.agent.fetching.longpoll import WaitingFetches
 from fetchwork.agent.fetching.notifications import WorkNotifications
 from fetchwork.agent.fetching.slots import SlotReports
 from fetchwork.agent.files.hostfiles import AgentFiles
+from fetchwork.agent.hostfile import HostFile
 from fetchwork.agent.lease import ROUND_S, Lease
 from fetchwork.agent.master import LAST_HOOKS_S, Master
 from fetchwork.agent.periodic import every
@@ -54,7 +56,12 @@ from fetchwork.config import HostConfig
 from fetchwork.config.hostname import listen_address
 from fetchwork.errors import AgentUnavailable
 from fetchwork.handlers.context import Answer, Caller, Outcome, Task
-from fetchwork.handlers.host.keywords import KeywordContext, jobs_change_account, make_contexts
+from fetchwork.handlers.host.keywords import (
+    KeywordContext,
+    change_contexts,
+    jobs_change_account,
+    make_contexts,
+)
 from fetchwork.handlers.host.session import HostSession
 from fetchwork.handlers.requests.fetch import FetchAttempt
 from fetchwork.hook.spool import Spool, write_report
@@ -85,8 +92,10 @@ _QUIET: frozenset[Outcome] = frozenset(
 class Agent:
     """One host's agent; ``run`` is its life."""
 
-    def __init__(self, config: HostConfig, rights: Rights | None = None) -> None:
+    def __init__(self, config: HostConfig, rights: Rights | None = None, file: Path | None = None) -> None:
+        #: as it was at the start
         self.config = config
+        self.host_file = HostFile(file, config, self._take)
         self.rights = rights or Rights()
         self.agent_id = str(uuid.uuid4())
         self.started_at = time.time()
@@ -121,6 +130,7 @@ class Agent:
         self._master = Master()
         self._missed_at: float | None = None
         self._metrics: AgentMetrics | None = None
+        self._updates: Updates | None = None
 
     # -- life
 
@@ -193,6 +203,19 @@ class Agent:
     def _reopen(self) -> None:
         reopen()
         event(log, logging.INFO, "log_reopened")
+        self.host_file.reload_soon()
+
+    def _take(self, config: HostConfig) -> None:
+        """Change the settings that a running agent can change."""
+        change_contexts(self.contexts, config)
+        for session in self.sessions:
+            self.host_file.use_conninfo(session.database, session.name)
+        self.waiting_fetches.limit = config.agent.max_waiting_fetches
+        if self._updates is not None:
+            slots = config.slots
+            self._updates.change_intervals(slots.initial_update_interval_s, slots.update_interval_s)
+        # they wait for the work of the queues before
+        self.waiting_fetches.end_all()
 
     # -- requests
 
@@ -201,6 +224,12 @@ class Agent:
         began = time.monotonic()
         if request.name == "status":
             return Answer(Reply(json.dumps(self.status(), indent=4).encode() + b"\n"), "noted")
+        if request.name == "reload":
+            if who.uid not in self.trusted:
+                reply = Reply(code="denied", message="only root and the agent's account may ask for that")
+                return Answer(reply, "denied")
+            await self.host_file.reload()
+            return Answer(Reply(json.dumps(self.status()).encode()), "noted")
         context = self.contexts.get(request.keyword.lower())
         if context is None:
             message = f"keyword '{request.keyword[:40]}' is not in the agent's host file"
@@ -287,6 +316,7 @@ class Agent:
             "connections": len(self.server.connections),
             "spool": str(self.config.agent.spool),
             "rights": self.rights.how,
+            "host_file": self.host_file.status(),
         }
 
     def _database_status(self, session: HostSession, now: float) -> DatabaseStatus:
@@ -313,7 +343,7 @@ class Agent:
         ]
         if self.config.agent_updates:
             slots = self.config.slots
-            updates = Updates(
+            updates = self._updates = Updates(
                 self.runs,
                 self.contexts,
                 self.config.agent.spool.with_name(f"{self.config.agent.spool.name}.runs"),

@@ -44,7 +44,8 @@ OPEN_FILES = 16_384
 def cli(context: click.Context, file: Path | None, log_file: Path | None, user: str | None) -> None:
     """Serve the hooks of this host, in the foreground, until SIGTERM.
 
-    condor_master or systemd runs this. SIGHUP opens the log file anew, SIGQUIT ends it at once.
+    condor_master or systemd runs this. SIGHUP opens the log file anew and reads the host
+    file again, SIGQUIT ends it at once.
 
     \b
     Example:
@@ -56,8 +57,16 @@ def cli(context: click.Context, file: Path | None, log_file: Path | None, user: 
         part = _split(user) if user is not None and os.geteuid() == 0 else None
         from fetchwork import config as host_file
         from fetchwork.agent.root.rights import Rights
+        from fetchwork.log import configure, event
 
-        _serve(host_file.load(file), log_file, Rights(part), user)
+        try:
+            config = host_file.load(file)
+        except FetchworkError as error:
+            # the file may be the one that says where the log is
+            configure("info", log_file or _log_of_master())
+            event(_logger, logging.ERROR, "agent_failed", problem=error)
+            raise
+        _serve(config, file or host_file.default_file(), log_file, Rights(part), user)
     context.obj = file
 
 
@@ -89,7 +98,7 @@ def _split(user: str) -> RootPart:
         raise FetchworkError(f"the agent cannot become '{user}': {error}") from error
 
 
-def _serve(config: HostConfig, log_file: Path | None, rights: Rights, user: str | None) -> None:
+def _serve(config: HostConfig, file: Path, log_file: Path | None, rights: Rights, user: str | None) -> None:
     if os.geteuid() == 0 and config.agent.user:
         # its socket, spool and log would be root's, and the agent of that account could not use them
         raise FetchworkError(
@@ -113,7 +122,7 @@ def _serve(config: HostConfig, log_file: Path | None, rights: Rights, user: str 
     resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, min(hard, OPEN_FILES)), hard))
 
     async def serve() -> None:
-        await Agent(config, rights).run()
+        await Agent(config, rights, file).run()
 
     # what is imported stays: each search for cycles went through it, a tenth of the time of a busy agent
     gc.collect()
@@ -146,6 +155,10 @@ def _show(status: AgentStatus, as_json: bool) -> None:
     for name, database in status["databases"].items():
         problem = f": {database['problem']}" if database["problem"] else ""
         click.echo(f"database  {name}: {database['state']}{problem}")
+    from fetchwork.agent.client import host_file_problems
+
+    for text in host_file_problems(status):
+        click.echo(f"host file {text}")
     click.echo(f"fetches   {status['waiting_fetches']} of {status['max_waiting_fetches']} wait")
     for run in status["runs"]:
         click.echo(

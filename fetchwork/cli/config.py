@@ -14,6 +14,7 @@ from fetchwork.cli import options, output
 from fetchwork.errors import ConfigError, FetchworkError
 
 if TYPE_CHECKING:
+    from fetchwork.config import HostConfig
     from fetchwork.deploy.check import Finding
 
 
@@ -88,7 +89,8 @@ def install(file: Path | None, output: Path | None) -> None:
     For a pilot it also makes the directories and the condor_config of an HTCondor of its own.
 
     It combines `fetchwork hooks install` and `fetchwork config generate`, can be repeated after each change
-    of the file, and restarts nothing. Run it on the host, as root where HTCondor is run by root.
+    of the file, has a running agent read the file again, and restarts nothing. Run it on the host, as root
+    where HTCondor is run by root.
 
     \b
     Example:
@@ -125,6 +127,7 @@ def install(file: Path | None, output: Path | None) -> None:
         _note(f"start the pilot with CONDOR_CONFIG={file_of_pilot} condor_master")
     for leftover in check_leftovers(config):
         _note(f"{leftover.where}: {leftover.wrong}; remedy: {leftover.allowed}")
+    _tell_agent(config)
 
 
 @cli.command()
@@ -187,6 +190,25 @@ def _findings(path: Path, offline: bool) -> Iterator[Finding]:
         yield from check_condor(config, CondorConfig())
     else:
         _note("no HTCondor on this machine: not compared with what it would use")
+
+
+def _tell_agent(config: HostConfig) -> None:
+    """Have a running agent read the host file again."""
+    from fetchwork.agent import client
+    from fetchwork.errors import AgentUnavailable
+
+    if not config.socket.exists():
+        return
+    try:
+        status = client.reload(config.socket)
+    except AgentUnavailable as error:
+        _note(f"no agent has read the host file again: {error}")
+        return
+    problems = list(client.host_file_problems(status))
+    for problem in problems:
+        _note(f"host file {problem}")
+    if not problems:
+        _note("the agent has read the host file again")
 
 
 def _condor_directory() -> Path:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
 import os
 import re
 import select
 import socket
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
 from typing import Any, TypeAlias
 from weakref import WeakSet
 
@@ -172,3 +173,27 @@ def cut(connection: psycopg.AsyncConnection[Row]) -> None:
         socket.socket(fileno=os.dup(connection.fileno())) as end,
     ):
         end.shutdown(socket.SHUT_RDWR)
+
+
+async def apart(
+    connection: psycopg.AsyncConnection[Row], asking: Coroutine[None, None, list[Row]]
+) -> list[Row]:
+    """What the driver answers; a caller that is cancelled does not wait until the server agrees."""
+    work = asyncio.ensure_future(asking)
+    try:
+        await asyncio.wait({work})
+    except asyncio.CancelledError:
+        # closed when the driver has let go of it
+        if work.done():
+            _close_after(work, connection)
+        else:
+            work.add_done_callback(lambda work: _close_after(work, connection))
+            cut(connection)
+        raise
+    return work.result()
+
+
+def _close_after(work: asyncio.Future[list[Row]], connection: psycopg.AsyncConnection[Row]) -> None:
+    if not work.cancelled():
+        work.exception()
+    connection.pgconn.finish()

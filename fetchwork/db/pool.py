@@ -30,7 +30,8 @@ import asyncio
 import os
 import random
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Sequence
+import weakref
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from typing import TypeAlias, TypeVar
 
 import psycopg
@@ -41,6 +42,7 @@ from fetchwork.db.calls.call import Call, Row
 from fetchwork.db.connection import (
     Statement,
     acting,
+    apart,
     connect_async,
     cut,
     is_stale,
@@ -84,6 +86,7 @@ class AsyncDatabase:
         application_name: str = "fetchwork",
         timeout_s: float = 10.0,
     ) -> None:
+        self._application_name = application_name
         self._conninfo = with_defaults(conninfo, application_name)
         self._timeout_s = timeout_s
         self._turn = asyncio.Semaphore(size)
@@ -92,6 +95,10 @@ class AsyncDatabase:
         self._freed = asyncio.Event()
         self._idle: list[psycopg.AsyncConnection[Row]] = []
         self._open: set[psycopg.AsyncConnection[Row]] = set()
+        #: of an earlier conninfo, to be closed after their calls
+        self._outdated: set[psycopg.AsyncConnection[Row]] = set()
+        #: made by ``another``
+        self._others: weakref.WeakSet[AsyncDatabase] = weakref.WeakSet()
         #: of each of them
         self._kept: dict[psycopg.AsyncConnection[Row], KeptStatements] = {}
         # in a row: attempts that failed, and attempts and calls that ran out of time
@@ -104,7 +111,18 @@ class AsyncDatabase:
 
     def another(self) -> AsyncDatabase:
         """The same database over a connection of its own."""
-        return AsyncDatabase(self._conninfo, size=1, timeout_s=self._timeout_s)
+        other = AsyncDatabase(self._conninfo, size=1, timeout_s=self._timeout_s)
+        self._others.add(other)
+        return other
+
+    def use(self, conninfo: str) -> None:
+        """Make further connections by another conninfo of the same database, and soon have no others."""
+        self._conninfo = with_defaults(conninfo, self._application_name)
+        self._outdated |= self._open
+        self._failures = 0
+        self._retry_at = 0.0
+        for other in self._others:
+            other.use(conninfo)
 
     async def __aenter__(self) -> AsyncDatabase:
         return self
@@ -258,7 +276,7 @@ class AsyncDatabase:
     async def _idle_one(self) -> psycopg.AsyncConnection[Row] | None:
         while self._idle and not self._closed:
             connection = self._idle.pop()
-            if not is_stale(connection):
+            if connection not in self._outdated and not is_stale(connection):
                 return connection
             await self._discard(connection)
         return None
@@ -374,6 +392,7 @@ class AsyncDatabase:
 
     def _forget(self, connection: psycopg.AsyncConnection[Row]) -> None:
         self._open.discard(connection)
+        self._outdated.discard(connection)
         self._kept.pop(connection, None)
 
 
@@ -386,7 +405,7 @@ async def _execute(
             pass
         return await cursor.fetchall() if cursor.description else []
 
-    return await _apart(connection, execute())
+    return await apart(connection, execute())
 
 
 async def _carried(connection: psycopg.AsyncConnection[Row], sql: str, params: Sequence[object]) -> list[Row]:
@@ -394,31 +413,7 @@ async def _carried(connection: psycopg.AsyncConnection[Row], sql: str, params: S
         cursor = psycopg.AsyncCursor(connection, row_factory=dict_row)
         return await (await cursor.execute(sql, params, binary=True)).fetchall()
 
-    return await _apart(connection, carry())
-
-
-async def _apart(
-    connection: psycopg.AsyncConnection[Row], asking: Coroutine[None, None, list[Row]]
-) -> list[Row]:
-    """What the driver answers; a caller that is cancelled does not wait until the server agrees."""
-    work = asyncio.ensure_future(asking)
-    try:
-        await asyncio.wait({work})
-    except asyncio.CancelledError:
-        # closed when the driver has let go of it
-        if work.done():
-            _close_after(work, connection)
-        else:
-            work.add_done_callback(lambda work: _close_after(work, connection))
-            cut(connection)
-        raise
-    return work.result()
-
-
-def _close_after(work: asyncio.Future[list[Row]], connection: psycopg.AsyncConnection[Row]) -> None:
-    if not work.cancelled():
-        work.exception()
-    connection.pgconn.finish()
+    return await apart(connection, carry())
 
 
 def _left(end: float) -> float:

@@ -9,6 +9,7 @@ import os
 import pwd
 import re
 import stat
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -86,6 +87,8 @@ def check_paths(config: HostConfig, locate: Locator) -> Iterator[Finding]:
             f"this file at '{config.host.file}', or host.file = \"{locate.path.resolve()}\"",
             warning=True,
         )
+    else:
+        yield from check_agent_reads(config, locate)
     yield from _check_secrets(config, locate)
 
 
@@ -287,6 +290,32 @@ def _check_secrets(config: HostConfig, locate: Locator) -> Iterator[Finding]:
             locate("database", name, "conninfo"),
             "holds a password in a file that everyone can read",
             f"chmod o-r '{locate.path}', or passfile=... in place of the password",
+        )
+
+
+def check_agent_reads(config: HostConfig, locate: Locator) -> Iterator[Finding]:
+    """Yield that the agent's account can't read the host file; root alone can find that out."""
+    account = config.agent.user
+    if os.geteuid() != 0 or not account:
+        return
+    try:
+        entry = pwd.getpwnam(account)
+    except KeyError:
+        return
+    groups = os.getgrouplist(account, entry.pw_gid)
+    reads = subprocess.run(
+        ["test", "-r", str(locate.path.absolute())],
+        user=entry.pw_uid,
+        group=entry.pw_gid,
+        extra_groups=groups,
+        cwd="/",
+        check=False,
+    )
+    if reads.returncode != 0:
+        yield Finding(
+            str(locate.path),
+            f"account '{account}' (agent.user) cannot read it, so the agent ends at its start",
+            f"chown {account} '{locate.path}', in a directory that this account may enter",
         )
 
 

@@ -35,6 +35,8 @@ def check(config: HostConfig, *, master_runs: bool) -> Iterator[Line]:
         )
     else:
         yield ok("agent", f"answers at '{config.socket}', version {version}")
+    for problem in client.host_file_problems(state):
+        yield warned("agent", f"host file {problem}", "restart the agent, or repair the file")
     yield _signals(config, str(state.get("rights")), Process.find(state["pid"]))
     yield _memory(config)
     if config.has_gpus:

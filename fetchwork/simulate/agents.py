@@ -48,7 +48,7 @@ class AgentProcess:
         self.socket = directory / f"{name}.sock"
         self.spool = directory / f"{name}-spool"
         self.log = directory / f"{name}.log"
-        self._file = directory / f"{name}.toml"
+        self.file = directory / f"{name}.toml"
         tables = {
             "host": {"name": name},
             "database": {"main": {"conninfo": conninfo}},
@@ -62,9 +62,9 @@ class AgentProcess:
             },
             "keyword": {keyword_name: dict(keyword or {})},
         }
-        self._file.touch(0o600)
-        self._file.write_text(to_toml(tables))
-        self._command = [*wrapper, sys.executable, "-c", program, "agent", "--config", str(self._file)]
+        self.file.touch(0o600)
+        self.file.write_text(to_toml(tables))
+        self._command = [*wrapper, sys.executable, "-c", program, "agent", "--config", str(self.file)]
         self._process: subprocess.Popen[bytes] | None = None
 
     @property

@@ -186,6 +186,73 @@ async def test_hangup_opens_the_log_anew_and_serving_goes_on(agent: AgentProcess
     assert (await agent.status())["pid"] == agent.pid
 
 
+def change(agent: AgentProcess, old: str, new: str) -> None:
+    """Edit the agent's host file."""
+    text = agent.file.read_text()
+    assert old in text
+    agent.file.write_text(text.replace(old, new))
+
+
+async def test_hangup_has_it_draw_from_queues_that_its_host_file_names_now(
+    make_agent: MakeAgent, submit: Submit, database: Database
+) -> None:
+    agent = make_agent(queues=["default"], max_fetch_wait_s=30)
+    await agent.start()
+    database.query("SELECT fetchwork.set_queue('other')")
+    submit(queue="other")
+    waits = asyncio.ensure_future(ask(agent, "fetch_work", slot_ad(Name="slot1@vm"), seconds=40))
+    await until(lambda: client.status(agent.socket)["waiting_fetches"] == 1)
+    change(agent, '["default"]', '["default", "other"]')
+    problems = list(client.host_file_problems(await agent.status()))
+    assert problems == ["changed since the agent read it: run `fetchwork config install`, or condor_reconfig"]
+    agent.signal(signal.SIGHUP)
+    assert (await waits).body == b"", "it asked for the work of the queues before"
+    reply = await ask(agent, "fetch_work", slot_ad(Name="slot1@vm"))
+    assert b"ClusterId = 1" in reply.body
+    told = await agent.status()
+    assert told["keywords"] == {KEYWORD: ["default", "other"]}
+    assert list(client.host_file_problems(told)) == []
+    assert f"taken=keyword.{KEYWORD}.queues" in agent.log.read_text()
+
+
+async def test_host_file_that_is_wrong_leaves_the_settings_before_in_force(agent: AgentProcess) -> None:
+    change(agent, '"max_fetch_wait_s" = 0', '"max_fetch_wait_s" = 10\nqueue = 5')
+    told = await asyncio.to_thread(client.reload, agent.socket)
+    (problem,) = client.host_file_problems(told)
+    assert problem.startswith(f"refused, the settings before are in force: {agent.file}:")
+    assert "keyword.FW.queue" in problem
+    assert "host_file_refused" in agent.log.read_text()
+    change(agent, "queue = 5", "")
+    told = await asyncio.to_thread(client.reload, agent.socket)
+    assert list(client.host_file_problems(told)) == []
+
+
+async def test_settings_that_a_running_agent_does_not_take_are_named(agent: AgentProcess) -> None:
+    change(agent, '"lease_s" = 15', '"lease_s" = 16\npool_size = 3')
+    change(agent, "dbname=", "application_name=x dbname=")
+    told = await asyncio.to_thread(client.reload, agent.socket)
+    assert told["host_file"]["needs_restart"] == ["agent.lease_s", "agent.pool_size"]
+    assert "taken=database.main.conninfo" in agent.log.read_text()
+    change(agent, "dbname=", "dbname=other_")
+    told = await asyncio.to_thread(client.reload, agent.socket)
+    assert "database.main.conninfo" in told["host_file"]["needs_restart"]
+    change(agent, "dbname=other_", "dbname=")
+    change(agent, '"lease_s" = 16\npool_size = 3', '"lease_s" = 15')
+    told = await asyncio.to_thread(client.reload, agent.socket)
+    assert told["host_file"]["needs_restart"] == []
+
+
+async def test_agent_that_cannot_read_its_host_file_logs_why(make_agent: MakeAgent, tmp_path: Path) -> None:
+    agent = make_agent()
+    agent.file.unlink()
+    log = tmp_path / "log"
+    command = [*agent._command, "--log-file", str(log)]
+    done = await asyncio.to_thread(subprocess.run, command, capture_output=True, check=False)
+    assert done.returncode == 1
+    assert "agent_failed" in log.read_text()
+    assert f"{agent.file}: cannot be read: No such file" in log.read_text()
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGQUIT])
 async def test_signal_ends_it_with_status_0_and_its_lease_given_back(
     agent: AgentProcess, database: Database, number: Any

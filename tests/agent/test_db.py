@@ -52,6 +52,17 @@ async def backend(pool: AsyncDatabase) -> int:
     return int((await pool.query("SELECT pg_backend_pid() AS pid"))[0]["pid"])
 
 
+async def test_changed_conninfo_is_that_of_every_further_call(conninfo: str, pool: AsyncDatabase) -> None:
+    other = pool.another()
+    await backend(pool)
+    await backend(other)
+    pool.use(f"{conninfo} application_name=changed")
+    for each in (pool, other):
+        (row,) = await each.query("SELECT current_setting('application_name') AS name")
+        assert row["name"] == "changed"
+    await other.close()
+
+
 @dataclass(frozen=True, slots=True)
 class _Echo(Call[Any]):
     """A call of what is no function of ours."""

@@ -6,6 +6,7 @@
 import json
 import os
 import secrets
+import shutil
 import socket
 import threading
 from collections.abc import Callable, Iterator
@@ -115,7 +116,7 @@ def serve(path: Path, rights: str = "root part") -> Callable[[], None]:
                 reader = wire.RequestReader()
                 while (request := reader.next_request()) is None:
                     reader.feed(connection.recv(4096))
-                assert request.name == "status"
+                assert request.name in ("status", "reload")
                 connection.sendall(wire.encode_reply(wire.Reply(state)))
 
     thread = threading.Thread(target=answer, daemon=True)
@@ -156,6 +157,8 @@ def host(
     else:
         text = text.replace("[agent]", '[agent]\nuser = "daemon"')
     (directory / "host.toml").write_text(text)
+    if os.geteuid() == 0:
+        shutil.chown(directory / "host.toml", "daemon")
     settings = config.load(directory / "host.toml")
     hookinstall.install_host(settings)
     (directory / "venv/bin").mkdir(parents=True)

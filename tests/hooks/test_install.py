@@ -17,7 +17,7 @@ from fetchwork.cli.agent import cli as agent_cli
 from fetchwork.cli.hooks import cli
 from fetchwork.deploy import compiled
 from fetchwork.deploy import hooks as hookinstall
-from fetchwork.deploy.check import Locator, check_socket
+from fetchwork.deploy.check import Locator, check_agent_reads, check_socket
 from fetchwork.errors import ConfigError, FetchworkError
 from fetchwork.following.logfiles import default_state
 from fetchwork.hook.sandboxed import SAVER
@@ -318,6 +318,20 @@ def test_socket_directory_that_the_agent_cannot_write_to_is_found_by_check(home:
     assert finding.wrong == f"account 'nobody' cannot make the agent's socket in '{home}/run'"
     os.chown(home / "run", 65534, -1)
     assert list(check_socket(host, Locator(file))) == []
+
+
+@pytest.mark.skipif(not ROOT, reason="needs root, to ask as another account")
+def test_host_file_that_the_agent_cannot_read_is_found_by_check(home: Path) -> None:
+    file = host_file(home)
+    file.write_text(file.read_text().replace('user = ""', 'user = "nobody"'))
+    file.chmod(0o600)
+
+    (finding,) = check_agent_reads(config.load(file), Locator(file))
+
+    assert finding.where == str(file)
+    assert finding.wrong == "account 'nobody' (agent.user) cannot read it, so the agent ends at its start"
+    os.chown(file, 65534, -1)
+    assert list(check_agent_reads(config.load(file), Locator(file))) == []
 
 
 @pytest.mark.skipif(not ROOT, reason="needs root, to give a directory away")

@@ -79,6 +79,11 @@ class WaitingFetches:
         )
         return list(itertools.islice(others, MAX_OTHERS))
 
+    def end_all(self) -> None:
+        """Answer every waiting fetch with "no work"; those that come then may wait again."""
+        for waiting in self._waiting:
+            waiting.outdated.set()
+
     def close(self) -> None:
         """Answer every waiting fetch with "no work" and accept no more."""
         self._closed = True

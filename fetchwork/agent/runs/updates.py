@@ -79,6 +79,10 @@ class Updates:
         self._written: set[int] | None = None
         runs.on_start = self._remember
 
+    def change_intervals(self, first_s: float, interval_s: float) -> None:
+        """From the next update of each run on."""
+        self._first_s, self._interval_s = first_s, interval_s
+
     async def round(self) -> None:
         """Update what is due, and what the database wants to end."""
         now = time.monotonic()

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import TypedDict
 
 from fetchwork.config import HostConfig
 from fetchwork.credentials.keys import KeyFile
@@ -86,20 +87,46 @@ def make_contexts(config: HostConfig, *, agent_id: str) -> dict[str, KeywordCont
                 credentials[database] = HostCredentials(sessions[database], KeyFile(key_file))
         contexts[name.lower()] = KeywordContext(
             keyword=name,
-            queues=keyword.queues,
             session=sessions[database],
-            max_fetch_wait_s=float(keyword.max_fetch_wait_s),
-            ad_bytes=config.host.pipe_buffer_max,
-            uid_domain=config.host.uid_domain,
             check_accounts=jobs_change_account(config),
-            lease_s=float(MISSED_UPDATES * config.slots.update_interval_s + 60),
-            shared=tuple(map(str, config.files.shared)),
             starter_logs=starter_logs,
             credentials=credentials.get(database),
-            is_told_replies=config.is_told_replies(name),
             slot_ads=slot_ads,
+            **_changeable(config, name),
         )
     return contexts
+
+
+class _Changeable(TypedDict):
+    """Settings that a running agent takes from a host file that was changed."""
+
+    queues: tuple[str, ...]
+    max_fetch_wait_s: float
+    ad_bytes: int
+    uid_domain: str | None
+    lease_s: float
+    shared: tuple[str, ...]
+    is_told_replies: bool
+
+
+def _changeable(config: HostConfig, keyword: str) -> _Changeable:
+    return {
+        "queues": config.keywords[keyword].queues,
+        "max_fetch_wait_s": float(config.keywords[keyword].max_fetch_wait_s),
+        "ad_bytes": config.host.pipe_buffer_max,
+        "uid_domain": config.host.uid_domain,
+        "lease_s": float(MISSED_UPDATES * config.slots.update_interval_s + 60),
+        "shared": tuple(map(str, config.files.shared)),
+        "is_told_replies": config.is_told_replies(keyword),
+    }
+
+
+def change_contexts(contexts: dict[str, KeywordContext], config: HostConfig) -> None:
+    """Take the changed settings of the keywords that are known; raises nothing."""
+    for name in config.keywords:
+        known = contexts.get(name.lower())
+        if known is not None:
+            contexts[name.lower()] = replace(known, **_changeable(config, known.keyword))
 
 
 def make_starter_logs(config: HostConfig) -> StarterLogs:
