@@ -1,8 +1,8 @@
 """The agent's Unix socket: it frames requests, knows who asks, bounds what one client may take, and answers.
 
 Every account of the host may connect, since starter hooks run as the jobs' users; the kernel names it.
-An account that is not trusted gets few connections, small bodies, and answers only about runs whose token it
-has. A connection that is silent in the middle of a request is cut.
+An account that is not trusted gets few connections, small bodies, a share of the agent's time, and answers
+only about runs whose token it has. A connection that is silent in the middle of a request is cut.
 
 A request in flight at SIGTERM is finished; a fetch that waits for work is answered with nothing. A hook that
 went away while its fetch was answered has its run taken back.
@@ -23,7 +23,8 @@ from pathlib import Path
 from fetchwork.agent.listening import listen, who_listens
 from fetchwork.agent.master import take_over
 from fetchwork.agent.peer import Peer, credentials
-from fetchwork.agent.signals import Signal
+from fetchwork.agent.signals import Signal, first
+from fetchwork.agent.turns import MOST_PAUSE_S, Budgets
 from fetchwork.errors import AgentUnavailable, FetchworkError, ProtocolError, one_line
 from fetchwork.handlers.context import Answer
 from fetchwork.hook.wire import MAX_BODY, MAX_HEAD, Reply, Request, RequestReader, encode_reply
@@ -68,6 +69,7 @@ class Server:
         self.connections: set[Connection] = set()
         self.accounts: Counter[int] = Counter()
         self.requests = 0
+        self.budgets = Budgets()
         self._server: asyncio.AbstractServer | None = None
 
     async def start(self) -> None:
@@ -202,6 +204,8 @@ class Connection(asyncio.Protocol):
         self.server.requests += 1
         deadline_s = self._deadline_s(request)
         end = time.monotonic() + deadline_s
+        if not await self._may_begin(request):
+            return
         try:
             # every handler keeps to its time by itself; this is for one that fails to
             async with asyncio.timeout(deadline_s + 1.0):
@@ -226,6 +230,24 @@ class Connection(asyncio.Protocol):
         else:
             self._set_timer(TRANSFER_S if self._transport.get_write_buffer_size() else IDLE_S)
             self._next()
+
+    async def _may_begin(self, request: Request) -> bool:
+        """Wait until the account's budget has room for a request; False where it gets no answer from here."""
+        assert self._peer is not None
+        uid = self._peer.uid
+        if uid in self.server.trusted:
+            return True
+        pause_s = self.server.budgets.pause_s(uid, request, time.monotonic())
+        if not pause_s:
+            return True
+        await first(min(pause_s, MOST_PAUSE_S), self.gone)
+        if self.gone.is_set():
+            self.abort()
+            return False
+        if pause_s > MOST_PAUSE_S:
+            self._refuse("unavailable", f"too many requests of uid {uid}")
+            return False
+        return True
 
     def _deadline_s(self, request: Request) -> float:
         """The seconds that the answer may take: what the request asks for, if it is not too much."""

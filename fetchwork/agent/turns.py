@@ -8,16 +8,27 @@ for files waits without a turn: they have connections of their own, and are move
 from __future__ import annotations
 
 import asyncio
+from collections import OrderedDict
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
 from fetchwork.handlers.context import Caller
+from fetchwork.hook.wire import Request
 
 #: directories of what jobs left that are delivered at a time, and of these that wait for a bucket
 DELIVERED_AT_ONCE = 4
 #: of one account
 DELIVERED_AT_ONCE_EACH = 2
+#: the share of the loop's time that the requests of one account may take, and the seconds of it at once
+SHARE = 0.2
+BURST_S = 0.5
+#: what a request takes of it, and each byte of its ad
+REQUEST_S = 3e-4
+BYTE_S = 1e-7
+#: a request that would wait for longer is refused, after that time
+MOST_PAUSE_S = 8.0
+_MOST_KNOWN = 10_000
 
 #: requests that wait for files: no other job of their account may wait for them
 WITHOUT = frozenset(("read_input", "save_checkpoint"))
@@ -52,6 +63,26 @@ class Turns:
             turn.wanted -= 1
             if not turn.wanted:
                 del self._turns[caller.uid]
+
+
+class Budgets:
+    """The time of the agent's loop that each account's requests may take; beyond it they wait."""
+
+    def __init__(self) -> None:
+        #: what is left, in seconds, and the monotonic time of that; the accounts that asked last
+        self._left: OrderedDict[int, tuple[float, float]] = OrderedDict()
+
+    def pause_s(self, uid: int, request: Request, now: float) -> float:
+        """The seconds that a request of the account waits; one that would wait too long costs nothing."""
+        left, then = self._left.pop(uid, (BURST_S, now))
+        left = min(BURST_S, left + SHARE * (now - then))
+        parsed = len(request.body) - (request.files if request.name == "job_left" else 0)
+        cost_s = REQUEST_S + BYTE_S * max(0, parsed)
+        pause_s = max(0.0, cost_s - left) / SHARE
+        self._left[uid] = (left if pause_s > MOST_PAUSE_S else left - cost_s, now)
+        while len(self._left) > _MOST_KNOWN:
+            self._left.popitem(last=False)
+        return pause_s
 
 
 class Delivery:

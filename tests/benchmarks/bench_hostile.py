@@ -13,19 +13,27 @@ is the first to be looked at where the shares are the same. What of them runs af
 Then the host's slots are full of jobs that fail at once: two kinds of one owner, one job of a second owner,
 and with ``--owners 2`` as many of the second. Jobs of a third are submitted as before.
 
-The last lines are the slowest start beside the hostile ads and beside the failing jobs; the goal of
-both is 2 s.
+At last a job's account floods the agent's socket with so many threads (``--flood``) of several processes,
+with requests as large as they may be and with small ones. Root alone can measure that.
+
+The last lines are the slowest start beside the hostile ads, the failing jobs and the flood; the goal of each
+is 2 s.
 """
 
 import argparse
 import asyncio
 import contextlib
 import json
+import os
+import pwd
+import signal
 import statistics
+import subprocess
 import sys
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 
 import psycopg
@@ -155,9 +163,15 @@ class Bench:
         return times
 
     async def run(
-        self, directory: Path, jobs: int, rest_s: float, hostile: list[str], failing: tuple[int, int]
-    ) -> tuple[list[float], list[float], list[float]]:
-        """Measure without and with the hostile ads, then with failing jobs and owners of such."""
+        self,
+        directory: Path,
+        jobs: int,
+        rest_s: float,
+        hostile: list[str],
+        failing: tuple[int, int],
+        flood: int,
+    ) -> tuple[list[float], list[float], list[float], list[float]]:
+        """Measure alone, beside the hostile ads, beside failing jobs of some owners, beside a flood."""
         agent = AgentProcess(
             directory, "sim1", self.conninfo, keyword={"max_fetch_wait_s": 10, "fetch_delay_s": 1}
         )
@@ -188,13 +202,58 @@ class Bench:
             bystander = await self.start_many(jobs, rest_s)
             print("beside failing jobs: " + " ".join(f"{s:.2f}" for s in bystander), file=sys.stderr)
             print(f"black holes: {self.black_holes()}", file=sys.stderr)
+            with flooded(agent.socket, flood):
+                await asyncio.sleep(rest_s)
+                drowned = await self.start_many(jobs, rest_s)
+            print("beside a flood: " + " ".join(f"{s:.2f}" for s in drowned), file=sys.stderr)
         finally:
             if host is not None:
                 await host.vanish()
             await agent.stop()
             ended = agent.log.read_text().count("autocluster_ended_matchmaker")
             print(f"autoclusters that ended the matchmaker: {ended}", file=sys.stderr)
-        return alone, beside, bystander
+        return alone, beside, bystander, drowned
+
+
+_FLOOD = r"""
+import itertools, os, socket, sys, threading, uuid
+key = b'FetchWorkRunId = 1\nFetchWorkToken = "%s"\n' % str(uuid.uuid4()).encode()
+def flood():
+    for number in itertools.count():
+        try:
+            with socket.socket(socket.AF_UNIX) as link:
+                link.settimeout(10)
+                link.connect(sys.argv[1])
+                body = key + b"Some = 1\n" * (100_000 if number % 8 else 0)
+                head = b"fetchwork/1 update_job_info\nkeyword: FETCHWORK\nlength: %d\n\n" % len(body)
+                for _ in range(number % 50):
+                    link.sendall(head + body)
+                    if not link.recv(4096):
+                        break
+        except OSError:
+            pass
+any(os.fork() == 0 for _ in range(6))
+for _ in range(int(sys.argv[2]) // 7):
+    threading.Thread(target=flood, daemon=True).start()
+threading.Event().wait()
+"""
+
+
+@contextlib.contextmanager
+def flooded(agent_socket: Path, threads: int) -> Iterator[None]:
+    """Have an account of jobs flood the socket of an agent meanwhile."""
+    if not threads or os.geteuid() != 0:
+        yield
+        return
+    program = ["/usr/bin/python3", "-I", "-c", _FLOOD, str(agent_socket), str(threads)]
+    account = pwd.getpwnam(MALLORY)
+    with subprocess.Popen(
+        program, user=account.pw_uid, group=account.pw_gid, extra_groups=[], start_new_session=True
+    ) as flood:
+        try:
+            yield
+        finally:
+            os.killpg(flood.pid, signal.SIGKILL)
 
 
 def told(times: list[float]) -> str:
@@ -210,6 +269,7 @@ def main() -> None:
     parser.add_argument("--rest", type=float, default=1.0, help="seconds between two plain jobs")
     parser.add_argument("--failing", type=int, default=600, help="jobs that fail at once")
     parser.add_argument("--owners", type=int, default=1, help="owners of so many such jobs")
+    parser.add_argument("--flood", type=int, default=56, help="threads that flood the agent's socket")
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="fetchwork-bench-") as name:
@@ -223,8 +283,8 @@ def main() -> None:
             bench = Bench(server.conninfo("queue"))
             ads = hostile_ads(options.hostile, options.seed)
             failing = (options.failing, options.owners)
-            alone, beside, bystander = asyncio.run(
-                bench.run(directory, options.jobs, options.rest, ads, failing)
+            alone, beside, bystander, drowned = asyncio.run(
+                bench.run(directory, options.jobs, options.rest, ads, failing, options.flood)
             )
             bench.connection.close()
         finally:
@@ -233,6 +293,7 @@ def main() -> None:
     print(f"submit to start, beside {options.hostile} hostile ads: {told(beside)}")
     print(f"plain start s: {max(beside):.2f}")
     print(f"slowest bystander s: {max(bystander):.2f}")
+    print(f"slowest beside a flood s: {max(drowned):.2f}")
 
 
 if __name__ == "__main__":

@@ -192,6 +192,25 @@ async def test_account_without_trust_gets_few_connections(agent: AgentProcess, s
             each.close()
 
 
+async def test_large_requests_of_one_account_do_not_take_all_of_the_agent_s_time(
+    agent: AgentProcess, stranger: Actor
+) -> None:
+    request = encode_request(Request("update_job_info", b"A = 1\n" * 150_000, keyword="FETCHWORK"))
+
+    async def ask() -> bytes:
+        incoming, outgoing = await asyncio.open_unix_connection(sock=await stranger.connect(agent.socket))
+        outgoing.write(request)
+        answer = await asyncio.wait_for(incoming.read(65536), PATIENCE_S)
+        outgoing.close()
+        return answer
+
+    answers = await asyncio.gather(*(ask() for _ in range(60)))
+    refused = sum(b"too many requests of uid" in answer for answer in answers)
+    # the others were worked on, and some of them after a rest
+    assert 0 < sum(b"bad_request" in answer for answer in answers) == 60 - refused < 60
+    await agent.status()
+
+
 @pytest.mark.parametrize("name", ["fetch_work", "reply_fetch", "evict_claim"])
 async def test_jobs_account_may_not_play_the_startd(agent: AgentProcess, stranger: Actor, name: str) -> None:
     incoming, outgoing = await asyncio.open_unix_connection(sock=await stranger.connect(agent.socket))

@@ -5,9 +5,10 @@ import contextlib
 
 import pytest
 
-from fetchwork.agent.turns import DELIVERED_AT_ONCE, Deliveries, Turns
+from fetchwork.agent.turns import DELIVERED_AT_ONCE, MOST_PAUSE_S, Budgets, Deliveries, Turns
 from fetchwork.errors import BucketUnavailable
 from fetchwork.handlers.context import Caller
+from fetchwork.hook.wire import Request
 from tests.waiting import PATIENCE_S, until_async
 
 PERSON = Caller(1000, False)
@@ -80,3 +81,22 @@ async def test_a_delivery_whose_bucket_fails_leaves_its_turn_to_the_next() -> No
         with pytest.raises(TimeoutError):
             async with asyncio.timeout(0.01), taken[-1]:
                 pass
+
+
+def test_an_account_may_take_a_share_of_the_time_and_a_little_at_once() -> None:
+    budgets = Budgets()
+    small, large = Request("update_job_info", b"x" * 4000), Request("job_exit", b"x" * 1_000_000)
+    at_once = 0
+    while budgets.pause_s(1, small, 0.0) == 0.0:
+        at_once += 1
+    # a host can't start as many jobs of one account in a moment
+    assert at_once > 500
+    # what waits waits for longer and longer, and what would wait for too long is not counted
+    pauses = [budgets.pause_s(1, large, 0.0) for _ in range(100)]
+    assert pauses == sorted(pauses)
+    assert pauses[-2] == pauses[-1] > MOST_PAUSE_S
+    assert budgets.pause_s(2, small, 0.0) == 0.0
+    assert budgets.pause_s(1, small, 60.0) == 0.0
+    # files are passed on, not parsed
+    left = Request("job_left", b"x" * 500_000, files=499_000)
+    assert [budgets.pause_s(3, left, 0.0) for _ in range(100)] == [0.0] * 100
