@@ -61,8 +61,8 @@ def move(
 
 def jobs_of(schedd: str | None, constraints: Sequence[str]) -> list[Json]:
     """The ads of a schedd's jobs: those that constraints select, else one's own, for root all."""
-    from fetchwork.classad.constraint import joined
     from fetchwork.classad.schedd import ScheddQueue
+    from fetchwork.queue.constraints.constraint import joined
 
     mine = "true" if os.geteuid() == 0 else f'Owner == "{getpass.getuser()}"'
     return ScheddQueue(schedd).jobs(joined(constraints) if constraints else mine)

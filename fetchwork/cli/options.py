@@ -253,7 +253,7 @@ def autoformat_note(function: Function) -> Function:
 
 def jobs_constraint(words: Sequence[str], constraints: Sequence[str]) -> str:
     """One constraint for job ids, cluster numbers and owners (any of them), and further constraints (all)."""
-    from fetchwork.classad.constraint import joined
+    from fetchwork.queue.constraints.constraint import joined
     from fetchwork.queue.selecting import parse_id
 
     named = []

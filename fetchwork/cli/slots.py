@@ -56,7 +56,7 @@ def cli(
       fetchwork slots -constraint 'State == "Unclaimed" && Memory > 8192'
       fetchwork slots --hosts
     """
-    from fetchwork.classad.constraint import joined
+    from fetchwork.queue.constraints.constraint import joined
 
     names = [f"Machine == {_quoted(host)}" for host in hosts]
     if not by_host:

@@ -10,7 +10,6 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 from starlette.routing import Route
 
-from fetchwork.classad.constraint import joined
 from fetchwork.explain.judging import VERDICTS
 from fetchwork.page import charts, questions
 from fetchwork.page.person import Person
@@ -18,6 +17,7 @@ from fetchwork.page.problem import Problem
 from fetchwork.page.search import Page
 from fetchwork.page.signin import SignIn
 from fetchwork.page.workers import Workers
+from fetchwork.queue.constraints.constraint import joined
 from fetchwork.queue.views import Json
 
 #: jobs on a page

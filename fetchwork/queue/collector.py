@@ -116,8 +116,8 @@ _SUMMARY = int(QueryOpts.SummaryOnly)
 
 def _selected(ads: list[ClassAd], constraint: ConstraintSpec, projection: Sequence[str]) -> list[ClassAd]:
     from fetchwork.classad.ads import parse_expr
-    from fetchwork.classad.constraint import text_of
     from fetchwork.classad.values import evaluate, truth
+    from fetchwork.queue.constraints.constraint import text_of
 
     condition = parse_expr(text_of(constraint))
     found = [ad for ad in ads if truth(evaluate(ad, condition)) is True]

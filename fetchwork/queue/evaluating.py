@@ -6,9 +6,9 @@ import json
 import re
 from collections.abc import Iterator, Sequence
 
-from fetchwork.classad.constraint import Constraint, names_in
 from fetchwork.classad.exprform import expr_text
 from fetchwork.queue.ask import Ask, Evaluate, Memory, Steps
+from fetchwork.queue.constraints.constraint import Constraint, names_in
 from fetchwork.queue.selecting import source_of
 from fetchwork.queue.views import Json, Key, Row, View
 

@@ -6,8 +6,8 @@ import dataclasses
 import time
 from collections.abc import Sequence
 
-from fetchwork.classad.constraint import Constraint
 from fetchwork.queue.ask import Ask, Steps
+from fetchwork.queue.constraints.constraint import Constraint
 from fetchwork.queue.views import Key, Row, View
 
 #: of so many rows that were looked at one or less is few

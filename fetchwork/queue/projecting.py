@@ -7,7 +7,7 @@ import json
 from collections.abc import Sequence
 
 from fetchwork.classad.exprform import expr_text
-from fetchwork.classad.source import Source
+from fetchwork.queue.constraints.source import Source
 from fetchwork.queue.views import Json, Row, View
 
 #: characters of a value that is not remembered

@@ -32,7 +32,7 @@ def query(
         return
     from fetchwork.classad.ads import quote
     from fetchwork.classad.bindings import QueryOpts
-    from fetchwork.classad.constraint import text_of
+    from fetchwork.queue.constraints.constraint import text_of
 
     known = QueryOpts.AutoCluster | QueryOpts.GroupBy | QueryOpts.DefaultMyJobsOnly | QueryOpts.SummaryOnly
     # there are no job sets, so that asking for their ads asks for nothing

@@ -7,9 +7,9 @@ import re
 from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
-from fetchwork.classad.constraint import Constraint, compile_constraint, names_in, text_of
-from fetchwork.classad.source import Form, Source
 from fetchwork.queue.ask import Ask, Memory, Steps
+from fetchwork.queue.constraints.constraint import Constraint, compile_constraint, names_in, text_of
+from fetchwork.queue.constraints.source import Form, Source
 from fetchwork.queue.views import View
 
 if TYPE_CHECKING:

@@ -31,8 +31,8 @@ def default_conninfo(conninfo: str | None) -> str:
 
 def evaluated(question: Evaluate) -> list[bool]:
     """For which ads the constraint is true, by HTCondor's own code."""
-    from fetchwork.classad.constraint import Constraint
     from fetchwork.classad.jsonform import from_json
+    from fetchwork.queue.constraints.constraint import Constraint
 
     constraint = Constraint(question.constraint, "true", (), exact=False)
     return [constraint.accepts(from_json(ad)) for ad in question.ads]

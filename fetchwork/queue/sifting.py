@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fetchwork.classad.constraint import Constraint
 from fetchwork.queue.ask import Ask, Steps
+from fetchwork.queue.constraints.constraint import Constraint
 from fetchwork.queue.evaluating import Evaluation, key_of, rows_of
 from fetchwork.queue.paging import FEW
 from fetchwork.queue.views import Json, Key, Row, View

@@ -10,9 +10,9 @@ import getpass
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
-from fetchwork.classad.constraint import text_of
 from fetchwork.errors import FetchworkError
 from fetchwork.queue import changing
+from fetchwork.queue.constraints.constraint import text_of
 from fetchwork.queue.reading import are_epochs
 from fetchwork.queue.remote import CONNINFO, AnySession, opened
 from fetchwork.queue.selecting import as_ids, as_spec, names_of

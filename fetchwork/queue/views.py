@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-from fetchwork.classad.source import Column, ColumnType, Form, form_of, sql_of
 from fetchwork.db.calls import reading
 from fetchwork.db.calls.call import Call, Record
+from fetchwork.queue.constraints.source import Column, ColumnType, Form, form_of, sql_of
 
 #: an ad in HTCondor's JSON form
 Json: TypeAlias = dict[str, Any]

@@ -128,6 +128,7 @@ ROOMS: dict[str, set[str]] = {
 
 #: a folder below a room: the others below that room that it may import
 FOLDERS: dict[str, set[str]] = {
+    "queue.constraints": set(),
     "handlers.host": set(),
     "handlers.requests": {"handlers.host"},
     "agent.root": set(),

@@ -13,8 +13,8 @@ from tests.house.source import PACKAGE, python_files, shown, tree
 FUNCTION = re.compile(r"\bfetchwork\.[a-z_]+\(")
 ALLOWED = {
     # constraints become SQL that uses functions
-    "fetchwork/classad/constraint.py",
-    "fetchwork/classad/source.py",
+    "fetchwork/queue/constraints/constraint.py",
+    "fetchwork/queue/constraints/source.py",
     # shows SQL to people
     "fetchwork/pool/demo.py",
 }

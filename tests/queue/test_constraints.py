@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from fetchwork.classad.ads import quote
 from fetchwork.classad.bindings import JobAction
-from fetchwork.classad.constraint import compile_constraint
 from fetchwork.classad.jsonform import from_json
-from fetchwork.classad.source import Source
 from fetchwork.queue import Queue
+from fetchwork.queue.constraints.constraint import compile_constraint
+from fetchwork.queue.constraints.source import Source
 from fetchwork.queue.evaluating import Evaluation
 from fetchwork.queue.paging import Position
 from fetchwork.queue.selecting import compiled

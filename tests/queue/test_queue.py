@@ -10,12 +10,12 @@ import pytest
 
 import fetchwork
 from fetchwork.classad.ads import parse_expr, parse_old, quote
-from fetchwork.classad.constraint import Constraint
-from fetchwork.classad.source import Source
 from fetchwork.classad.values import ClassAd
 from fetchwork.errors import DatabaseRefused, FetchworkError, NotFound, SubmitError
 from fetchwork.queue import Queue, submission
 from fetchwork.queue.ask import Steps
+from fetchwork.queue.constraints.constraint import Constraint
+from fetchwork.queue.constraints.source import Source
 from fetchwork.queue.paging import Position
 from fetchwork.queue.projecting import Projected
 from fetchwork.queue.synchronous import session_of

@@ -7,10 +7,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from fetchwork.classad.ads import quote
-from fetchwork.classad.constraint import Constraint
 from fetchwork.classad.jsonform import from_json
-from fetchwork.classad.regexes import regex_of
 from fetchwork.queue import Queue
+from fetchwork.queue.constraints.constraint import Constraint
+from fetchwork.queue.constraints.regexes import regex_of
 from fetchwork.queue.synchronous import session_of
 
 TEXTS = ["", "a", "b", "ab", "ba", "aab", "abab", "Ab", "sK", "k1", "12", "a.b", "a-b", "x\n", "\n", "é"]

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from fetchwork.classad.constraint import compile_constraint, joined
 from fetchwork.classad.jsonform import from_json
-from fetchwork.classad.source import Column, Source
 from fetchwork.errors import ClassAdError
+from fetchwork.queue.constraints.constraint import compile_constraint, joined
+from fetchwork.queue.constraints.source import Column, Source
 
 SOURCE = Source(
     {

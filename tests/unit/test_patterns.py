@@ -7,9 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fetchwork.classad.ads import quote
-from fetchwork.classad.constraint import Constraint
 from fetchwork.classad.jsonform import from_json
-from fetchwork.classad.patterns import like_of, runs_of
+from fetchwork.queue.constraints.constraint import Constraint
+from fetchwork.queue.constraints.patterns import like_of, runs_of
 
 
 @pytest.mark.parametrize(

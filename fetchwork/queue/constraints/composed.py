@@ -12,8 +12,8 @@ import itertools
 import re
 
 from fetchwork.classad.expression import Attribute, Call, Literal, Node, Operation, Span
-from fetchwork.classad.patterns import runs_of
-from fetchwork.classad.source import Form, Source
+from fetchwork.queue.constraints.patterns import runs_of
+from fetchwork.queue.constraints.source import Form, Source
 
 __all__ = ["taken_apart"]
 

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from typing import Literal as OneOf
 
 from fetchwork.classad.expression import Attribute, Literal, Node, Operation
-from fetchwork.classad.rails import Rails, Sql
-from fetchwork.classad.source import Column, Source
+from fetchwork.queue.constraints.rails import Rails, Sql
+from fetchwork.queue.constraints.source import Column, Source
 
 __all__ = ["compared"]
 

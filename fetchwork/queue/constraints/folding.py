@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from typing import Final
 
 from fetchwork.classad.expression import Attribute, Call, Literal, Node, Operation
-from fetchwork.classad.source import Source
+from fetchwork.queue.constraints.source import Source
 
 __all__ = ["MIRRORED", "fold", "pinned"]
 

@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
-from fetchwork.classad.rails import Sql
+from fetchwork.queue.constraints.rails import Sql
 
 ColumnType: TypeAlias = Literal["integer", "real", "string", "boolean"]
 #: what a text is composed of: pieces of text, each with the attribute behind it ('' for none)

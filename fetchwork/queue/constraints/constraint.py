@@ -35,15 +35,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from fetchwork.classad.arithmetic import compared
-from fetchwork.classad.composed import taken_apart
 from fetchwork.classad.expression import Attribute, Call, Literal, Node, Operation, Unreadable, Value, read
-from fetchwork.classad.folding import MIRRORED, fold, pinned
-from fetchwork.classad.patterns import like_of, runs_of
-from fetchwork.classad.rails import ALWAYS, NEVER, UNKNOWN, Rails, Sql
-from fetchwork.classad.regexes import regex_of
-from fetchwork.classad.source import Column, Source
 from fetchwork.errors import ClassAdError
+from fetchwork.queue.constraints.arithmetic import compared
+from fetchwork.queue.constraints.composed import taken_apart
+from fetchwork.queue.constraints.folding import MIRRORED, fold, pinned
+from fetchwork.queue.constraints.patterns import like_of, runs_of
+from fetchwork.queue.constraints.rails import ALWAYS, NEVER, UNKNOWN, Rails, Sql
+from fetchwork.queue.constraints.regexes import regex_of
+from fetchwork.queue.constraints.source import Column, Source
 
 if TYPE_CHECKING:
     from fetchwork.classad.values import ClassAd, ExprTree

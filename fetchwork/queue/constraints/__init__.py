@@ -1,0 +1,1 @@
+"""ClassAd constraints as SQL, over the views of the queue."""
