@@ -8,7 +8,8 @@ from fetchwork.hookerrors import FetchworkError, one_line
 
 #: characters of a reason
 MAX_REASON = 1000
-#: a subcode from here down says that the host is at fault, and not the job (condor_holdcodes.h)
+#: a subcode from here down says that the host is at fault, and not the job (condor_holdcodes.h). HTCondor's
+#: number, which sql/functions/runs/fail_inputs.sql has too: that decides, and the agent's log says the same
 OF_THE_HOST = -1000
 
 

@@ -124,6 +124,7 @@ class Updates:
         if run.starter is None or not await logs.tell_end(run.run_id, run.token):
             return True
         written = await logs.written(run.run_id, run.token, tells_end=True)
+        # read here and again to report it, which happens once for a run that ended while no agent lived;
         # that its job had begun was not written down here: where the disk was full, the database knows it
         if written is not None and tells_enough(written):
             answer = await self._runs.tell_end(run, run.starter)
