@@ -8,6 +8,7 @@
 #   make test-lowest  tests without HTCondor, with the lowest versions of dependencies that pyproject.toml allows
 #   make lint       formatting, rules, types, of Python and of SQL
 #   make bench-X    the benchmark tests/benchmarks/bench_X.py, with ARGS; its last line is `name: figure`
+#   make bench-compare OLD=commit WHICH="cycle match"  benchmarks of a commit and of this checkout in turn
 #   make fuzz-hooks  search for bytes that the compiled hook can't take, for SECONDS=600
 #   make soak       200 fault runs of 500 jobs, and 1 000 agents that come back: half an hour;
 #                   ARGS=--short: a few minutes
@@ -26,7 +27,7 @@ PYTEST = $(BIN)/pytest -n $(WORKERS) --load $(LOAD)
 # with this variable set, hundreds of processes would each compile the package again
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo check test test-all test-lowest lint lock postgres browser soak fuzz-hooks
+.PHONY: bench-compare demo check test test-all test-lowest lint lock postgres browser soak fuzz-hooks
 
 demo: $(INSTALLED)
 	@$(BIN)/fetchwork demo
@@ -57,6 +58,9 @@ lint: $(INSTALLED)
 
 bench-%: $(INSTALLED)
 	@$(BIN)/python tests/benchmarks/bench_$(subst -,_,$*).py $(ARGS)
+
+bench-compare: $(INSTALLED)
+	@$(BIN)/python tests/benchmarks/compare.py $(OLD) $(WHICH) $(ARGS)
 
 fuzz-hooks:
 	@SECONDS=$(or $(SECONDS),600) tests/hooks/fuzz/run

@@ -56,7 +56,9 @@ def busy(root: DirectQueue, login: Callable[[str], DirectQueue]) -> DirectQueue:
                 "Secret": name,
             },
         )
-    for n, kind in enumerate(root.candidates(root.host())):
+    # candidates have no order of their own
+    kinds = sorted(root.candidates(root.host()), key=lambda kind: kind["autocluster_id"])
+    for n, kind in enumerate(kinds):
         for ends in (True, False):
             (row,) = root.call(
                 "claim",
