@@ -206,7 +206,7 @@ async def test_job_that_was_seen_to_run_is_lost_where_nothing_could_be_written(
     await host.begin(starter)
     (run,) = host.runs
     process = Starter()
-    run.job_process = process.key
+    run.job_process = Process.of_key(process.key)
     process.end()
     # as on a full disk
     starter.end("")
@@ -718,7 +718,7 @@ async def test_words_of_a_job_that_outlives_its_starter_are_not_believed(
     ad = await host.begin(starter)
     (run,) = host.runs
     orphan = Starter()
-    run.job_process = orphan.key
+    run.job_process = Process.of_key(orphan.key)
     assert attributes_of(ad)["FetchWorkRunId"] == run.run_id
     starter.end(BEGUN + EXITED)
     # it is ended, and only then is it given again

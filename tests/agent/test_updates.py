@@ -303,7 +303,7 @@ async def test_job_is_known_though_what_ran_before_it_was_taken_for_it(agent: Ho
 
         def seen() -> Process | None:
             runs.look()
-            return Process.of_key(run.job_process)
+            return run.job_process
 
         until(seen)
         before = seen()

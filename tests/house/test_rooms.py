@@ -62,6 +62,7 @@ ROOMS: dict[str, set[str]] = {
             "config",
             "credentials",
             "hook.wire",
+            "process",
             "hook.jobcheck",
             "hook.jobtail",
             "sandbox",

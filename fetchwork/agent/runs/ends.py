@@ -20,7 +20,6 @@ from fetchwork.handlers.host.runs import LiveRun, Runs
 from fetchwork.handlers.starterend import read_end
 from fetchwork.hook.wire import Request
 from fetchwork.log import event
-from fetchwork.process import Process
 
 log = logging.getLogger(__name__)
 
@@ -46,7 +45,7 @@ class Ends:
             run.gone_at = now
         logs = run.context.starter_logs
         written = await logs.written(run.run_id, run.token, tells_end=True)
-        job = Process.of_key(run.job_process)
+        job = run.job_process
         pid = job.pid if job is not None else run.recorded_pid
         end = read_end(written, pid) if written is not None else None
         if end is None or run.ended:

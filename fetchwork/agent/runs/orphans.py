@@ -83,7 +83,7 @@ async def until_ended(process: Process, timeout_s: float) -> None:
 
 def of_run(run: LiveRun) -> Process | None:
     """The job's process, if it lives though its starter does not."""
-    job = Process.of_key(run.job_process)
+    job = run.job_process
     if job is None or not is_orphan(job, Process.of_key(run.starter)):
         return None
     # the job's user says which process it is, and is believed for that user's processes only: else an
@@ -94,7 +94,7 @@ def of_run(run: LiveRun) -> Process | None:
 
 async def end_of_run(run: LiveRun, rights: Rights) -> None:
     """End a job that outlived its starter: its result can't be learnt, and it must not run twice."""
-    job = Process.of_key(run.job_process)
+    job = run.job_process
     assert job is not None
     event(log, logging.WARNING, "orphan", run=run.run_id, job=run.job, slot=run.slot, pid=job.pid)
     logged = None

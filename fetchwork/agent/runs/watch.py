@@ -119,9 +119,8 @@ class WatchedRuns(Runs):
 
     def reported(self, run: LiveRun, job_pid: int) -> None:
         """An update named the number of the job's process."""
-        known = Process.of_key(run.job_process)
-        if known is None or known.pid != job_pid:
-            run.job_process = _key(Process.find(job_pid))
+        if run.job_process is None or run.job_process.pid != job_pid:
+            run.job_process = Process.find(job_pid)
 
     def get(self, session: HostSession, run_id: int) -> LiveRun | None:
         """The live run with this id; for one that is not known the database's list is read soon."""
@@ -288,10 +287,10 @@ class WatchedRuns(Runs):
         """Look for the end of starters without a pidfd, and for job processes that no update has named."""
         for run in self:
             starter = Process.of_key(run.starter)
-            job = Process.of_key(run.job_process)
+            job = run.job_process
             # what was taken for the job may have been a site's own PREPARE_JOB, which had called ours
             if run.state == "running" and starter is not None and (job is None or not job.alive):
-                run.job_process = _key(orphans.child_of(starter) or job)
+                run.job_process = orphans.child_of(starter) or job
             if run.waits_for_starter and time.monotonic() > run.taken_at + START_GRACE_S:
                 self._spawn(self._giving_up.look_into_start(run))
         self._starters.look()
@@ -361,7 +360,7 @@ class WatchedRuns(Runs):
             run = LiveRun.of_row(row, context)
             run.plain = row.run_id in plain
             run.owner_uid = uids.get(row.owner)
-            run.job_process = _key(orphans.recorded_process(row))
+            run.job_process = orphans.recorded_process(row)
             self.offered(run)
             if run.state != "running":
                 continue
@@ -386,7 +385,3 @@ class WatchedRuns(Runs):
 async def _no_end(run: LiveRun, starter: str) -> Answer | None:
     """Nothing tells how the run ended."""
     return None
-
-
-def _key(process: Process | None) -> str | None:
-    return process.key if process else None

@@ -12,6 +12,7 @@ from typing import Literal, cast
 from fetchwork.db.calls import hosts
 from fetchwork.handlers.host.keywords import KeywordContext
 from fetchwork.handlers.host.session import HostSession
+from fetchwork.process import Process
 
 #: the name of a dynamic slot, "slot1_2@host"
 _DYNAMIC = re.compile(r"([^@]*)_[0-9]+(@.*)?")
@@ -51,8 +52,8 @@ class LiveRun:
     #: the ad of the slot that fetched the job, and what the queue keeps of the job: until it starts
     fetched_by: bytes = b""
     facts: Mapping[str, object] = field(default_factory=dict)
-    #: the job's process: "pid:start time"
-    job_process: str | None = None
+    #: the job's process
+    job_process: Process | None = None
     #: the number of that process by an update to an agent before, 0 where there was none
     recorded_pid: int = 0
     #: why fetchwork itself has ended the job, so that its exit says nothing about the job
