@@ -13,6 +13,9 @@ import subprocess
 import sys
 from collections.abc import Iterator
 
+# bound here: a test may have agents do without it
+from os import pidfd_open
+
 import pytest
 
 from fetchwork.matchmaker import zygote
@@ -50,7 +53,7 @@ class Forked:
         self.pid = pid
         self._pidfd: int | None = None
         with contextlib.suppress(ProcessLookupError):
-            self._pidfd = os.pidfd_open(pid)
+            self._pidfd = pidfd_open(pid)
 
     def poll(self) -> int | None:
         return self._ended(0)
