@@ -296,9 +296,6 @@ def _by_constraint(run: Invocation, asked: _Asked) -> bool:
     if counts.get("TotalSuccess"):
         run.say(f"All {jobs}{which} have been {action.done}\n")
         return False
-    if counts and not counts["TotalJobAds"]:
-        run.complain(f"{run.name}:0:There are no jobs in the queue\n")
-        return False
     if counts:
         run.complain("\n")
     run.complain(f"Couldn't find/{action.verb} all {jobs}{which}\n")

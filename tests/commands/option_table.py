@@ -38,7 +38,8 @@ ads. Where the two versions differ, ours prints what 25.14 does.
 `condor_rm`, `condor_hold`, `condor_release` and `condor_vacate_job` are compared with HTCondor's over a
 schedd, with each pair of what selects jobs: what is printed, and which jobs are changed
 (`tests/condor/test_acts_beside_a_schedd.py`). `-held` takes the held ones of all that is selected;
-HTCondor's own takes others too where several jobs are named, or a constraint has an `||`.
+HTCondor's own takes others too where several jobs are named, or a constraint has an `||`. Where the queue is
+empty HTCondor's say so, and end with 0; here a person may not see others' jobs, and they end with 1.
 
 | command | command lines | files of ads | compared |
 |---|---|---|---|

@@ -245,12 +245,6 @@ def test_held_narrows_whatever_else_selects_jobs(condor: Callable[..., Answer]) 
     assert condor("condor_q", "-af", "ProcId", "JobStatus").out == "0 1\n2 1\n3 1\n"
 
 
-def test_what_is_done_to_an_empty_queue_is_done(condor: Callable[..., Answer]) -> None:
-    for words in (["alice"], ["-all"], ["-held", "1.0"]):
-        assert condor("condor_rm", *words) == Answer(0, "", "condor_rm:0:There are no jobs in the queue\n")
-    assert condor("condor_rm", "1.0") == Answer(1, "", "\nJob 1.0 not found\n")
-
-
 @pytest.mark.parametrize("command", ["condor_suspend", "condor_continue"])
 def test_suspending_is_refused_by_name(condor: Callable[..., Answer], command: str) -> None:
     condor("condor_submit", stdin=SLEEP.format(1))
