@@ -99,6 +99,7 @@ def cli(
     from fetchwork.queue import descriptions, jobads, statements, submission
     from fetchwork.queue.descriptions import unmet
     from fetchwork.queue.fromschedd import is_schedds
+    from fetchwork.queue.unused import unused
 
     # of a submission that an access point may have taken already; not for what a description runs
     key = os.environ.pop(KEY_VARIABLE, None)
@@ -138,8 +139,12 @@ def cli(
         description: submission.Description = ads
     else:
         description = statements.with_commands(text, lines)
-        for warning in descriptions.warnings_about(description):
-            output.echo(f"fetchwork: warning: {warning}", err=True)
+        for one in sorted(unused(description), key=lambda one: one.number):
+            output.echo(
+                f"fetchwork: warning: line {one.number}: '{one.name}' is not a submit command"
+                " and is not used anywhere: is it misspelt?",
+                err=True,
+            )
         missing = descriptions.missing_executable(submission.prepared(description, cluster=1, owner=owner))
         if missing:
             raise SubmitError(

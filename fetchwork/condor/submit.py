@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 #: options with a value that mean nothing here: there is one queue, which FETCHWORK_DSN names
 _IGNORED = {"name": 1, "pool": 1, "addr": 2}
+#: options that change nothing here
+_PASSED_OVER = {"disable": 1, "debug": 2, "single-cluster": 3, "allow-crlf-script": 3}
 
 REFUSED = {
     "spool": "input files are kept at submit in any case: say should_transfer_files = YES",
@@ -48,6 +50,8 @@ class _Options:
     verbose: bool = False
     dry_run: str | None = None
     most: int | None = None
+    #: of lines that nothing uses
+    warns: bool = True
 
 
 def main(run: Invocation) -> int:
@@ -102,7 +106,7 @@ def _submit(run: Invocation, options: _Options, text: str) -> None:
         whole = "\n".join([*options.macros, text])
         answer = patiently(run.environment, lambda: session.submit_text(whole, key=key))
         _say_submitted(run, options, answer["cluster"], answer["count"])
-        _say_unmet(run, whole, served=True)
+        _warn(run, options, whole, served=True)
         return
     from fetchwork.queue import statements
     from fetchwork.queue.session import Session
@@ -116,6 +120,7 @@ def _submit(run: Invocation, options: _Options, text: str) -> None:
         )
     if options.dry_run is not None:
         _dry_run(run, options, text)
+        _warn(run, options, text)
         return
     if options.most is not None:
         count = sum(1 for _ in _jobs(run, text, options.queue).own)
@@ -126,12 +131,18 @@ def _submit(run: Invocation, options: _Options, text: str) -> None:
     # an access point knows who asks
     made = run.session.submit(text, owner=run.user if isinstance(run.session, Session) else None, key=key)
     _say_submitted(run, options, made.cluster(), made.num_procs())
-    _say_unmet(run, text, served=isinstance(run.session, RemoteSession))
+    _warn(run, options, text, served=isinstance(run.session, RemoteSession))
 
 
-def _say_unmet(run: Invocation, text: str, *, served: bool) -> None:
-    """Say to a person, not to a program, what the description expects in vain."""
-    if run.columns > 0:
+def _warn(run: Invocation, options: _Options, text: str, *, served: bool = True) -> None:
+    """Say which lines nothing uses; to a person, not to a program, what the description expects in vain."""
+    if options.warns:
+        from fetchwork.queue.unused import unused
+
+        for one in unused(text):
+            said = f"the line '{one.name} = {one.value}' was unused by condor_submit. Is it a typo?"
+            run.complain(f"WARNING: {said}\n")
+    if run.columns > 0 and options.dry_run is None:
         from fetchwork.queue.descriptions import unmet
 
         for line in unmet(text, served=served):
@@ -230,7 +241,7 @@ def _parse(run: Invocation) -> _Options | None:
             found.verbose, found.terse = True, False
         elif is_option(word, "terse", 3):
             found.terse, found.verbose = True, False
-        elif is_option(word, "disable", 1) or is_option(word, "debug", 2):
+        elif any(is_option(word, name, least) for name, least in _PASSED_OVER.items()):
             pass
         elif is_option(word, "file", 1):
             found.file = value("file")
@@ -249,8 +260,8 @@ def _parse(run: Invocation) -> _Options | None:
             found.most = int(text)
         elif is_option(word, "dry-run", 2):
             found.dry_run = value("dry-run")
-        elif any(is_option(word, name, 3) for name in ("single-cluster", "unused", "allow-crlf-script")):
-            pass
+        elif is_option(word, "unused", 1):
+            found.warns = not found.warns
         elif option := next((name for name, least in _IGNORED.items() if is_option(word, name, least)), None):
             value(option)
         elif option := next((name for name in REFUSED if is_option(word, name, 1)), None):

@@ -10,9 +10,7 @@ refused here.
 
 from __future__ import annotations
 
-import contextlib
 import itertools
-import os
 import re
 import sys
 import warnings
@@ -62,36 +60,6 @@ UNREAD: dict[str, str] = {
     "output_directory": "the starter of fetched work does not do it",
 }
 
-# commands that HTCondor knows although, alone, they change nothing in the ad; used to notice a misspelt one
-_NO_MARK = {
-    "allow_environment_v1",
-    "deferral_prep_time",
-    "deferral_window",
-    "err",
-    "executable",
-    "in",
-    "job_prio",
-    "out",
-    "gpus_maximum_capability",
-    "gpus_minimum_capability",
-    "gpus_minimum_memory",
-    "gpus_minimum_runtime",
-    "require_gpus",
-    "rlimit",
-    "skip_filechecks",
-    "stream_error",
-    "stream_input",
-    "stream_output",
-    "submit_fail_empty_matches",
-    "submit_match_directories",
-    "submit_warn_duplicate_matches",
-    "submit_warn_empty_matches",
-    "transfer_error",
-    "transfer_executable",
-    "transfer_input",
-    "transfer_output",
-}
-
 
 def from_description(text: str, *, cluster_id: int, owner: str | None = None, queue: str = "1") -> Jobs:
     """The jobs of a submit description, as HTCondor's own submit makes them.
@@ -116,55 +84,6 @@ def from_description(text: str, *, cluster_id: int, owner: str | None = None, qu
 
 
 _DOMAIN = ("+filesystemdomain", "my.filesystemdomain")
-
-
-def warnings_about(text: str) -> list[str]:
-    """A line for each command that means nothing, as condor_submit warns of them."""
-    problems = []
-    given = list(assignments(text))
-    has_credentials = any(name.lower() == "use_oauth_services" for name, _ in given)
-    for name, line in given:
-        key = name.lower()
-        if has_credentials and oauth.is_command(key):
-            continue
-        if key in {*_NO_MARK, *UNHONOURED, *retries.COMMANDS} or re.match(r"(?:\+|my\.|request_|@)", key):
-            continue
-        # the user's own macros are used somewhere; every other command that HTCondor knows changes the ad
-        if not re.search(r"\$\w*\(\s*" + re.escape(name) + r"\s*[:,)]", text, re.I) and not _leaves_mark(
-            name
-        ):
-            problems.append(
-                f"line {line}: '{name}' is not a submit command and is not used anywhere: is it misspelt?"
-            )
-    return problems
-
-
-@contextlib.contextmanager
-def _silent() -> Iterator[None]:
-    """Keep what HTCondor's code prints from the terminal: it judges a trial's value, not the user's."""
-    sys.stderr.flush()
-    kept = os.dup(2)
-    try:
-        with Path(os.devnull).open("wb") as nowhere:
-            os.dup2(nowhere.fileno(), 2)
-        yield
-    finally:
-        os.dup2(kept, 2)
-        os.close(kept)
-
-
-def _leaves_mark(name: str) -> bool:
-    """Does the command change the ad when HTCondor reads it, or is it refused?"""
-    plain = "executable = /bin/true\nqueue\n"
-    try:
-        with _silent():
-            without, _ = _ads(plain, 1)
-            with_it, _ = _ads(f"{name} = 1\n{plain}", 1)
-    except SubmitError:
-        return True
-    return without.keys() != with_it.keys() or any(
-        without[key] != with_it[key] for key in without if key not in _PER_JOB
-    )
 
 
 def _read(statement: Statement, cluster_id: int) -> tuple[Json, Iterator[Json]]:

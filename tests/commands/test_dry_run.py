@@ -23,6 +23,14 @@ DESCRIPTIONS = {
     "signals": "kill_sig = SIGUSR1\njob_max_vacate_time = 30\nallowed_execute_duration = 60\nqueue",
     "kept": "leave_in_queue = JobStatus == 4\nlog = a.log\nlog_xml = true\nstream_output = true\nqueue 3",
 }
+#: with lines that nothing uses, and with some that something does
+UNUSED = {
+    "misspelt": "requrements =   a   b  \nFoo = 1\nbar=$(Foo)\nx.y = 3\n+Mine = 1\nqueue",
+    "again": "baz = 1\nbaz = 2\narguments = $(used)\nused = $(deeper:1)\ndeeper = 1\nqueue 2",
+    "lines": "unread @=end\n a\n  b\n@end\nlong = a \\\n  b\nqueue",
+    "of a condition": "if false\nzz = 1\nendif\nrequest_foo = 1\nShouldTransferFiles = NO\nRETRY = 1\nqueue",
+    "of the items": "arguments = $(Item)\nn = 2\nm = 3\nqueue $(n) in (a b)",
+}
 #: what HTCondor's says and ours does not: the queue knows it
 NOT_OURS = {"QDate", "EnteredCurrentStatus", "JobSubmitFile", "SubmitVersion"}
 #: what differs, and why
@@ -68,3 +76,25 @@ def test_the_ads_are_htcondors(
             assert other.keys() - mine.keys() <= NOT_OURS, words
             assert mine.keys() <= other.keys(), words
             assert {name for name in mine if mine[name] != other[name]} <= DIFFERENT, words
+
+
+@pytest.mark.slow
+def test_lines_that_nothing_uses_are_warned_of_as_htcondor_does(
+    run: Callable[..., Answer], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if os.geteuid() != 0:
+        pytest.skip(f"{NOT_TESTED} of sid: only root can enter its pool root")
+    for name, text in UNUSED.items():
+        (tmp_path / f"{name}.sub").write_text(f"executable = /bin/true\n{text}\n")
+    monkeypatch.chdir(tmp_path)
+    cases = [["condor_submit", "-dry-run", "out", f"{name}.sub"] for name in UNUSED]
+    cases += [
+        [*case[:3], *more, case[3]] for case in cases[:1] for more in (["-unused"], ["-a", "c = 1"], ["d=1"])
+    ]
+    try:
+        theirs = answers("sid", tmp_path, cases)
+    except HTCondorUnavailable as reason:
+        pytest.skip(f"{NOT_TESTED} of sid: {reason}")
+    for words, expected in zip(cases, theirs, strict=True):
+        assert run(*words, directory=tmp_path) == expected, words
+    assert sum("WARNING" in one.err for one in theirs) >= 6

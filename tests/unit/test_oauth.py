@@ -3,7 +3,8 @@
 import pytest
 
 from fetchwork.errors import SubmitError
-from fetchwork.queue.descriptions import from_description, warnings_about
+from fetchwork.queue.descriptions import from_description
+from fetchwork.queue.unused import unused
 
 DESCRIPTION = "executable = /bin/true\nuse_oauth_services = box, Drive\n{}\nqueue 2\n"
 
@@ -33,7 +34,7 @@ def test_what_a_description_says_of_its_credentials_comes_into_the_ad(
     commands: str, found: list[str] | None
 ) -> None:
     assert said(commands) == found
-    assert warnings_about(DESCRIPTION.format(commands)) == []
+    assert unused(DESCRIPTION.format(commands)) == []
 
 
 @pytest.mark.parametrize(

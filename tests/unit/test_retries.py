@@ -7,7 +7,8 @@ import pytest
 from fetchwork.classad.jsonform import from_json
 from fetchwork.errors import SubmitError
 from fetchwork.matchmaker import retrying
-from fetchwork.queue.descriptions import from_description, warnings_about
+from fetchwork.queue.descriptions import from_description
+from fetchwork.queue.unused import unused
 
 REQUIREMENTS = "REQUIREMENTS (VacateReasonCode==21 || VacateReasonCode == 34) && VacateReasonSubCode == {}"
 PARTS = ("Retry", "MaxRe", "NextR")
@@ -163,7 +164,7 @@ def test_each_job_asks_for_its_own() -> None:
 def test_a_job_without_the_commands_is_as_before() -> None:
     (ad,) = ads("request_memory = 1GB")
     assert not [name for name in ad if name.startswith(("Transform", "Retry", "FetchWorkCommand"))]
-    assert warnings_about("executable = /bin/true\nretry_request_memory = 2GB\nqueue\n") == []
+    assert unused("executable = /bin/true\nretry_request_memory = 2GB\nqueue\n") == []
 
 
 @pytest.mark.parametrize(

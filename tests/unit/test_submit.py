@@ -12,6 +12,7 @@ from fetchwork.classad.ads import parse_expr, parse_old
 from fetchwork.errors import SubmitError
 from fetchwork.queue import descriptions as submit
 from fetchwork.queue import jobads, statements, submission
+from fetchwork.queue.unused import Line, unused
 
 
 def ads(text: str, cluster_id: int = 7, **arguments: str) -> list[dict[str, Any]]:
@@ -197,9 +198,14 @@ def test_a_misspelt_command_is_noticed_and_a_macro_is_not() -> None:
     text = (
         "executable = /bin/sleep\nargments = 4\nseconds = 3\narguments = $(seconds)\nnotify_user = x\nqueue\n"
     )
-    assert submit.warnings_about(text) == [
-        "line 2: 'argments' is not a submit command and is not used anywhere: is it misspelt?"
-    ]
+    assert unused(text) == [Line("argments", "4", 2)]
+
+
+def test_what_htcondor_knows_is_used_whatever_it_comes_to() -> None:
+    text = "if $(a)\nx = 1\nendif\na = 1\nRequest_Foo = 1\n+Mine = 2\ndotted.name = 3\nRequestMemory = 2\n"
+    assert unused(text) == []
+    assert unused("include : more\ny = 1\n") == []
+    assert unused("y = \\\n1\nz @=end\n  a = 2\n@end\n") == [Line("z", "a = 2", 3), Line("y", "1", 1)]
 
 
 def test_commands_can_be_added_before_the_queue_statement() -> None:
