@@ -9,7 +9,9 @@ import pytest
 
 from fetchwork.agent import leader
 from fetchwork.codes import JobStatus
+from fetchwork.db.calls import credentials, files, runs
 from fetchwork.db.database import Database
+from fetchwork.errors import WrongToken
 from fetchwork.handlers import overuse, retrying
 from fetchwork.handlers.context import Caller
 from fetchwork.handlers.requests.reply import refusal
@@ -374,6 +376,51 @@ async def test_report_holds_only_known_attributes_of_their_types(
     await hooks.ask("job_exit", body + b"ResidentSetSize = 1 + 1\n", "exit")
     report = database.query("SELECT report FROM fetchwork.run_history")[0]["report"]
     assert report == {**EXITED, "ExitCode": 0}
+
+
+#: what the token of a run opens in the database, and the answer of one that opens nothing
+OPENED: list[tuple[Callable[..., Any], dict[str, Any], Any]] = [
+    (files.run_files, {}, None),
+    (files.read_chunk, {"content_id": 1, "n": 0}, None),
+    (files.begin_output, {"sha256": "0" * 64, "size": 1}, None),
+    (files.put_whole_outputs, {"datas": [b"x"]}, False),
+    (files.output_url, {"url": "s3://bucket/x"}, None),
+    (runs.run_policy, {}, None),
+    (runs.refuse_start, {"reason": "x", "code": 1}, False),
+    (runs.fail_inputs, {"reason": "x", "code": 13, "subcode": 1}, False),
+    (runs.withdraw, {"reason": "x"}, False),
+    (runs.ship_output, {"stdout_at": 0, "stdout": b"x"}, False),
+    (credentials.run_credentials, {}, []),
+]
+
+
+@pytest.mark.parametrize("of_the_next", [False, True], ids=["own run", "next run"])
+async def test_a_token_that_outlives_its_run_opens_nothing(
+    hooks: Hooks, submit: Submit, job_of: JobOf, of_the_next: bool
+) -> None:
+    job = submit()
+    before = await hooks.started_job()
+    await hooks.exit(before, "evict", **RUNNING)
+    ad = await hooks.started_job()
+    old, now = attributes_of(before), attributes_of(ad)
+    assert (old["FetchWorkRunId"], old["FetchWorkToken"]) != (now["FetchWorkRunId"], now["FetchWorkToken"])
+    key = {"run_id": now["FetchWorkRunId"] if of_the_next else old["FetchWorkRunId"]}
+    key["token"] = old["FetchWorkToken"]
+    database = hooks.context.session.database
+    for function, arguments, nothing in OPENED:
+        try:
+            answer = await database.run(function(**key, **arguments), timeout_s=PATIENCE_S)
+        except WrongToken:
+            assert of_the_next
+        else:
+            assert answer == nothing, function.__name__
+    forged = with_attributes(before, FetchWorkRunId=key["run_id"])
+    start = await hooks.start(forged)
+    assert start.reply.exit != 0 or start.reply.code == "denied"
+    assert (await hooks.exit(forged, **EXITED, ExitCode=7)).outcome in ("denied", "duplicate", "late")
+    assert job_of(job)["jobstatus"] == 2
+    assert (await hooks.exit(ad, **EXITED, ExitCode=3)).outcome == "completed"
+    assert job_of(job)["exitcode"] == 3
 
 
 async def test_report_sent_twice_counts_once(hooks: Hooks, submit: Submit, job_of: JobOf) -> None:
