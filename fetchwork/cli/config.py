@@ -101,7 +101,8 @@ def install(file: Path | None, output: Path | None) -> None:
     from fetchwork.deploy import CONDOR_FILE, UNIT_FILE, pilot, render
     from fetchwork.deploy import hooks as hookinstall
     from fetchwork.deploy.check import UNIT_DIRECTORY, check_leftovers
-    from fetchwork.deploy.condorconfig import CondorConfig
+    from fetchwork.deploy.condorconfig import CondorConfig, installed
+    from fetchwork.deploy.layout import shortage
 
     path = file or host_file.default_file()
     config = host_file.load(path)
@@ -109,6 +110,8 @@ def install(file: Path | None, output: Path | None) -> None:
         raise FetchworkError(
             f"the agent will read '{config.host.file}', not '{path}': put it there, or set host.file"
         )
+    if installed() and (problem := shortage(config, CondorConfig())):
+        raise FetchworkError(f"{path}: slots.type {problem}: the startd would not start")
     texts = render(config, _installed_version())
     if config.pilot:
         file_of_pilot, text = pilot.prepare(config, CondorConfig())
@@ -176,6 +179,7 @@ def _findings(path: Path, offline: bool) -> Iterator[Finding]:
     from fetchwork import config as host_file
     from fetchwork.deploy.check import Finding, Locator, check_condor, check_paths
     from fetchwork.deploy.condorconfig import CondorConfig, installed
+    from fetchwork.deploy.layout import shortage
 
     try:
         config = host_file.load(path)
@@ -187,6 +191,8 @@ def _findings(path: Path, offline: bool) -> Iterator[Finding]:
         return
     yield from check_paths(config, Locator(path))
     if installed():
+        if wrong := shortage(config, CondorConfig()):
+            yield Finding(Locator(path)("slots", "type"), wrong, "fewer or smaller slots")
         yield from check_condor(config, CondorConfig())
     else:
         _note("no HTCondor on this machine: not compared with what it would use")

@@ -4,6 +4,7 @@ import re
 
 from fetchwork.classad.ads import parse_expr, parse_old
 from fetchwork.classad.values import evaluate, number
+from fetchwork.config import HostConfig
 from fetchwork.deploy.condorconfig import CondorConfig, Settings
 from fetchwork.errors import ClassAdError
 
@@ -16,6 +17,23 @@ PartitionableSlot = true
 Cpus = 1
 Memory = 1024
 """
+
+
+def shortage(config: HostConfig, condor: CondorConfig) -> str | None:
+    """The cores or memory that the slots of a host file ask for and HTCondor does not have here.
+
+    The startd would not start. None where they fit, or HTCondor does not say.
+    """
+    for setting, of_condor in (("cpus", "NUM_CPUS"), ("memory_mib", "MEMORY")):
+        asked = sum(each.count * (getattr(each, setting) or 0) for each in config.slots.type)
+        # what the file sets itself was compared with it when it was read
+        if not asked or getattr(config.host, setting):
+            continue
+        has = condor.value(of_condor) or condor.value(f"DETECTED_{of_condor}") or ""
+        # 0 where it can't tell
+        if has.isdigit() and 0 < int(has) < asked:
+            return f"asks for {asked} {setting}, and HTCondor has {has} here ({of_condor})"
+    return None
 
 
 def slots_in_words(settings: Settings) -> tuple[str, bool] | None:

@@ -8,7 +8,7 @@ from fetchwork.config import HostConfig
 from fetchwork.deploy.check import check_condor
 from fetchwork.deploy.condorconfig import CondorConfig, CondorConfigError, Settings
 from fetchwork.deploy.keywords import FETCHES_NOTHING
-from fetchwork.deploy.layout import delay_of_a_slot_with_room, slots_in_words
+from fetchwork.deploy.layout import delay_of_a_slot_with_room, shortage, slots_in_words
 from fetchwork.doctor.line import Line, failed, ok, warned
 
 _KEYWORD = re.compile(r"(STARTD|SLOT\d+(?:_\d+)?)_JOB_HOOK_KEYWORD")
@@ -34,6 +34,8 @@ def check(config: HostConfig, condor: CondorConfig) -> Iterator[Line]:
     yield from _name(config, condor)
     misspelt = list(_keywords(config, settings))
     yield from misspelt
+    if problem := shortage(config, condor):
+        yield failed("slots", f"slots.type {problem}", "fewer or smaller slots; fetchwork config install")
     yield from _slots(condor, settings)
     yield from _differences(config, condor, quiet=any(line.verdict == "FAIL" for line in misspelt))
 

@@ -52,7 +52,7 @@ def _check_one(
         )[0]
         after = clock()
     except DatabaseUnavailable as error:
-        yield failed("database", f"{name}: {error}", f"start it, or correct [database.{name}] conninfo")
+        yield failed("database", f"{name}: {error}", _remedy(name, str(error)))
         return
     except DatabaseRefused as error:
         yield failed(
@@ -69,12 +69,21 @@ def _check_one(
     yield from role
     if any(line.verdict == "FAIL" for line in role):
         return
+    yield from _missing_queues(config, name, database)
     yield from _largest_ad(config, name, database)
     yield from _move(name, database)
     yield from _notifications(name, database)
     yield from _owners(config, name, database)
     with Queue(config.databases[name].conninfo) as queue:
         yield from _fetches(config, name, queue, row["now"])
+
+
+def _remedy(name: str, problem: str) -> str:
+    if "authentication failed" in problem or "no password supplied" in problem:
+        return (
+            f"correct the password or the role in [database.{name}] conninfo, then fetchwork config install"
+        )
+    return f"start it, or correct [database.{name}] conninfo"
 
 
 def _schema(name: str, database: Database) -> Iterator[Line]:
@@ -150,6 +159,18 @@ def _role(name: str, role: str, database: Database) -> Iterator[Line]:
         yield warned("role", f"{name}: role '{role}' is a superuser", f"a role of its own with GRANT {ROLE}")
     else:
         yield ok("role", f"{name}: '{role}' is an agent")
+
+
+def _missing_queues(config: HostConfig, name: str, database: Database) -> Iterator[Line]:
+    """Does the database have every queue that the host file names?"""
+    there = {row["name"] for row in database.query("SELECT name FROM fetchwork.queues")}
+    for keyword in config.keywords:
+        for queue in sorted(set(_queues(config, keyword, name)) - there):
+            yield warned(
+                "queues",
+                f"{name}: keyword.{keyword}.queues names '{queue}', and the database has no such queue",
+                f"fetchwork queues {queue} makes it, or correct the host file",
+            )
 
 
 def _largest_ad(config: HostConfig, name: str, database: Database) -> Iterator[Line]:
@@ -236,10 +257,11 @@ def _fetches(config: HostConfig, name: str, queue: Queue, now: float) -> Iterato
             )
     if not slots:
         others = sorted(queue.hosts(None, ["Machine", "LastHeardFrom"]), key=_last_heard, reverse=True)
-        known = ", ".join(repr(str(ad["Machine"])) for ad in others[:3]) or "none"
+        names = [str(ad["Machine"]) for ad in others if ad["Machine"] != config.name]
+        known = ", ".join(map(repr, names[:3])) or "no other host"
         yield warned(
             "fetches",
-            f"{name}: the database has seen no slot of '{config.name}' (it knows: {known})",
+            f"{name}: the database has seen no slot of '{config.name}' yet (it knows: {known})",
             "wait a FetchWorkDelay; if there is none then, see HTCondor's StartLog, and host.name",
         )
         return

@@ -40,6 +40,22 @@ def test_check_finds_a_world_writable_hook(on_path: TestHost, capsys: pytest.Cap
     assert err == f"fetchwork: error: 1 thing is wrong with '{on_path.file}'\n"
 
 
+def test_slots_that_are_more_than_the_machine_has_are_refused(
+    on_path: TestHost, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = on_path.file.read_text().replace("cpus = 4\n", "", 1)
+    on_path.file.write_text(text.replace("count = 4\n", "count = 99\n"))
+    on_path.settings["NUM_CPUS"] = "8"
+    on_path.diagnose()
+    problem = "asks for 99 cpus, and HTCondor has 8 here (NUM_CPUS)"
+    assert run(["config", "check", "-c", str(on_path.file)]) == 1
+    assert f"slots.type: {problem}; allowed: fewer or smaller slots" in capsys.readouterr().out
+    assert run(["config", "install", "-c", str(on_path.file)]) == 1
+    assert f"slots.type {problem}: the startd would not start" in capsys.readouterr().err
+    told = next(line for line in on_path.diagnose() if line.subject == "slots")
+    assert told.text == f"slots.type {problem}"
+
+
 def test_check_finds_a_missing_hook(on_path: TestHost, capsys: pytest.CaptureFixture[str]) -> None:
     (on_path.hooks / "job_exit").unlink()
     assert run(["config", "check", "--json", "-c", str(on_path.file)]) == 1

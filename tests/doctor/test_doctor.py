@@ -585,6 +585,15 @@ def report(
     )
 
 
+def test_queue_that_the_database_does_not_have_is_named(host: TestHost) -> None:
+    file = host.directory / "host.toml"
+    text = file.read_text()
+    file.write_text(text.replace("[[slots", 'queues = ["default", "nosuch"]\n\n[[slots', 1))
+    line = only([line for line in host.diagnose() if line.subject == "queues"])
+    assert line.verdict == "warn"
+    assert ".queues names 'nosuch', and the database has no such queue" in line.text
+
+
 def test_last_fetch_of_each_slot_is_told(host: TestHost) -> None:
     for number in range(1, 11):
         report(host, 10 * number, name=f"slot{number}@test")
@@ -606,7 +615,7 @@ def test_slot_that_stopped_fetching_is_named(host: TestHost) -> None:
 
 def test_dynamic_slots_that_are_gone_are_not_taken_for_slots_that_fetch(host: TestHost) -> None:
     report(host, 180, name="slot1_2@test", slot_type="Dynamic")
-    assert "has seen no slot of 'test.example.org' (it knows: 'test.example.org')" in host.diagnose()[-1].text
+    assert "has seen no slot of 'test.example.org' yet (it knows: no other host)" in host.diagnose()[-1].text
     report(host, 1, name="slot1@test", slot_type="Partitionable")
     line = host.diagnose()[-1]
     assert (line.verdict, line.subject) == ("ok", "fetches")
