@@ -60,7 +60,7 @@ def load() -> None:
     for package in (fetchwork.condor, fetchwork.queue, _command_line()):
         for module in pkgutil.iter_modules(package.__path__, f"{package.__name__}."):
             importlib.import_module(module.name)
-    for name in ("_strptime", "platform", "pwd"):
+    for name in ("_strptime", "difflib", "platform", "pwd"):
         importlib.import_module(name)
 
 
