@@ -57,7 +57,7 @@ lint: $(INSTALLED)
 	@$(BIN)/python -m tests.house.lint_sql
 
 bench-%: $(INSTALLED)
-	@$(BIN)/python tests/benchmarks/bench_$(subst -,_,$*).py $(ARGS)
+	@$(BIN)/python -m tests.benchmarks.run $* $(ARGS)
 
 bench-compare: $(INSTALLED)
 	@$(BIN)/python tests/benchmarks/compare.py $(OLD) $(WHICH) $(ARGS)

@@ -115,3 +115,8 @@ def _lock(entry: Path) -> Iterator[None]:
     with entry.with_name(entry.name + ".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
+
+
+def marks() -> dict[str, str]:
+    """Variables that every process of a pool keeps: by them a run of tests finds and ends its processes."""
+    return {name: value for name, value in os.environ.items() if name.startswith("FETCHWORK_TEST_")}

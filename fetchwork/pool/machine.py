@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Protocol
 
 from fetchwork.errors import PoolError
+from fetchwork.pool.cache import marks
 from fetchwork.pool.condorroot import ACCOUNTS, OWN_ROOT, ROOT_MOUNT, SOURCE, VENV, CondorRoot
 from fetchwork.process import Process, account, processes
 
@@ -95,7 +96,7 @@ class ThisMachine:
         return Path(sys.prefix)
 
     def environment(self) -> dict[str, str]:
-        environment = {"PATH": f"{os.environ.get('PATH', '')}:{_PATH}"}
+        environment = {"PATH": f"{os.environ.get('PATH', '')}:{_PATH}", **marks()}
         # the bindings set it to the null device where they find no configuration
         if os.environ.get("CONDOR_CONFIG", os.devnull) != os.devnull:
             environment["CONDOR_CONFIG"] = os.environ["CONDOR_CONFIG"]
@@ -149,7 +150,7 @@ class RootMachine:
         return Path(VENV)
 
     def environment(self) -> dict[str, str]:
-        return {"PATH": _PATH}
+        return {"PATH": _PATH, **marks()}
 
     def prepare(self) -> None:
         for name in ("etc", "home", "tmp", "src"):

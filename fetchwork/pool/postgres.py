@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Literal
 
 from fetchwork.errors import PoolError
-from fetchwork.pool.cache import cached
+from fetchwork.pool.cache import cached, marks
 from fetchwork.pool.ports import free_port
 from fetchwork.process import Process, account, processes, wait_all
 
@@ -267,7 +267,7 @@ class PostgresServer:
     def _run(self, command: list[object], failure: str) -> None:
         """Run one of PostgreSQL's programs under the server's account."""
         owner = _account() if os.geteuid() == 0 else None
-        environment = {"PATH": "/usr/bin:/bin", "LC_ALL": "C", "TZ": os.environ.get("TZ", "UTC")}
+        environment = {"PATH": "/usr/bin:/bin", "LC_ALL": "C", "TZ": os.environ.get("TZ", "UTC"), **marks()}
         # pg_ctl leaves its output to the server, so a pipe would never end
         with (self.directory / "setup.log").open("w+") as output:
             ended = subprocess.run(

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from fetchwork.pool.cache import marks
 from tests.leftovers import MEMORY, VARIABLE, in_memory, left
-from tests.waiting import until
+from tests.waiting import PATIENCE_S, until
 
 # as a run: starts a server that heeds no SIGTERM and goes on its own, has a directory in memory, and is cut
 RUN = """
@@ -42,3 +43,41 @@ def test_what_a_cut_run_has_started_is_killed_and_what_it_had_in_memory_removed(
         run.send_signal(signal.SIGKILL)
     until(lambda: not left(name))
     until(lambda: not in_memory_of(name))
+
+
+BENCHMARK = """
+import subprocess, sys
+subprocess.Popen(["sleep", "1000"], start_new_session=True)
+print("began", flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+def test_a_benchmark_that_is_ended_leaves_no_process(tmp_path: Path, number: int) -> None:
+    (tmp_path / "bench_long_one.py").write_text(BENCHMARK)
+    program = (
+        "import sys; sys.path[:0] = [sys.argv.pop(1)]\n"
+        "from tests.benchmarks import run\n"
+        "run.__file__ = sys.argv.pop(1)\n"
+        "run.main()\n"
+    )
+    root = str(Path(__file__).parents[2])
+    command = [sys.executable, "-c", program, root, str(tmp_path / "run.py"), "long-one"]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True
+    ) as running:
+        assert running.stdout is not None
+        assert running.stdout.readline() == b"began\n"
+        run = Path(f"/proc/{running.pid}/task/{running.pid}/children").read_text().split()
+        environment = b"".join(Path(f"/proc/{child}/environ").read_bytes() for child in run)
+        ours = environment.partition(f"{VARIABLE}=".encode())[2].partition(b"\0")[0].decode()
+        assert left(ours)
+        os.killpg(running.pid, number)
+        running.wait(PATIENCE_S)
+    until(lambda: not left(ours), "the end of all that it had started")
+
+
+def test_processes_of_a_pool_keep_the_run_that_started_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(VARIABLE, "of-this-test")
+    assert marks() == {VARIABLE: "of-this-test"}
