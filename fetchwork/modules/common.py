@@ -7,19 +7,26 @@ import getpass
 import socket
 from collections.abc import Callable, Iterator
 from types import ModuleType
-from typing import Never, Protocol
+from typing import TYPE_CHECKING, Never, Protocol
 
 from fetchwork.client.link import socket_path
 from fetchwork.errors import FetchworkError
 
+if TYPE_CHECKING:
+    from fetchwork.classad.values import ClassAd
+    from fetchwork.queue.synchronous import Queue
+
 #: what there is no daemon for -> what to use
 NO_DAEMON = {
-    "Negotiator": "hosts match jobs by themselves; Collector.query(AdTypes.Submitter) has the shares",
     "Startd": "hosts fetch their work; Collector.query(AdTypes.Startd) has the slots",
-    "Credd": "fetched work has no credentials",
     "RemoteParam": "there is no daemon whose configuration could be asked for; param has this host's",
     "SecurityContext": "the account, or the database's role, decides what a program may do",
     "Claim": "hosts fetch their work; nobody claims slots",
+}
+#: of their methods that are not here -> what to use
+_NOT_OF = {
+    "Credd": "'fetchwork credential' stores, lists and deletes the tokens that jobs show to services",
+    "Negotiator": "hosts match jobs by themselves; 'fetchwork prio' sets factors and limits",
 }
 #: methods of Schedd that mean nothing here -> why
 NO_METHOD = {
@@ -59,6 +66,56 @@ def absent(module: ModuleType, name: str, reason: str) -> type:
         )
 
     return type(name, (), {"__init__": refuse, "__doc__": f"Not there: {reason}."})
+
+
+def of_daemons(
+    module: ModuleType, queue: Callable[[], Queue], ad: Callable[[ClassAd], object]
+) -> dict[str, type]:
+    """Credd and Negotiator: what the queue does of it; each other method says that it does not, when called.
+
+    ``queue`` makes the queue, ``ad`` an ad of this series of the bindings.
+    """
+
+    def add(
+        self: object,
+        credtype: object,
+        credential: bytes,
+        service: str,
+        handle: str | None = None,
+        user: str | None = None,
+        refresh: bool | None = None,
+    ) -> None:
+        if not credential or refresh:
+            raise ValueError(
+                "credential may not be empty, or one to be refreshed: 'fetchwork credential add'"
+            )
+        queue().add_credential(service, credential, handle=handle or "", owner=_account(user))
+
+    def delete(
+        self: object, credtype: object, service: str, handle: str | None = None, user: str | None = None
+    ) -> None:
+        queue().delete_credential(service, handle=handle or "", owner=_account(user))
+
+    def priorities(self: object, rollup: bool = False) -> list[object]:
+        return [ad(one) for one in queue().submitters()]
+
+    methods: dict[str, dict[str, object]] = {
+        "Credd": {"add_user_service_cred": add, "delete_user_service_cred": delete},
+        "Negotiator": {"getPriorities": priorities},
+    }
+    made = {}
+    for name, own in methods.items():
+        others = {
+            method: refusing(module, f"{name}.{method}", _NOT_OF[name])
+            for method in dir(getattr(module, name))
+            if not method.startswith("_")
+        }
+        made[name] = type(name, (), {"__init__": lambda self, location=None: None, **others, **own})
+    return made
+
+
+def _account(user: str | None) -> str | None:
+    return user.partition("@")[0] if user else None
 
 
 def refusing(module: ModuleType, name: str, reason: str) -> Callable[..., Never]:

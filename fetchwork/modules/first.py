@@ -9,7 +9,17 @@ from typing import TYPE_CHECKING, Any, SupportsInt, TypeVar
 
 from fetchwork.classad import bindings
 from fetchwork.classad.values import ClassAd
-from fetchwork.modules.common import NO_DAEMON, NO_METHOD, Ad, absent, keeps_logs, ping_ad, raising, refusing
+from fetchwork.modules.common import (
+    NO_DAEMON,
+    NO_METHOD,
+    Ad,
+    absent,
+    keeps_logs,
+    of_daemons,
+    ping_ad,
+    raising,
+    refusing,
+)
 from fetchwork.queue.collector import Collector as QueueCollector
 from fetchwork.queue.synchronous import Queue
 
@@ -250,6 +260,7 @@ def classes(module: ModuleType) -> dict[str, object]:
         "Submit": Submit,
         "Transaction": Transaction,
     }
+    found.update(of_daemons(module, Queue, first))
     for name in ("send_command", "send_alive"):
         found[name] = refusing(module, name, "there are no daemons to send a command to")
     if not keeps_logs():

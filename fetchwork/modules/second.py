@@ -5,7 +5,15 @@ from __future__ import annotations
 from types import ModuleType
 
 from fetchwork.classad.values import ClassAd
-from fetchwork.modules.common import NO_DAEMON, NO_METHOD, absent, keeps_logs, ping_ad, refusing
+from fetchwork.modules.common import (
+    NO_DAEMON,
+    NO_METHOD,
+    absent,
+    keeps_logs,
+    of_daemons,
+    ping_ad,
+    refusing,
+)
 from fetchwork.queue.collector import Collector as QueueCollector
 from fetchwork.queue.synchronous import Queue
 
@@ -34,6 +42,7 @@ def classes(module: ModuleType) -> dict[str, object]:
         if hasattr(module.Schedd, name):
             setattr(Schedd, name, refusing(module, f"Schedd.{name}", reason))
     found: dict[str, object] = {"Schedd": Schedd, "Collector": Collector}
+    found.update(of_daemons(module, Queue, lambda ad: ad))
     found["ping"] = lambda *_, **__: ping_ad(ClassAd)
     for name in ("send_command", "send_alive"):
         found[name] = refusing(module, name, "there are no daemons to send a command to")

@@ -138,13 +138,13 @@ def test_what_jobs_left_is_retrieved(
 @pytest.mark.parametrize(
     ("module", "call"),
     [
-        ("htcondor2", "htcondor2.Negotiator()"),
+        ("htcondor2", "htcondor2.Negotiator().setFactor('alice@vm', 2.0)"),
         ("htcondor2", "htcondor2.Startd()"),
-        ("htcondor2", "htcondor2.Credd()"),
+        ("htcondor2", "htcondor2.Credd().add_password('x')"),
         ("htcondor2", "htcondor2.Schedd().refreshGSIProxy(1, 0, 'x', -1)"),
         ("htcondor2", "htcondor2.Schedd().spool([])"),
         ("htcondor2", "htcondor2.send_command(None, None)"),
-        ("htcondor", "htcondor.Negotiator()"),
+        ("htcondor", "htcondor.Negotiator().resetAllUsage()"),
         ("htcondor", "htcondor.Schedd().spool([])"),
         ("htcondor", "htcondor.RemoteParam(None)"),
         ("htcondor", "htcondor.SecMan().getCommandString(1)"),
@@ -155,6 +155,20 @@ def test_what_has_no_meaning_here_says_so_in_one_sentence(program: Program, modu
     told = program(f"import warnings; warnings.simplefilter('ignore')\nimport {module}\n{call}\n", fails=True)
     (last,) = [line for line in told.splitlines() if "HTCondorException: " in line]
     assert "has no meaning in a fetchwork queue: " in last
+
+
+@pytest.mark.parametrize("module", ["htcondor2", "htcondor"])
+def test_priorities_and_tokens_are_those_of_the_queue(program: Program, module: str) -> None:
+    begin = f"{PREAMBLE}import warnings; warnings.simplefilter('ignore')\nimport {module} as bindings\n"
+    described = "executable = /bin/true\\ntransfer_executable = false"
+    told = program(
+        f"{begin}bindings.Schedd().submit(bindings.Submit('{described}'))\n"
+        "print([ad['Name'] for ad in bindings.Negotiator().getPriorities()])\n"
+        "bindings.Credd().delete_user_service_cred(bindings.CredTypes.OAuth, 'box')\n"
+    )
+    assert told == "['nobody']\n"
+    add = "bindings.Credd().add_user_service_cred(bindings.CredTypes.OAuth, b'token', 'box')\n"
+    assert "this pool takes no credentials" in program(begin + add, fails=True).splitlines()[-1]
 
 
 @pytest.mark.parametrize("environment", ["database"], indirect=True)
