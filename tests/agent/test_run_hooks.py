@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 
 from fetchwork.agent import leader
+from fetchwork.agent.root.rights import Rights
+from fetchwork.agent.runs.givingup import GivingUp
 from fetchwork.codes import JobStatus
 from fetchwork.db.calls import credentials, files, runs
 from fetchwork.db.database import Database
@@ -421,6 +423,35 @@ async def test_a_token_that_outlives_its_run_opens_nothing(
     assert job_of(job)["jobstatus"] == 2
     assert (await hooks.exit(ad, **EXITED, ExitCode=3)).outcome == "completed"
     assert job_of(job)["exitcode"] == 3
+
+
+@pytest.mark.parametrize("act", ["hold", "remove"])
+async def test_a_job_that_is_ended_while_it_waits_for_its_time_is_withdrawn_without_a_warning(
+    hooks: Hooks,
+    submit: Submit,
+    database: Database,
+    caplog: pytest.LogCaptureFixture,
+    act: str,
+) -> None:
+    job = submit()
+    ad = await hooks.started_job()
+    call(database, act, jobs=[job])
+    run = hooks.runs.get(hooks.context.session, int(attributes_of(ad)["FetchWorkRunId"]))
+    assert run is not None
+    # as Updates has it, once its starter was told to end
+    run.ended_waiting = True
+
+    async def replay() -> None:
+        pass
+
+    caplog.clear()
+    with caplog.at_level("INFO"):
+        await GivingUp(hooks.runs, replay, Rights()).after_grace(run, 0.0)
+    told = [(record.levelname, record.getMessage().split()[0]) for record in caplog.records]
+    assert ("INFO", "run_withdrawn") in told
+    assert "run_given_up" not in [name for _, name in told]
+    (row,) = database.query("SELECT outcome FROM fetchwork.run_history")
+    assert row["outcome"] == "withdrawn"
 
 
 async def test_report_sent_twice_counts_once(hooks: Hooks, submit: Submit, job_of: JobOf) -> None:

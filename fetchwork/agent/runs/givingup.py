@@ -19,6 +19,7 @@ from fetchwork.handlers.host.runs import LiveRun, Runs
 from fetchwork.handlers.host.starterlog import Fault
 from fetchwork.handlers.requests.start import could_not_start
 from fetchwork.log import event
+from fetchwork.process import Process
 
 log = logging.getLogger(__name__)
 
@@ -63,8 +64,8 @@ class GivingUp:
                 event(log, logging.ERROR, "starter_gone", run=run.run_id, problem=error)
             event(
                 log,
-                logging.WARNING,
-                "run_given_up",
+                logging.INFO if run.ended_waiting else logging.WARNING,
+                "run_withdrawn" if run.ended_waiting else "run_given_up",
                 run=run.run_id,
                 job=run.job,
                 slot=run.slot,
@@ -76,7 +77,9 @@ class GivingUp:
         """End a run whose starter failed before it called a hook, or called none any more, if it says so."""
         state = run.state
         fault = await run.context.starter_fault(run.run_id, run.token)
-        if fault is None or run.state != state:
+        starter = Process.of_key(run.starter)
+        withdrawn = run.ended_waiting and (starter is None or not starter.alive)
+        if (fault is None and not withdrawn) or run.state != state:
             return
         if run.state == "reserved":
             # there is a starter, so the startd had accepted it
@@ -87,7 +90,13 @@ class GivingUp:
             event(log, logging.ERROR, "starter_gone", run=run.run_id, problem=error)
             return
         event(
-            log, logging.INFO, "start_failed", run=run.run_id, job=run.job, slot=run.slot, reason=fault.text
+            log,
+            logging.INFO,
+            "run_withdrawn" if fault is None else "start_failed",
+            run=run.run_id,
+            job=run.job,
+            slot=run.slot,
+            reason=None if fault is None else fault.text,
         )
         self._runs.ended(run.context.session, run.run_id)
 
@@ -95,6 +104,17 @@ class GivingUp:
         """The starter of a run is gone without a report: what it wrote down says what becomes of the job."""
         if fault is not None and fault.code is not None:
             call = could_not_start(run.run_id, run.token, fault, run.slot)
+        elif run.ended_waiting:
+            # as somebody had asked: there is no more to say of a job that had not begun
+            await run.context.session.reports.finish(
+                run_id=run.run_id,
+                token=run.token,
+                hook_reason="evict",
+                report={},
+                verdict=None,
+                timeout_s=CALL_S,
+            )
+            return
         else:
             problem = None if fault is None else fault.reason(run.slot)
             # it matters whether the startd had accepted it: only such a try is counted

@@ -203,6 +203,8 @@ class Updates:
             await self._runs.rights.end_starter(starter)
         except OSError as error:
             problem = error.strerror
+        else:
+            run.ended_waiting = True
         level = logging.INFO if problem is None else logging.WARNING
         event(log, level, "starter_ended", run=run.run_id, job=run.job, problem=problem)
 

@@ -60,6 +60,8 @@ class LiveRun:
     ended_by_us: str | None = None
     #: the job was told to end because somebody asked for that
     end_asked: bool = False
+    #: its starter was told to end while it waited for the time of its job
+    ended_waiting: bool = False
     #: what it leaves is being delivered: the slot is free for other work
     delivering: bool = False
     #: checkpoints of it are being delivered: it is not over before
