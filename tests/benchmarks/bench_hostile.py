@@ -52,6 +52,8 @@ from tests.matchmaker.hostile import HOSTILE, made_by_chance
 MALLORY, BOB = "daemon", "nobody"
 #: their jobs fail at once
 FAILING = ("bin", "games")
+#: so many of them failed before the first job of another comes
+MANY = 24
 SLOTS = 8
 PATIENCE_S = 120.0
 SUBMIT = "SELECT fetchwork.submit_cluster('{}', ARRAY[%s]::jsonb[])"
@@ -107,6 +109,16 @@ class Bench:
                 self.connection.execute(
                     "SELECT fetchwork.submit_cluster(%s::jsonb, %s::jsonb[])", [json.dumps(ad), ads]
                 )
+
+    async def until_failed(self, jobs: int) -> None:
+        """Wait until so many of these jobs have failed, the second owner's among them."""
+        count = "SELECT count(*), count(DISTINCT owner) FROM fetchwork.job_history WHERE owner = ANY (%s)"
+        async with asyncio.timeout(PATIENCE_S):
+            while True:
+                row = self.connection.execute(count, [list(FAILING)]).fetchone()
+                if row is not None and row[0] >= jobs and row[1] == len(FAILING):
+                    return
+                await asyncio.sleep(0.1)
 
     def black_holes(self) -> int:
         """Hosts that are taken for one."""
@@ -199,6 +211,7 @@ class Bench:
                 "SELECT fetchwork.remove(ARRAY(SELECT JobId FROM fetchwork.jobs WHERE Owner = %s))", [MALLORY]
             )
             self.submit_failing(*failing)
+            await self.until_failed(MANY)
             bystander = await self.start_many(jobs, rest_s)
             print("beside failing jobs: " + " ".join(f"{s:.2f}" for s in bystander), file=sys.stderr)
             print(f"black holes: {self.black_holes()}", file=sys.stderr)
