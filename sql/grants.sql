@@ -79,6 +79,7 @@ GRANT EXECUTE ON FUNCTION
     -- reading
     fetchwork.shares,
     fetchwork.event_window,
+    fetchwork.may_sequence_events,
     fetchwork.log_clusters,
     fetchwork.dag_clusters,
     fetchwork.scheduler_clusters,
@@ -192,6 +193,7 @@ GRANT EXECUTE ON FUNCTION
     fetchwork.apply_policy,
     fetchwork.retry_with_more,
     fetchwork.maintain_queue,
+    fetchwork.sequence_events,
     fetchwork.lead,
     fetchwork.end_notification_reader,
     fetchwork.reap,
@@ -207,7 +209,8 @@ TO fetchwork_agent, fetchwork_admin;
 
 -- What an access point does, for the account that asks it.
 GRANT EXECUTE ON FUNCTION
-    fetchwork.act_for
+    fetchwork.act_for,
+    fetchwork.sequence_events
 TO fetchwork_access_point;
 
 -- What an access point does with the scheduler-universe jobs that it runs, those of its own account or of

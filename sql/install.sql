@@ -330,7 +330,7 @@
 \ir functions/maintenance/wake.sql
 \ir functions/maintenance/fold.sql
 \ir functions/maintenance/count_runs.sql
-\ir functions/maintenance/pass_open_transactions.sql
+\ir functions/maintenance/sequence_events.sql
 \ir functions/maintenance/end_stays.sql
 \ir functions/maintenance/maintain_queue.sql
 \ir functions/maintenance/lead.sql
@@ -382,6 +382,7 @@
 \ir functions/reading/scheduler_clusters.sql
 \ir functions/reading/is_log_of.sql
 \ir functions/reading/event_window.sql
+\ir functions/reading/may_sequence_events.sql
 \ir functions/reading/blocked_by.sql
 \ir functions/reading/waiting_autoclusters.sql
 \ir functions/reading/prospects.sql

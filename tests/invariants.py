@@ -182,6 +182,14 @@ INVARIANTS = {
         GROUP BY j.cluster_id, j.proc_id
         HAVING count(DISTINCT e.event_id) <> 1 OR count(DISTINCT r.run_id) <> 1
     """,
+    "the stream has a job's events in the order of their numbers": """
+        SELECT cluster_id || '.' || proc_id AS job, event_id
+        FROM (
+            SELECT e.*, lag(coalesce(batch, 9223372036854775807)) OVER (PARTITION BY cluster_id, proc_id ORDER BY event_id) AS before
+            FROM fetchwork.event AS e
+        ) AS e
+        WHERE batch < before
+    """,
     "replaying the events gives the table": """
         WITH replayed AS (
             SELECT DISTINCT ON (cluster_id, proc_id) cluster_id, proc_id,

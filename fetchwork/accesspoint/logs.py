@@ -59,12 +59,13 @@ PAUSE_S = 1.0
 _SUBMITTED = """
 SELECT
     concat_ws(
-        E'\\t', xid, eventid, eventtypenumber, clusterid, procid, coalesce(runid, -1),
-        extract(epoch FROM event_at), info
+        -- an event without a place is ahead of the stream
+        E'\\t', coalesce(batch, 9223372036854775807), eventid, eventtypenumber, clusterid, procid,
+        coalesce(runid, -1), extract(epoch FROM event_at), info
     ) AS line
 FROM fetchwork.events
 WHERE clusterid = %s AND eventtypenumber = 0
-ORDER BY xid, eventid
+ORDER BY batch, eventid
 """
 
 

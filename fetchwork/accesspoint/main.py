@@ -31,6 +31,7 @@ from fetchwork.accesspoint.submitting import Submitting
 from fetchwork.client import wire
 from fetchwork.client.wire import CHANGES, Json
 from fetchwork.db.pool import AsyncDatabase
+from fetchwork.db.sequencing import Sequencer
 from fetchwork.errors import DatabaseUnavailable, FetchworkError, InsufficientPrivilege
 from fetchwork.log import event
 from fetchwork.queue.ask import Evaluate, Memory
@@ -152,6 +153,7 @@ class AccessPoint:
                     self._outputs.keep(),
                     self._checkpoints.keep(),
                     self._sweep(),
+                    Sequencer(self._log_database).run(),
                 )
             ]
             stop = asyncio.ensure_future(self._stopping.wait())

@@ -54,6 +54,7 @@ from fetchwork.agent.signals import Signal
 from fetchwork.agent.turns import Turns
 from fetchwork.config import HostConfig
 from fetchwork.config.hostname import listen_address
+from fetchwork.db.sequencing import Sequencer
 from fetchwork.errors import AgentUnavailable
 from fetchwork.handlers.context import Answer, Caller, Outcome, Task
 from fetchwork.handlers.host.keywords import (
@@ -389,6 +390,7 @@ class Agent:
             every(SLOTS_S, report_slots),
             every(leader.PREEMPT_S, lead.do_tasks),
             every(leader.NOTIFICATIONS_S, lead.free_notifications),
+            Sequencer(session.database, lambda: lead.leads).run(),
         ]
 
     async def _end_without_rights(self) -> None:

@@ -26,9 +26,9 @@ class Statement:
 class EventPage(Record):
     """Events behind a cursor, and how far they go; see ``reading.EventWindow``."""
 
-    kept_xid: str
+    kept_batch: int
     kept_id: int
-    until_xid: str
+    until_batch: int
     until_id: int
     more: bool
     ahead: bool
@@ -82,7 +82,7 @@ def of_jobs(clusters: Sequence[int], jobs: Sequence[tuple[int, int]]) -> Stateme
     )
 
 
-def page(condition: Statement, *, after_xid: int, after_id: int, most: int | None) -> Statement:
+def page(condition: Statement, *, after_batch: int, after_id: int, most: int | None) -> Statement:
     """The statement for an ``EventPage`` of the events that fulfil a condition.
 
     The events come as one text: as rows they would cost the driver several times what they cost so.
@@ -90,30 +90,31 @@ def page(condition: Statement, *, after_xid: int, after_id: int, most: int | Non
     Some jobs' events from the beginning are looked up by the jobs. By their place in the stream the whole
     index of it would be read: PostgreSQL takes it for a third of that.
     """
-    position = [str(after_xid), after_id]
-    by_job = after_xid == 0 and condition != all_events()
+    position = [after_batch, after_id]
+    by_job = after_batch == 0 and condition != all_events()
     # what is denied leads to no index
     between = (
-        "NOT (e.xid, e.eventid) > (w.until_xid, w.until_id)"
+        "NOT (e.batch, e.eventid) > (w.until_batch, w.until_id)"
         if by_job
-        else "(e.xid, e.eventid) > (%s::xid8, %s) AND (e.xid, e.eventid) <= (w.until_xid, w.until_id)"
+        else "(e.batch, e.eventid) > (%s, %s) AND (e.batch, e.eventid) <= (w.until_batch, w.until_id)"
     )
     return Statement(
         f"""
-        SELECT w.kept_xid::text, w.kept_id, w.until_xid::text, w.until_id, w.more, w.ahead, (
+        SELECT w.kept_batch, w.kept_id, w.until_batch, w.until_id, w.more, w.ahead, (
             SELECT string_agg(
                 concat_ws(
-                    E'\\t', e.xid, e.eventid, e.eventtypenumber, e.clusterid, e.procid,
+                    E'\\t', e.batch, e.eventid, e.eventtypenumber, e.clusterid, e.procid,
                     coalesce(e.runid, -1), extract(epoch FROM e.event_at), e.info
                 ),
                 E'\\n'
-                ORDER BY e.xid, e.eventid
+                ORDER BY e.batch, e.eventid
             )
             FROM fetchwork.events AS e
-            WHERE {between}
+            WHERE e.batch IS NOT NULL
+                AND {between}
                 AND {condition.sql}
         ) AS lines
-        FROM fetchwork.event_window(%s::xid8, %s, %s::integer) AS w
+        FROM fetchwork.event_window(%s, %s, %s::integer) AS w
         """,  # noqa: S608 - one of the conditions above
         [*(() if by_job else position), *condition.params, *position, most],
     )

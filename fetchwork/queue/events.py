@@ -17,7 +17,9 @@ from fetchwork.queue import logentry
 
 Attributes: TypeAlias = dict[str, Any]
 
-_CURSOR = re.compile(r"(\d{1,20})\.(\d{1,19})")
+_CURSOR = re.compile(r"e(\d{1,19})\.(\d{1,19})")
+#: as this program wrote cursors once: a transaction and an event
+_OLD_CURSOR = re.compile(r"\d{1,20}\.\d{1,19}")
 
 
 #: after a restore events have positions that are at least so much higher (put_events_behind.sql)
@@ -30,30 +32,35 @@ class CursorExpired(NotFound):
 
 @dataclass(frozen=True, order=True)
 class Cursor:
-    """A position in the stream; as text ``TRANSACTION.EVENT``."""
+    """A position in the stream; as text ``eBATCH.EVENT``."""
 
-    xid: int
+    batch: int
     event_id: int
 
     @classmethod
     def parse(cls, text: str) -> Cursor:
         """Read a cursor's text; raises ValueError."""
         match = _CURSOR.fullmatch(text.strip())
-        if match is None or int(match[1]) >= 2**64 or int(match[2]) >= 2**63:
+        if _OLD_CURSOR.fullmatch(text.strip()):
             raise ValueError(
-                f"{text!r} is not a cursor; allowed: the cursor of an event, such as '812.4071', or 'now'"
+                f"cursor {text!r} is an earlier fetchwork's, whose order of events is no more; read the jobs'"
+                " state anew and go on after 'now'"
+            )
+        if match is None or int(match[1]) >= 2**63 or int(match[2]) >= 2**63:
+            raise ValueError(
+                f"{text!r} is not a cursor; allowed: the cursor of an event, such as 'e812.4071', or 'now'"
             )
         return cls(int(match[1]), int(match[2]))
 
     def __str__(self) -> str:
-        return f"{self.xid}.{self.event_id}"
+        return f"e{self.batch}.{self.event_id}"
 
     def lies_before_move(self, later: Cursor) -> bool:
         """Whether the database was restored, or moved to another server, between this cursor and a later one.
 
         A reader may get events of the last seconds before that again.
         """
-        return later.xid - self.xid >= _JUMP
+        return later.batch - self.batch >= _JUMP
 
 
 # HTCondor's classes of events, as the attribute MyType names them
@@ -93,12 +100,12 @@ class JobEvent(Mapping[str, Any]):
     )
 
     def __init__(self, line: str) -> None:
-        """``line``: transaction, event id, type, cluster, proc, run or -1, seconds, perhaps JSON."""
+        """``line``: batch, event id, type, cluster, proc, run or -1, seconds, perhaps JSON."""
         # only what a reader of a million events needs of each
-        xid, event_id, type_number, cluster, proc, self._run_id, self._epoch, *self._info = line.split(
+        batch, event_id, type_number, cluster, proc, self._run_id, self._epoch, *self._info = line.split(
             "\t", 7
         )
-        self._cursor = f"{xid}.{event_id}"
+        self._cursor = f"e{batch}.{event_id}"
         self._type_number = int(type_number)
         self._cluster = int(cluster)
         self._proc = int(proc)

@@ -2,22 +2,22 @@
 
 Theory of operation
 -------------------
-An event is written in the transaction of the change that it reports. Its position is (transaction id, event
-id). Event ids alone would not do: they are given out before the commit, so a reader that goes on behind the
-last one it saw would step over the events of a slower transaction. A reader therefore reads only events of
-transactions below the oldest one still open (``pg_snapshot_xmin``). What lies below can't get company any
-more, so a cursor, once passed, is passed for good, on any machine and after any restart. A cursor is the
-place of an event, which is on disk before anyone sees it: a crash may forget later transactions, and give
-their ids out again (sql/functions/reading/event_window.sql).
+An event is written in the transaction of the change that it reports, under the lock of the job's row, with a
+number. Numbers alone would not do as positions: they are given out before the commit, so a reader that goes
+on behind the last one it saw would step over the events of a slower transaction. So what is committed is put
+into the stream, batch by batch (sql/functions/maintenance/sequence_events.sql), and the position of an event
+is (batch, number). A batch is whole and on disk before a reader sees it. What lies before a cursor can't get
+company any more, so a cursor, once passed, is passed for good, on any machine and after any restart. A
+transaction that stays open delays its own events alone.
+
+The leader among the agents and each access point put events into the stream, many times a second while
+something happens. A reader whose role may (an administrator's, an agent's) does so itself before it reads; it
+needs no agent. Others can't: the function's lock lasts to the end of a transaction, and they might leave
+theirs open. On a standby, which no client can write, a reader follows what the primary has put there.
 
 A reader that waits asks again every 10 to 50 ms instead of listening to notifications, which would not come
 through a PgBouncer in transaction mode. Where nothing was new, it asks next how far events go, and no more:
 one index probe, by a plan that the server keeps. The page's statement would be planned each time.
-
-The price of the order is that a transaction left open, in any database of that PostgreSQL cluster, holds back
-all events written after it began. No event is lost by that, and it has an end: after the setting
-``max_reader_lag`` readers pass one that has written no event, and one that has is ended
-(sql/functions/maintenance/pass_open_transactions.sql).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ import time
 from collections.abc import Sequence
 
 from fetchwork.db import eventpages
-from fetchwork.db.calls import reading
+from fetchwork.db.calls import maintenance, reading
 from fetchwork.queue.ask import Ask, Found, Pause, Steps, Stream, mapped
 from fetchwork.queue.events import Cursor, CursorExpired, JobEvent
 from fetchwork.queue.selecting import JobSpec, id_of
@@ -49,6 +49,7 @@ class Reader:
     ) -> None:
         self.position: Cursor | None = None
         self._from_now = after == "now"
+        self._sequencing = _Sequencing()
         #: nothing was new, of any job, when it asked last
         self._idle = False
         if after is not None and not self._from_now:
@@ -57,10 +58,11 @@ class Reader:
 
     @staticmethod
     def now() -> Steps[str]:
-        """The cursor of this moment: the newest event before which no other can be added any more."""
-        window: reading.EventWindow = yield reading.event_window(after_xid="0", after_id=0)
+        """The cursor of this moment: the newest event of the stream."""
+        yield from _Sequencing().put()
+        window: reading.EventWindow = yield reading.event_window(after_batch=0, after_id=0)
         return str(
-            max(Cursor(int(window.kept_xid), window.kept_id), Cursor(int(window.until_xid), window.until_id))
+            max(Cursor(window.kept_batch, window.kept_id), Cursor(window.until_batch, window.until_id))
         )
 
     def events(self, stop_after: float | None) -> Stream[JobEvent]:
@@ -88,16 +90,20 @@ class Reader:
         if self._from_now:
             self.position = Cursor.parse((yield from self.now()))
             self._from_now = False
+        else:
+            yield from self._sequencing.put()
         start = self.position or Cursor(0, 0)
         if self._idle and not (yield from self._moved(start)):
             return [], False
         # those of single jobs are few, and looked up by job
         whole = self._condition == eventpages.all_events()
         most = PAGE if whole else None
-        statement = eventpages.page(self._condition, after_xid=start.xid, after_id=start.event_id, most=most)
+        statement = eventpages.page(
+            self._condition, after_batch=start.batch, after_id=start.event_id, most=most
+        )
         (row,) = yield Ask(statement.sql, statement.params, often=whole)
         page = eventpages.EventPage.from_row(row)
-        kept = Cursor(int(page.kept_xid), page.kept_id)
+        kept = Cursor(page.kept_batch, page.kept_id)
         if self.position is not None and self.position < kept:
             raise CursorExpired(
                 f"events behind cursor '{self.position}' are not kept any more: those up to '{kept}' were"
@@ -109,7 +115,7 @@ class Reader:
                 " before it or is another; read the jobs' state anew and go on after 'now'"
             )
         # whatever lies below has been seen or is of other jobs; but never step back
-        self.position = max(start, Cursor(int(page.until_xid), page.until_id))
+        self.position = max(start, Cursor(page.until_batch, page.until_id))
         self._idle = self.position == start
         # jsonb as text holds neither tab nor line break
         return page.lines.split("\n") if page.lines is not None else [], page.more
@@ -118,10 +124,26 @@ class Reader:
     def _moved(start: Cursor) -> Steps[bool]:
         """Are there events behind a cursor, or were some dropped there?"""
         far: reading.EventWindow = yield reading.event_window(
-            after_xid=str(start.xid), after_id=start.event_id
+            after_batch=start.batch, after_id=start.event_id
         )
-        end = max(Cursor(int(far.until_xid), far.until_id), Cursor(int(far.kept_xid), far.kept_id))
+        end = max(Cursor(far.until_batch, far.until_id), Cursor(far.kept_batch, far.kept_id))
         return far.ahead or start < end
+
+
+class _Sequencing:
+    """Puts new events into the stream where the reader's role may, and its server can be written."""
+
+    def __init__(self) -> None:
+        self._may: bool | None = None
+        self._since: str | None = None
+
+    def put(self) -> Steps[None]:
+        """Put what was committed since the last time."""
+        if self._may is None:
+            self._may = yield reading.may_sequence_events()
+        if self._may:
+            done: maintenance.Sequenced = yield maintenance.sequence_events(since=self._since)
+            self._since = done.until
 
 
 def checked(after: str | None, job: JobSpec | None) -> None:

@@ -98,8 +98,6 @@ VALUES
         'so many jobs may a cluster be submitted with (HTCondor''s MAX_JOBS_PER_SUBMISSION)'),
     ('open_accounting_groups', 0, '0 or 1',
         '1: every role may charge every accounting group, as in HTCondor; 0: those that were granted to it'),
-    ('max_reader_lag', 60, 'seconds',
-        'an open transaction holds back readers of events no longer; one that has written events is ended'),
     ('max_reserved_clusters', 1000, 'ids',
         'so many cluster ids may a role have reserved and not used'),
     ('cluster_reservation', 3600, 'seconds',
@@ -1117,29 +1115,26 @@ CREATE INDEX job_user_log ON fetchwork.job ((ad ->> 'UserLog')) WHERE ad ? 'User
 CREATE INDEX job_history_user_log ON fetchwork.job_history ((ad ->> 'UserLog')) WHERE ad ? 'UserLog';
 
 -- Events ----------------------------------------------------------------------------------------------------
--- Readers follow (xid, event_id): identities are given before commit, so "event_id > last" would step over a
--- slower transaction. They read only below the oldest transaction still open, so nothing can appear behind
--- what they passed.
+-- An event is written in the transaction of its change, while that holds the job's row: so the numbers of a
+-- job's events (event_id, from a sequence without a cache) have the order of its changes. They are given
+-- before the commit, so "event_id > last" would step over the events of a slower transaction.
 --
--- A transaction that is left open would so hold back all readers. After a while (setting max_reader_lag) they
--- go on past those that have written no event, and what such a one writes later stands behind what they have
--- passed: functions/maintenance/pass_open_transactions.sql.
+-- Readers follow (batch, event_id). functions/maintenance/sequence_events.sql gives all events that are
+-- committed and have no batch the next one, under a lock; so a batch is complete when it can be seen, and no
+-- event comes to stand before one that was read. Nobody waits for a transaction that is open.
 --
--- Transaction ids are a server's own. After a restore from a dump they start low again, after a recovery to
--- an earlier point they are given out twice: a reader's cursor would lie ahead of the events to come, and
--- step over them. So what an event keeps is the transaction id plus an offset, which
--- functions/maintenance/put_events_behind.sql raises above all that was.
+-- This order does not contradict a job's. Of two events of one job the second was written by a transaction
+-- that got the row's lock when the first was committed. A snapshot that has the second has the first, so the
+-- first is in an earlier batch, or in the same one with a smaller number.
 
--- The last value: readers may have passed all transactions below it, also those that are open. A sequence and
--- no column, because a transaction has to see it that took its snapshot before.
-CREATE SEQUENCE fetchwork.passed_xid;
+-- Given out under the lock of sequence_events. After a restore, or a recovery to an earlier point,
+-- functions/maintenance/put_events_behind.sql moves it beyond all cursors that readers may have.
+CREATE SEQUENCE fetchwork.event_batch;
 
 CREATE TABLE fetchwork.event (
     event_id bigint GENERATED ALWAYS AS IDENTITY,
-    -- the transaction that wrote it, plus the offset; for one that readers have passed, where they are
-    xid xid8 NOT NULL DEFAULT greatest(
-        pg_current_xact_id(), pg_sequence_last_value('fetchwork.passed_xid'::regclass)::text::xid8
-    ),
+    xid xid8 NOT NULL DEFAULT pg_current_xact_id(),  -- the transaction that wrote it; means nothing elsewhere
+    batch bigint,                               -- null: not in the stream yet
     at timestamptz NOT NULL DEFAULT clock_timestamp(),
     event_type smallint NOT NULL,               -- HTCondor's ULogEventNumber
     cluster_id integer NOT NULL,
@@ -1152,22 +1147,21 @@ COMMENT ON TABLE fetchwork.event IS 'what happened to jobs, in the transaction i
 
 CREATE TABLE fetchwork.event_default PARTITION OF fetchwork.event DEFAULT;
 
-CREATE INDEX event_cursor ON fetchwork.event (xid, event_id);
+CREATE INDEX event_cursor ON fetchwork.event (batch, event_id) WHERE batch IS NOT NULL;
+CREATE INDEX event_new ON fetchwork.event (xid) WHERE batch IS NULL;
 CREATE INDEX event_job ON fetchwork.event (cluster_id, proc_id, event_id);
 
 CREATE TABLE fetchwork.event_floor (
     single boolean PRIMARY KEY DEFAULT true CONSTRAINT event_floor_is_one_row CHECK (single),
-    xid xid8 NOT NULL,                          -- the last event that was dropped
-    event_id bigint NOT NULL,
-    xid_offset bigint NOT NULL DEFAULT 0,       -- what events add to a transaction id
-    passed_xid xid8 NOT NULL DEFAULT '0'        -- readers pass all transactions below it
+    batch bigint NOT NULL,                      -- of the last event that was dropped
+    event_id bigint NOT NULL
 );
 
 COMMENT ON TABLE fetchwork.event_floor IS
     'events up to here were dropped: a reader that stands before it has missed some, and learns so';
 
-INSERT INTO fetchwork.event_floor (xid, event_id)
-VALUES ('0', 0);
+INSERT INTO fetchwork.event_floor (batch, event_id)
+VALUES (0, 0);
 
 -- Maintenance -----------------------------------------------------------------------------------------------
 
@@ -1180,7 +1174,6 @@ CREATE TABLE fetchwork.heartbeat (
     running_as text,                            -- functions/maintenance/running_identity.sql: known to be it
     -- After a move (functions/maintenance/note_move.sql):
     moved_at timestamptz,                       -- when it was noticed; null: never
-    events_from bigint,                         -- events of transactions from here on were written since
     offers_wait boolean NOT NULL DEFAULT false, -- nothing is claimed before the hosts have said what runs
     offers_from timestamptz                     -- nor before this, for hosts that are not known here
 );

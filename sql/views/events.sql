@@ -1,7 +1,9 @@
--- What happened to jobs, in the order of (xid, eventid).
+-- What happened to jobs. Of one job in the order of eventid; of all in that of (batch, eventid), which every
+-- reader sees alike, and in which no event has a place before its batch is given (functions/reading/
+-- event_window.sql).
 CREATE OR REPLACE VIEW fetchwork.events WITH (security_barrier) AS
 SELECT
-    e.xid,
+    e.batch,
     e.event_id AS eventid,
     e.event_type AS eventtypenumber,
     e.cluster_id AS clusterid,

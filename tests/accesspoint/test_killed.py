@@ -136,7 +136,7 @@ def test_requests_with_one_key_at_once_make_one_cluster(
 ) -> None:
     with connect(autocommit=False) as old:
         # holds back the stream of events: what is in the logs, the requests have written
-        old.execute("SELECT pg_current_xact_id()")
+        old.execute("SELECT fetchwork.take_turn('events')")
         for key in "abcdef":
             log = directory / f"{key}.log"
             ask = partial(submit_until_answered, point, JOBS.format(log, 3), key)

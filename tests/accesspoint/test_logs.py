@@ -53,7 +53,7 @@ def test_the_submit_event_is_in_the_log_before_the_answer(
 ) -> None:
     with connect(autocommit=False) as old:
         # holds back the stream of events for as long as it is open
-        old.execute("SELECT pg_current_xact_id()")
+        old.execute("SELECT fetchwork.take_turn('events')")
         log = mine / "a.log"
         cluster = submit(point, "nobody", JOBS.format(log, 2))["cluster"]
         assert [line[:17] for line in entries(log)] == [f"000 ({cluster:03}.{n:03}.000)" for n in range(2)]
@@ -81,7 +81,7 @@ def test_the_submit_event_is_in_a_log_that_is_named_in_whatever_way(
     log = mine / "a.log"
     with connect(autocommit=False) as old:
         # holds back the stream of events for as long as it is open
-        old.execute("SELECT pg_current_xact_id()")
+        old.execute("SELECT fetchwork.take_turn('events')")
         submit(point, "nobody", f"executable = /bin/true\n{line.format(log)}\nqueue 2\n")
         assert {line[:3] for line in entries(log)} == {"000"}
 

@@ -90,7 +90,7 @@ def test_whoever_has_read_an_event_finds_it_again_after_a_crash(
     with Queue(conninfo) as reader:
 
         def told() -> list[tuple[str, str, int]]:
-            return [(e.cursor, e.job_id, e.type) for e in reader.events(after="0.0", stop_after=0)]
+            return [(e.cursor, e.job_id, e.type) for e in reader.events(after="e0.0", stop_after=0)]
 
         with psycopg.connect(conninfo, autocommit=True) as connection:
             queue = DirectQueue(connection)

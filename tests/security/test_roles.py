@@ -177,7 +177,7 @@ def test_nobody_alters_functions_views_or_the_schema(
 # which role may call which function; what is not here nobody may
 FOR_EVERYONE = {
     "invoker", "sees_all", "is_admin", "own_owners", "acting_for", "asker", "job_id", "parse_job_id", "shares", "is_expression", "attribute_of", "integer_of", "memory_use", "vacate_s", "dag_counts", "default_attributes",
-    "can_be_undefined", "event_window", "log_clusters", "dag_clusters", "scheduler_clusters", "is_log_of", "named_jobs", "job_edge", "run_edge", "history_edge", "waiting_autoclusters", "prospects", "first_idle", "watch_output", "sends_notifications", "sealing_key",
+    "can_be_undefined", "event_window", "may_sequence_events", "log_clusters", "dag_clusters", "scheduler_clusters", "is_log_of", "named_jobs", "job_edge", "run_edge", "history_edge", "waiting_autoclusters", "prospects", "first_idle", "watch_output", "sends_notifications", "sealing_key",
 }  # fmt: skip
 OF_SUBMITTERS = {
     "submit",
@@ -229,12 +229,12 @@ OF_SUBMITTERS = {
 OF_AGENTS = {
     "hello", "beat", "goodbye", "report_slots", "candidates", "read_demand", "autocluster_ads", "claim_many", "accept", "reject", "start", "refuse_start", "start_failed",
     "withdraw", "note_match", "retry_with_more", "heartbeat", "report_runs", "run_policy", "finish", "slot_is_free", "run_owner", "starter_gone", "watched_output", "ship_output", "host_runs", "policy_jobs", "apply_policy",
-    "note_significant", "report_faults", "maintain_queue", "lead", "end_notification_reader", "reap", "wake", "fold", "preempt", "maintain_tables", "take_leader_task",
+    "note_significant", "report_faults", "maintain_queue", "sequence_events", "lead", "end_notification_reader", "reap", "wake", "fold", "preempt", "maintain_tables", "take_leader_task",
     "fail_inputs",
     "run_credentials", "note_credentials", "changed_credentials", "begin_renewal", "renew_credential",
     "run_files", "output_url", "input_part_url", "output_part_url", "objects_over", "objects_deleted", "postpone_objects", "bucket_probes", "read_chunk", "put_whole_outputs", "begin_output", "put_output_chunk", "keep_outputs", "leave_outputs", "note_transfer",
 }  # fmt: skip
-OF_ACCESS_POINTS = {"act_for"}
+OF_ACCESS_POINTS = {"act_for", "sequence_events"}
 OF_ADMINISTRATORS = {
     "grant_owner", "revoke_owner", "grant_group", "revoke_group", "set_queue", "set_submitter", "set_limit", "set_setting", "set_bucket", "buckets", "clear_host", "after_restore",
     "resume_offers", "publish_credential_key", "sealed_otherwise", "reseal_credential",

@@ -44,7 +44,7 @@ TYPES: dict[type, tuple[str, ...]] = {
     int: ("integer", "bigint", "numeric"),
     float: ("double precision", "real", "numeric"),
     bool: ("boolean",),
-    str: ("text", "name", "uuid", "xid8", "timestamp with time zone"),
+    str: ("text", "name", "uuid", "xid8", "pg_snapshot", "timestamp with time zone"),
     bytes: ("bytea",),
     UUID: ("uuid",),
     datetime: ("timestamp with time zone",),
@@ -178,9 +178,9 @@ def test_call_gives_a_record(database: Database) -> None:
     assert database.run(matching.prospects(cluster=1, proc=0)) is None
     edge = reading.run_edge(before=10, n=1)
     assert edge.read([{"runid": 7, "and_more": "of a later schema"}]) == reading.RunEdge(7)
-    window = database.run(reading.event_window(after_xid="0", after_id=0))
+    window = database.run(reading.event_window(after_batch=0, after_id=0))
     assert not window.more
-    assert isinstance(window.until_xid, str)
+    assert (window.until_batch, window.until_id) == (0, 0)
 
 
 def test_missing_column_is_another_schema() -> None:

@@ -172,6 +172,7 @@ def test_what_is_past_its_time_is_dropped_and_readers_are_told(own: DirectQueue)
     own.rows(insert, 99.5)
     gone = own.rows(insert, 95)[0][0]  # in the default partition
     kept = own.rows(insert, 5)[0][0]
+    own.call("sequence_events")
     own.call("maintain_tables")
     assert "old" not in partitions(own, "event")
     assert own.rows("SELECT event_id FROM fetchwork.event") == [(kept,)]

@@ -32,6 +32,7 @@ def full(connect: Connect) -> DirectQueue:
         )
     for _ in range(30):
         queue.finish(queue.started())
+    queue.call("sequence_events")
     queue.connection.execute("ANALYZE")
     queue.connection.execute("SET jit = off")
     return queue
@@ -61,7 +62,7 @@ def test_no_plan_reads_a_whole_table(full: DirectQueue) -> None:
             assert not re.search(rf"Seq Scan on (fetchwork\.)?{table}\b", plan), f"{name}:\n{plan}"
 
 
-_PAGE = eventpages.page(eventpages.all_events(), after_xid=0, after_id=0, most=5000)
+_PAGE = eventpages.page(eventpages.all_events(), after_batch=0, after_id=0, most=5000)
 #: what an access point asks for the logs, by statements that the server keeps
 KEPT: dict[str, tuple[str, Sequence[object]]] = {
     "a page of all events": (_PAGE.sql, _PAGE.params),
@@ -89,14 +90,14 @@ def test_no_plan_that_is_kept_for_all_values_reads_a_whole_table(full: DirectQue
 def test_events_of_some_jobs_are_not_looked_for_among_all_events(
     full: DirectQueue, condition: eventpages.Statement
 ) -> None:
-    page = eventpages.page(condition, after_xid=0, after_id=0, most=None)
+    page = eventpages.page(condition, after_batch=0, after_id=0, most=None)
     with psycopg.ClientCursor(full.connection) as cursor:
         (events,) = {len(row[-1].split("\n")) for row in cursor.execute(page.sql, page.params)}
         assert events >= 1
         plan = "\n".join(row[0] for row in cursor.execute(f"EXPLAIN {page.sql}", page.params))
     by_job = r"on event_default_cluster_id_proc_id_event_id_idx"
     assert re.search(by_job, plan), plan
-    assert "event_default_xid_event_id_idx" not in plan, plan
+    assert "event_default_batch_event_id_idx" not in plan, plan
 
 
 def test_a_way_that_is_turned_off_calls_in_no_jit_compiler(connect: Connect) -> None:

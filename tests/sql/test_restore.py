@@ -58,7 +58,7 @@ class World:
         self.runs: list[Claimed] = []
         self.hosts: list[int] = []
         self.events: list[int] = []
-        self.cursor = ("0", 0)
+        self.cursor = (0, 0)
 
     def read(self, queue: DirectQueue) -> list[int]:
         """What a reader finds that goes on from its cursor."""

@@ -353,17 +353,24 @@ def test_a_database_that_cannot_be_asked_is_named_as_everywhere(empty_database: 
 # Another server
 
 
-def window(queue: DirectQueue, cursor: tuple[str, int]) -> tuple[list[int], tuple[str, int]]:
+def window(queue: DirectQueue, cursor: tuple[int, int]) -> tuple[list[int], tuple[int, int]]:
     """The events behind a cursor as a reader asks for them, and its next cursor."""
-    (row,) = queue.rows(
-        "SELECT until_xid::text, until_id FROM fetchwork.event_window(%s::xid8, %s, 1000)", *cursor
+    queue.call("sequence_events")
+    return page(queue, cursor, 1000)[:2]
+
+
+def page(queue: DirectQueue, cursor: tuple[int, int], most: int) -> tuple[list[int], tuple[int, int], bool]:
+    """So many events of the stream behind a cursor, the next cursor, and whether there are more."""
+    ((*until, more),) = queue.rows(
+        "SELECT until_batch, until_id, more FROM fetchwork.event_window(%s, %s, %s)", *cursor, most
     )
     ids = queue.rows(
-        "SELECT EventId FROM fetchwork.events WHERE (xid, EventId) > (%s::xid8, %s) AND (xid, EventId) <= (%s::xid8, %s) ORDER BY xid, EventId",
+        "SELECT EventId FROM fetchwork.events"
+        " WHERE (batch, EventId) > (%s, %s) AND (batch, EventId) <= (%s, %s) ORDER BY batch, EventId",
         *cursor,
-        *row,
+        *until,
     )
-    return [event for (event,) in ids], row
+    return [event for (event,) in ids], (until[0], until[1]), more
 
 
 def test_a_restore_into_a_younger_cluster_loses_no_event_and_no_run(
@@ -374,15 +381,11 @@ def test_a_restore_into_a_younger_cluster_loses_no_event_and_no_run(
     old.finish(old.started("slot1@h1"), **EXITED, ExitCode=0)
     live = old.started("slot2@h1")
     # the old server has seen a billion transactions more than the one that the dump goes to
+    seen, cursor = window(old, (0, 0))
     old.connection.execute("UPDATE fetchwork.event SET xid = (xid::text::bigint + 1000000000)::text::xid8")
     old.connection.execute(
         "UPDATE fetchwork.heartbeat SET server = '1/00000001', events_server = '1/00000001', running_as = NULL"
     )
-    seen = old.rows("SELECT EventId FROM fetchwork.events ORDER BY xid, EventId")
-    cursor = old.rows(
-        "SELECT xid::text, event_id FROM fetchwork.event ORDER BY xid DESC, event_id DESC LIMIT 1"
-    )[0]
-
     there = empty_database()
     dump = program(postgres, "pg_dump", conninfo)
     program(postgres, "psql", there, "-q", "-X", "-v", "ON_ERROR_STOP=1", given=dump)
@@ -391,6 +394,7 @@ def test_a_restore_into_a_younger_cluster_loses_no_event_and_no_run(
         new.check()
         # someone is quicker than the first agent
         early = new.submit()
+        assert new.call("sequence_events")[0]["sequenced"] == 0
         assert new.call("maintain_queue")[0]["reaped"] == 0
         new.check()
         late = new.submit()
@@ -402,8 +406,8 @@ def test_a_restore_into_a_younger_cluster_loses_no_event_and_no_run(
             int(early.split(".")[0]),
             int(late.split(".")[0]),
         ]
-        everything, _ = window(new, ("0", 0))
-        assert everything == [event for (event,) in seen] + events
+        everything, _ = window(new, (0, 0))
+        assert everything == seen + events
         # the run's host comes back or does not
         assert new.status(live.job) == 2
         new.pass_time(61)
@@ -417,11 +421,12 @@ def test_a_restore_into_a_younger_cluster_loses_no_event_and_no_run(
 def test_a_recovery_to_an_earlier_point_puts_new_events_behind_every_cursor(connect: Connect) -> None:
     queue = DirectQueue(connect())
     queue.submit()
+    _, (batch, event) = window(queue, (0, 0))
     queue.connection.execute(
         "UPDATE fetchwork.heartbeat SET server = 'this/1', events_server = 'this/1', running_as = NULL, reaped_at = clock_timestamp()"
     )
     # of the timeline that was given up
-    cursor = (str(queue.value("SELECT pg_snapshot_xmax(pg_current_snapshot())::text::bigint + 5000000")), 7)
+    cursor = (batch + 5000000, event + 7)
     queue.scalar("reap")
     queue.submit()
     assert len(window(queue, cursor)[0]) == 1
@@ -430,40 +435,28 @@ def test_a_recovery_to_an_earlier_point_puts_new_events_behind_every_cursor(conn
 def test_a_server_that_stays_the_same_changes_nothing(queue: DirectQueue) -> None:
     for _ in range(3):
         queue.scalar("reap")
-    assert queue.value("SELECT xid_offset FROM fetchwork.event_floor") == 0
+    assert queue.value("SELECT last_value FROM fetchwork.event_batch") == 1
 
 
 def test_putting_events_behind_twice_is_harmless(connect: Connect) -> None:
     queue = DirectQueue(connect())
     queue.submit()
-    everything, cursor = window(queue, ("0", 0))
+    everything, cursor = window(queue, (0, 0))
     for _ in range(2):
         queue.scalar("after_restore")
     queue.submit()
     assert len(window(queue, cursor)[0]) >= 1
-    assert window(queue, ("0", 0))[0][: len(everything)] == everything
+    assert window(queue, (0, 0))[0][: len(everything)] == everything
 
 
 def test_a_page_of_events_ends_where_it_says_and_goes_on_there(queue: DirectQueue) -> None:
     for _ in range(5):
         queue.submit()
-    cursor: tuple[str, int] = ("0", 0)
-    got: list[int] = []
-    while True:
-        (row,) = queue.rows(
-            "SELECT until_xid::text, until_id, more FROM fetchwork.event_window(%s::xid8, %s, 2)", *cursor
-        )
-        got += [
-            event
-            for (event,) in queue.rows(
-                "SELECT EventId FROM fetchwork.events WHERE (xid, EventId) > (%s::xid8, %s) AND (xid, EventId) <= (%s::xid8, %s) ORDER BY xid, EventId",
-                *cursor,
-                *row[:2],
-            )
-        ]
-        cursor = row[:2]
-        if not row[2]:
-            break
+    queue.call("sequence_events")
+    cursor, got, more = (0, 0), list[int](), True
+    while more:
+        events, cursor, more = page(queue, cursor, 2)
+        got += events
     assert got == [1, 2, 3, 4, 5]
 
 
@@ -474,7 +467,7 @@ def test_an_event_of_a_transaction_that_is_still_open_is_not_passed_over(
     slow = another(autocommit=False)
     slow.submit()  # 1. not committed
     queue.submit()  # 2.
-    events, cursor = window(queue, ("0", 0))
-    assert events == [1]
+    events, cursor = window(queue, (0, 0))
+    assert events == [1, 3]
     slow.connection.commit()  # 3.
-    assert window(queue, cursor)[0] == [2, 3]
+    assert window(queue, cursor)[0] == [2]

@@ -231,10 +231,12 @@ def test_an_event_s_attributes_can_not_be_set() -> None:
 
 
 def test_a_cursor_is_text_and_back() -> None:
-    assert str(Cursor.parse(event(5).cursor)) == "812.4071"
-    for wrong in ("", "812", "a.b", "1.2.3", "-1.2", f"{2**64}.1", f"1.{2**63}"):
+    assert str(Cursor.parse(event(5).cursor)) == "e812.4071"
+    for wrong in ("", "812", "a.b", "e1.2.3", "e-1.2", f"e{2**63}.1", f"e1.{2**63}"):
         with pytest.raises(ValueError, match="allowed"):
             Cursor.parse(wrong)
+    with pytest.raises(ValueError, match=r"^cursor '812\.4071' is an earlier fetchwork's"):
+        Cursor.parse("812.4071")
 
 
 def test_a_text_of_an_event_is_what_htcondor_s_reader_shows(tmp_path: Path) -> None:

@@ -22,6 +22,16 @@ class QueueMaintenance(Record):
 
 
 @dataclass(frozen=True, slots=True)
+class Sequenced(Record):
+    """Events that were put into the stream."""
+
+    #: ``since`` of the caller's next call
+    until: str | None
+    #: how many
+    sequenced: int
+
+
+@dataclass(frozen=True, slots=True)
 class ObjectOver(Record):
     """An object in a bucket that nobody needs any more: its name and number, and the URL to delete it."""
 
@@ -78,6 +88,11 @@ def notify_agents() -> Call[None]:
 def end_notification_reader(*, pid: int) -> Call[bool]:
     """End a session that keeps the queue of notifications full; False if the database ended none."""
     return value_of("end_notification_reader", {"pid": pid})
+
+
+def sequence_events(*, since: str | None) -> Call[Sequenced]:
+    """Put what was committed since the caller's last call into the stream of events, for all readers."""
+    return one_of(Sequenced, "sequence_events", {"since": since})
 
 
 def take_leader_task(*, name: str, every_s: float) -> Call[bool]:

@@ -7,16 +7,16 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import ClassVar
 
-from fetchwork.db.calls.call import Call, Record, first_of, one_of, records_of
+from fetchwork.db.calls.call import Call, Record, first_of, one_of, records_of, value_of
 
 
 @dataclass(frozen=True, slots=True)
 class EventWindow(Record):
     """Which events can be read now: those behind ``kept`` are there, none will come before ``until``."""
 
-    kept_xid: str
+    kept_batch: int
     kept_id: int
-    until_xid: str
+    until_batch: int
     until_id: int
     #: there are more events behind ``until``
     more: bool
@@ -128,9 +128,16 @@ def watch_output(
     )
 
 
-def event_window(*, after_xid: str, after_id: int, most: int | None = None) -> Call[EventWindow]:
+def may_sequence_events() -> Call[bool]:
+    """May the caller put events into the stream (``maintenance.sequence_events``), on this server?"""
+    return value_of("may_sequence_events")
+
+
+def event_window(*, after_batch: int, after_id: int, most: int | None = None) -> Call[EventWindow]:
     """How far the events behind a cursor can be read now, ``most`` of them if given."""
-    return one_of(EventWindow, "event_window", {"after_xid": after_xid, "after_id": after_id, "most": most})
+    return one_of(
+        EventWindow, "event_window", {"after_batch": after_batch, "after_id": after_id, "most": most}
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,22 +3,15 @@
 -- skipped (skip_ids), and the events to come are put behind every reader's cursor (put_events_behind).
 -- Repeating it is harmless.
 --
--- False where readers keep the events locked: an agent puts them behind within seconds.
--- Locks: the row of heartbeat; the events, ACCESS EXCLUSIVE.
+-- Locks: the row of heartbeat.
 CREATE OR REPLACE FUNCTION fetchwork.after_restore()
-RETURNS boolean
+RETURNS void
 LANGUAGE plpgsql
 SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
     PERFORM fetchwork.note_move(forced => true);
-    BEGIN
-        PERFORM fetchwork.put_events_behind();
-    EXCEPTION
-        WHEN lock_not_available THEN
-            RETURN false;
-    END;
-    RETURN true;
+    PERFORM fetchwork.put_events_behind();
 END
 $$;

@@ -30,15 +30,15 @@ BEGIN
     JOIN fetchwork.run_history AS h ON h.run_id = b.run_id;
     IF EXISTS (SELECT FROM fetchwork.event_default AS e WHERE e.at < event_limit) THEN
         UPDATE fetchwork.event_floor AS f
-        SET xid = last.xid, event_id = last.event_id
+        SET batch = last.batch, event_id = last.event_id
         FROM (
-            SELECT e.xid, e.event_id
+            SELECT e.batch, e.event_id
             FROM fetchwork.event_default AS e
-            WHERE e.at < event_limit
-            ORDER BY e.xid DESC, e.event_id DESC
+            WHERE e.at < event_limit AND e.batch IS NOT NULL
+            ORDER BY e.batch DESC, e.event_id DESC
             LIMIT 1
         ) AS last
-        WHERE (f.xid, f.event_id) < (last.xid, last.event_id);
+        WHERE (f.batch, f.event_id) < (last.batch, last.event_id);
         DELETE FROM fetchwork.event_default AS e
         WHERE e.at < event_limit;
     END IF;

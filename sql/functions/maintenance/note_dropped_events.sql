@@ -9,13 +9,15 @@ DECLARE
     last record;
 BEGIN
     EXECUTE format(
-        'SELECT e.xid, e.event_id FROM fetchwork.%I AS e ORDER BY e.xid DESC, e.event_id DESC LIMIT 1', child
+        'SELECT e.batch, e.event_id FROM fetchwork.%I AS e WHERE e.batch IS NOT NULL '
+        'ORDER BY e.batch DESC, e.event_id DESC LIMIT 1',
+        child
     )
     INTO last;
     IF last.event_id IS NOT NULL THEN
         UPDATE fetchwork.event_floor AS f
-        SET xid = last.xid, event_id = last.event_id
-        WHERE (f.xid, f.event_id) < (last.xid, last.event_id);
+        SET batch = last.batch, event_id = last.event_id
+        WHERE (f.batch, f.event_id) < (last.batch, last.event_id);
     END IF;
 END
 $$;

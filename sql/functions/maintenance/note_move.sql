@@ -11,9 +11,8 @@
 -- at its next beat, a third of its lease later. reap sees when it is over; an administrator who knows that
 -- nothing was lost calls resume_offers.
 --
--- Ids of the lost transactions are not given out again (skip_ids). Which events were written here since is
--- kept for put_events_behind: those of transactions from the one on that wrote the row of heartbeat, which is
--- the restore, or the last look for lost runs.
+-- Ids of the lost transactions are not given out again (skip_ids), and no event gets a place before they are
+-- put behind (put_events_behind).
 --
 -- Locks: the row of heartbeat.
 CREATE OR REPLACE FUNCTION fetchwork.note_move(forced boolean DEFAULT false)
@@ -25,18 +24,12 @@ DECLARE
     here text := fetchwork.server_identity();
     running text := fetchwork.running_identity(true);
     before fetchwork.heartbeat;
-    written_by bigint;
-    next_at bigint := pg_snapshot_xmax(pg_current_snapshot())::text::bigint;
     wait interval := '5 s';
 BEGIN
     SELECT h.*
     INTO before
     FROM fetchwork.heartbeat AS h
     FOR UPDATE;
-    -- of 32 bits, and not later than the next
-    SELECT next_at - ((next_at - h.xmin::text::bigint) & 4294967295)
-    INTO written_by
-    FROM fetchwork.heartbeat AS h;
     IF before.running_as IS DISTINCT FROM running THEN
         UPDATE fetchwork.heartbeat AS h
         SET running_as = running;
@@ -66,7 +59,6 @@ BEGIN
     UPDATE fetchwork.heartbeat AS h
     SET server = here,
         events_server = NULL,
-        events_from = written_by,
         moved_at = clock_timestamp(),
         offers_wait = true,
         offers_from = clock_timestamp() + wait;

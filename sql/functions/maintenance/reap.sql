@@ -38,13 +38,7 @@ BEGIN
     END IF;
     PERFORM fetchwork.note_move();
     IF EXISTS (SELECT FROM fetchwork.heartbeat AS h WHERE h.events_server IS DISTINCT FROM h.server) THEN
-        BEGIN
-            PERFORM fetchwork.put_events_behind();
-        EXCEPTION
-            WHEN lock_not_available THEN
-                -- a reader keeps the events: the next call tries again
-                NULL;
-        END;
+        PERFORM fetchwork.put_events_behind();
     END IF;
     PERFORM fetchwork.go_on_offering(if_settled => true);
     UPDATE fetchwork.heartbeat AS h

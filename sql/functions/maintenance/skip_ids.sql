@@ -39,6 +39,6 @@ BEGIN
         )
     )
     FROM pg_sequences AS s
-    WHERE s.schemaname = 'fetchwork' AND s.sequencename NOT IN ('ids_server', 'passed_xid');
+    WHERE s.schemaname = 'fetchwork' AND s.sequencename NOT IN ('ids_server', 'event_batch');
 END
 $$;

@@ -1,8 +1,6 @@
--- What a reader of events asks first, with its cursor: how far events are dropped (kept_*), how far they are
--- complete (horizon: below it all transactions have ended, or have written no
--- event and will write none there), and the last event that it may read now
--- (until_*): that "most" events behind the cursor if there are as many (more: there are further ones), else
--- the newest that is complete, or without any the cursor itself.
+-- What a reader of events asks first, with its cursor: how far events are dropped (kept_*), and the last
+-- event that it may read now (until_*): that "most" events behind the cursor if there are as many (more:
+-- there are further ones), else the newest of the stream, or without any the cursor itself.
 --
 -- Ahead: no event of this database was ever read there, so the cursor is of one that was restored from before
 -- it, or of another database. Not said by a standby, which may lag, nor while a move of this database has not
@@ -12,18 +10,19 @@
 -- the head of an index; bounded on both sides it is a short range of that index, however far behind the
 -- reader is.
 --
--- A cursor stands at an event, never at the horizon: claims don't wait for the disk, so a crash forgets their
--- transactions, and PostgreSQL gives their ids out again, to events that would then lie before such a cursor.
--- An event is on disk before any reader sees it.
+-- A batch is on disk before any reader sees it: sequence_events waits for the disk.
 --
 -- In PL/pgSQL, which keeps its plans: over three months of daily partitions planning takes longer than
 -- looking.
-CREATE OR REPLACE FUNCTION fetchwork.event_window(after_xid xid8, after_id bigint, most integer DEFAULT NULL)
+CREATE OR REPLACE FUNCTION fetchwork.event_window(
+    after_batch bigint,
+    after_id bigint,
+    most integer DEFAULT NULL
+)
 RETURNS TABLE (
-    kept_xid xid8,
+    kept_batch bigint,
     kept_id bigint,
-    horizon xid8,
-    until_xid xid8,
+    until_batch bigint,
     until_id bigint,
     more boolean,
     ahead boolean
@@ -34,37 +33,32 @@ SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
-    -- whose snapshot has passed_xid has all events that were written before it
-    SELECT
-        f.xid, f.event_id,
-        greatest(
-            (pg_snapshot_xmin(pg_current_snapshot())::text::bigint + f.xid_offset)::text::xid8, f.passed_xid
-        )
-    INTO kept_xid, kept_id, horizon
+    SELECT f.batch, f.event_id
+    INTO kept_batch, kept_id
     FROM fetchwork.event_floor AS f;
     IF most IS NOT NULL THEN
-        SELECT e.xid, e.event_id
-        INTO until_xid, until_id
+        SELECT e.batch, e.event_id
+        INTO until_batch, until_id
         FROM fetchwork.event AS e
-        WHERE (e.xid, e.event_id) > (after_xid, after_id) AND e.xid < horizon
-        ORDER BY e.xid, e.event_id
+        WHERE e.batch IS NOT NULL AND (e.batch, e.event_id) > (after_batch, after_id)
+        ORDER BY e.batch, e.event_id
         OFFSET greatest(most, 1) - 1
         LIMIT 1;
     END IF;
-    more := until_xid IS NOT NULL;
+    more := until_batch IS NOT NULL;
     IF NOT more THEN
-        SELECT e.xid, e.event_id
-        INTO until_xid, until_id
+        SELECT e.batch, e.event_id
+        INTO until_batch, until_id
         FROM fetchwork.event AS e
-        WHERE (e.xid, e.event_id) > (after_xid, after_id) AND e.xid < horizon
-        ORDER BY e.xid DESC, e.event_id DESC
+        WHERE e.batch IS NOT NULL AND (e.batch, e.event_id) > (after_batch, after_id)
+        ORDER BY e.batch DESC, e.event_id DESC
         LIMIT 1;
     END IF;
-    IF until_xid IS NULL THEN
-        until_xid := after_xid;
+    IF until_batch IS NULL THEN
+        until_batch := after_batch;
         until_id := after_id;
     END IF;
-    ahead := after_xid >= horizon
+    ahead := after_batch > coalesce(pg_sequence_last_value('fetchwork.event_batch'::regclass), 0)
         AND NOT pg_is_in_recovery()
         AND EXISTS (
             SELECT FROM fetchwork.heartbeat AS h

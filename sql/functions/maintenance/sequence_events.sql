@@ -1,0 +1,66 @@
+-- Puts the events that were committed since the last call into the stream that readers follow, as one batch,
+-- and returns how many. The order of the stream is (batch, event_id): migrations/0001_base.sql, Events.
+--
+-- Agents and access points call it, many times a second while something happens, and nobody else: its lock
+-- lasts to the end of the transaction, so each call is a transaction of its own. A second caller returns at
+-- once and leaves the events to the first.
+--
+-- since: what the caller's previous call returned (until), null at first. Then only events of transactions
+-- that have ended between the two snapshots are looked for: those that ran at the first, and those that began
+-- after it. All others had their turn. So a transaction that is left open, with events or without, delays its
+-- own events alone, and dead index entries behind an old snapshot are not read again. A caller that loses
+-- since, or comes to another server, looks at everything once.
+--
+-- Locks: the turn "events", which is not waited for; the rows of the new events.
+CREATE OR REPLACE FUNCTION fetchwork.sequence_events(
+    since pg_snapshot DEFAULT NULL,
+    OUT until pg_snapshot,
+    OUT sequenced bigint
+)
+LANGUAGE plpgsql
+SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+SET jit = off
+AS $$
+DECLARE
+    first_xid xid8 := coalesce(pg_snapshot_xmax(since), '0');
+    ran xid8[] := coalesce(ARRAY(SELECT x.xid FROM pg_snapshot_xip(since) AS x (xid)), '{}');
+    next_batch bigint;
+    -- this statement's snapshot, if it finds nothing
+    here pg_snapshot;
+    anything boolean;
+BEGIN
+    until := since;
+    sequenced := 0;
+    SELECT
+        pg_current_snapshot(),
+        EXISTS (SELECT FROM fetchwork.event AS e WHERE e.batch IS NULL AND e.xid >= first_xid)
+        OR EXISTS (SELECT FROM fetchwork.event AS e WHERE e.batch IS NULL AND e.xid = ANY (ran))
+    INTO here, anything;
+    IF NOT anything THEN
+        until := here;
+        RETURN;
+    END IF;
+    IF NOT fetchwork.take_turn('events') THEN
+        RETURN;
+    END IF;
+    -- on a server that is new to the queue a cursor may lie ahead of what comes: put_events_behind goes first
+    IF EXISTS (
+        SELECT FROM fetchwork.heartbeat AS h
+        WHERE h.server IS NOT NULL AND h.events_server IS DISTINCT FROM fetchwork.server_identity()
+    ) THEN
+        RETURN;
+    END IF;
+    next_batch := nextval('fetchwork.event_batch');
+    WITH put AS (
+        UPDATE fetchwork.event AS e
+        SET batch = next_batch
+        WHERE e.batch IS NULL AND (e.xid >= first_xid OR e.xid = ANY (ran))
+        RETURNING e.event_id
+    )
+    SELECT pg_current_snapshot(), count(*)
+    INTO until, sequenced
+    FROM put;
+END
+$$;
