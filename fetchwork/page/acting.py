@@ -1,13 +1,24 @@
-"""A session whose every transaction has the rights of one account."""
+"""The person who asks, and a session whose every transaction has the rights of one account."""
 
 from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from fetchwork.db.calls import administration
 from fetchwork.queue.ask import Evaluate, Pause, Question
 from fetchwork.queue.session import Session
+
+
+@dataclass(frozen=True, slots=True)
+class Person:
+    """The asker. ``account``: the Owner whose rights alone count; None: all rights of the service's role."""
+
+    name: str
+    account: str | None
+    #: may change something, as far as the database lets them
+    may_write: bool
 
 
 class ActingSession(Session):

@@ -7,7 +7,7 @@ import contextlib
 from collections.abc import AsyncIterator
 
 from fetchwork.page import questions
-from fetchwork.page.person import Person
+from fetchwork.page.acting import Person
 from fetchwork.page.problem import Problem
 from fetchwork.page.workers import Workers
 

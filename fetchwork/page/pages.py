@@ -12,7 +12,7 @@ from starlette.routing import Route
 
 from fetchwork.explain.judging import VERDICTS
 from fetchwork.page import charts, questions
-from fetchwork.page.person import Person
+from fetchwork.page.acting import Person
 from fetchwork.page.problem import Problem
 from fetchwork.page.search import Page
 from fetchwork.page.signin import SignIn

@@ -23,7 +23,7 @@ from typing import Final, TypeAlias
 
 from starlette.requests import HTTPConnection, Request
 
-from fetchwork.page.person import Person
+from fetchwork.page.acting import Person
 from fetchwork.page.problem import Problem
 
 COOKIE: Final = "fetchwork_token"

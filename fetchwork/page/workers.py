@@ -19,8 +19,7 @@ from concurrent.futures import BrokenExecutor, ProcessPoolExecutor
 from multiprocessing.connection import wait
 from typing import Literal, TypeAlias, TypeVar
 
-from fetchwork.page.acting import ActingSession
-from fetchwork.page.person import Person
+from fetchwork.page.acting import ActingSession, Person
 from fetchwork.page.problem import Problem, problem_of
 
 Answer = TypeVar("Answer")

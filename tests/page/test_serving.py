@@ -18,8 +18,7 @@ from starlette.types import Receive, Scope, Send
 
 from fetchwork import cli
 from fetchwork.page import serving, workers
-from fetchwork.page.acting import ActingSession
-from fetchwork.page.person import Person
+from fetchwork.page.acting import ActingSession, Person
 from fetchwork.page.problem import Problem
 from fetchwork.page.serving import listen, listen_at_path, server
 from fetchwork.page.signin import SignIn
@@ -83,11 +82,16 @@ def test_all_addresses_are_those_of_both_protocols(port: int) -> None:
 def test_a_head_that_does_not_come_ends_its_connection(
     port: int, monkeypatch: pytest.MonkeyPatch, first: str
 ) -> None:
-    monkeypatch.setattr(serving, "HEAD_S", 0.2)
-    with connected(port, first.encode()) as client:
+    if not first:
+        monkeypatch.setattr(serving, "HEAD_S", 0.2)
+    with connected(port, first.encode() or b"GET / ") as client:
         if first:
-            assert b"200 OK" in client.recv(1000)
-        client.sendall(b"GET / HTTP/1.1\r\n")
+            said = b""
+            while not said.endswith(b"127.0.0.1"):
+                said += client.recv(1000)
+            # a busy machine may take longer over the first head
+            monkeypatch.setattr(serving, "HEAD_S", 0.2)
+            client.sendall(b"GET / HTTP/1.1\r\n")
         assert is_closed(client)
 
 

@@ -11,8 +11,7 @@ import psycopg
 import pytest
 
 from fetchwork.page import workers
-from fetchwork.page.acting import ActingSession
-from fetchwork.page.person import Person
+from fetchwork.page.acting import ActingSession, Person
 from fetchwork.page.problem import Problem
 from fetchwork.page.workers import Workers
 from fetchwork.queue.ask import Ask, Steps

@@ -7,8 +7,8 @@ from typing import cast
 
 import pytest
 
+from fetchwork.page.acting import Person
 from fetchwork.page.live import EACH, Live
-from fetchwork.page.person import Person
 from fetchwork.page.problem import Problem
 from fetchwork.page.workers import Workers
 
