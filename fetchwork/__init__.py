@@ -1,7 +1,7 @@
 """fetchwork: a PostgreSQL job queue for HTCondor's fetch-work hooks.
 
-The public names are imported on first use, because the hooks import this package and may not pay for
-psycopg or classad2.
+The public names are imported on first use: the hooks import this package and must not pay for psycopg or
+classad2.
 """
 
 import sys
@@ -96,8 +96,8 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-# where each public name lives; those of HTCondor's bindings are there so that a program which uses htcondor2
-# needs another import and nothing else
+# the module of each public name; the names of HTCondor's bindings are included so that a program that uses
+# htcondor2 has to change its import alone
 _BINDINGS = (
     *("AdType", "AdTypes", "DaemonType", "DaemonTypes", "FileTransferEventType", "HTCondorException"),
     *("JobAction", "JobEventType", "JobStatus", "LogLevel", "QueryOpt", "QueryOpts", "Submit"),
@@ -121,7 +121,7 @@ _HOMES = {
     "Queue": "fetchwork.queue",
     "SubmitResult": "fetchwork.queue.submission",
 }
-# names of HTCondor's bindings for what fetched work does not have
+# names of HTCondor's bindings for things that fetched work does not have
 _ABSENT = {
     "Negotiator": "agents match jobs to slots; see Queue.submitters",
     "Startd": "hosts fetch their work; see Queue.slots and the command slots",
@@ -157,8 +157,8 @@ def __getattr__(name: str) -> object:
     raise AttributeError(f"module 'fetchwork' has no attribute {name!r}")
 
 
-# 'fetchwork env' puts htcondor2 over the queue first. It needs the modules of this package whole, so it is
-# imported before any of them; our own commands do without
+# 'fetchwork env' puts its own htcondor2, a layer over the queue, first in the path. htcondor2 needs this
+# package's modules whole, so it is imported before any of them; our own commands don't need it
 if "htcondor2" not in sys.modules and any(entry.endswith("/fetchwork/modules") for entry in sys.path):
     if getattr(sys, "argv", [""])[0].endswith("/fetchwork"):
         sys.path = [entry for entry in sys.path if not entry.endswith("/fetchwork/modules")]

@@ -1,7 +1,7 @@
 """The command ``fetchwork``, and ``python -m fetchwork``.
 
-What this host's access point runs is left to the compiled program of ``fetchwork.condor.directory``, before
-anything is imported: the command line takes longer to import than most commands take.
+Commands that this host's access point serves go to the compiled program of ``fetchwork.condor.directory``
+before anything is imported: the command line takes longer to import than most commands take to run.
 """
 
 # ruff: noqa: PTH110, PTH111, S606 - pathlib takes as long to import as a command takes
@@ -23,7 +23,7 @@ def main() -> None:
 
 
 def _ask_access_point() -> None:
-    """Become the compiled program, if there are one and an access point; return where not."""
+    """Become the compiled program; return if the program or the access point is missing."""
     named = os.environ.get("FETCHWORK_ACCESS_POINT")
     if named is None:
         named = "" if os.environ.get("FETCHWORK_DSN") else _SOCKET

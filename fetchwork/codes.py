@@ -1,4 +1,4 @@
-"""HTCondor's numbers, each once: plain integers, because they travel in ads and in SQL.
+"""HTCondor's numbers, each defined once: plain integers, because they travel in ads and in SQL.
 
 The names are those of HTCondor's own headers.
 """
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class JobStatus:
-    """Where a job is (``JobStatus``; condor_utils/proc.h)."""
+    """The state of a job (``JobStatus``; condor_utils/proc.h)."""
 
     IDLE: Final = 1
     RUNNING: Final = 2
@@ -23,7 +23,7 @@ class JobStatus:
     SUSPENDED: Final = 7
 
 
-#: what condor_q and condor_history call them
+#: the names that condor_q and condor_history print
 STATUS_NAMES: Final = {
     JobStatus.IDLE: "Idle",
     JobStatus.RUNNING: "Running",
@@ -34,7 +34,7 @@ STATUS_NAMES: Final = {
     JobStatus.SUSPENDED: "Suspended",
 }
 
-#: and their letter in a table
+#: the letters that tables print
 STATUS_LETTERS: Final = {
     JobStatus.IDLE: "I",
     JobStatus.RUNNING: "R",
@@ -47,7 +47,7 @@ STATUS_LETTERS: Final = {
 
 
 class HoldCode:
-    """Why a job is held (``HoldReasonCode``; condor_utils/condor_holdcodes.h)."""
+    """The reason for a hold (``HoldReasonCode``; condor_utils/condor_holdcodes.h)."""
 
     UNSPECIFIED: Final = 0
     USER_REQUEST: Final = 1
@@ -72,7 +72,7 @@ class HoldCode:
 
 
 class EventType:
-    """What happened to a job (``EventTypeNumber``; condor_utils/condor_event.h): those of fetched work."""
+    """Types of job events (``EventTypeNumber``; condor_utils/condor_event.h) that fetched work has."""
 
     SUBMIT: Final = 0
     EXECUTE: Final = 1
@@ -89,15 +89,15 @@ class EventType:
 
 
 class Universe:
-    """How a job is run (``JobUniverse``; condor_utils/condor_universe.h): those that a starter runs here."""
+    """Types of jobs (``JobUniverse``; condor_utils/condor_universe.h) that fetchwork runs."""
 
     VANILLA: Final = 5
     LOCAL: Final = 12
 
 
 class HookStatus:
-    """What PREPARE_JOB says of a job (``HookStatusCode``): 0 go on, 1-299 hold it, from 300 on try again."""
+    """PREPARE_JOB's answer about a job (``HookStatusCode``): 0 go on, 1-299 hold, from 300 on try again."""
 
     SUCCESS: Final = 0
-    #: one of "try again": not a reason to hold the job, were there a schedd
+    #: a code of "try again": a schedd would not hold the job for it
     NOT_NOW: Final = 350

@@ -1,4 +1,4 @@
-"""The C compiler of this machine: makes fetchwork's programs in C, and tells which build one is."""
+"""This machine's C compiler: makes fetchwork's programs in C, and tells their builds apart."""
 
 from __future__ import annotations
 
@@ -12,31 +12,31 @@ from pathlib import Path
 
 from fetchwork.errors import FetchworkError
 
-#: how the programs are built; tests add to it
+#: the compiler's options; tests add to them
 OPTIONS = ("-std=c11", "-O2", "-Wall", "-Wextra")
-# without the dynamic linker a program starts in half of the time; some systems lack the static library
+# a program without the dynamic linker starts in half the time; some systems lack the static library
 _HARDENED = ("-D_FORTIFY_SOURCE=2", "-fstack-protector-strong")
 _STATIC = (("-static",), ())
 _TIMEOUT_S = 120
 
 
 def compiler() -> list[str]:
-    """The compiler's words: ``$CC``, else ``cc``."""
+    """The compiler's command line: ``$CC``, else ``cc``."""
     return shlex.split(os.environ.get("CC", "")) or ["cc"]
 
 
 def has_compiler() -> bool:
-    """Whether there is one."""
+    """Whether this machine has a C compiler."""
     return shutil.which(compiler()[0]) is not None
 
 
 def files_of(source: Path, letters: str) -> list[Path]:
-    """The source of a program: the file, or those of the directory that end in one of these letters."""
+    """A program's source files: the file itself, or a directory's files that end in one of these letters."""
     return sorted(source.glob(f"*.[{letters}]")) if source.is_dir() else [source]
 
 
 def build_of_source(source: Path) -> str:
-    """By which a build of a source is known: a file, or a directory of ``*.c`` and ``*.h``."""
+    """A hash that names the build of a source: of a file, or of a directory's ``*.c`` and ``*.h``."""
     digest = hashlib.sha256()
     for path in files_of(source, "ch"):
         data = path.read_bytes()
@@ -45,7 +45,7 @@ def build_of_source(source: Path) -> str:
 
 
 def marked(executable: Path, marker: re.Pattern[bytes]) -> re.Match[bytes] | None:
-    """What an executable says of itself; None where it is none, or says nothing. Raises OSError."""
+    """The marker in an executable; None if the file is no ELF program or has no marker. Raises OSError."""
     with executable.open("rb") as stream:
         if stream.read(4) != b"\x7fELF":
             return None
@@ -60,11 +60,11 @@ def compile_program(
     without: str,
     options: tuple[str, ...] | None = None,
 ) -> None:
-    """Compile a program into ``target``; raises FetchworkError with what the compiler complains of.
+    """Compile a program into ``target``; raises FetchworkError with the compiler's first complaint.
 
-    ``source`` is one file, or a directory whose ``*.c`` make the program. ``defined`` are
-    macros that are texts, ``without`` what to say where there is no compiler. ``options`` stand in place of
-    those of a release.
+    ``source`` is one file, or a directory whose ``*.c`` make the program. ``defined`` are macros with text
+    values. ``without`` is the message if there is no compiler. ``options`` replace the options of a release
+    build.
     """
     words = compiler()
     if not has_compiler():

@@ -1,6 +1,6 @@
-"""The exceptions of fetchwork, cut by what a caller can do about them."""
+"""The exceptions of fetchwork, divided by the caller's possible reactions."""
 
-# ruff: noqa: PLC0414 - tells mypy that they are here for others
+# ruff: noqa: PLC0414 - tells mypy that these names are exported
 
 from fetchwork.hookerrors import MAX_LINE as MAX_LINE
 from fetchwork.hookerrors import AgentUnavailable as AgentUnavailable
@@ -12,9 +12,9 @@ from fetchwork.hookerrors import one_line as one_line
 
 
 class ClassAdError(FetchworkError, ValueError):
-    """A ClassAd, or an expression, can't be read or can't be written.
+    """A ClassAd or an expression can't be read or written.
 
-    It is a ValueError too, which HTCondor's bindings raise for a constraint that is none.
+    It is also a ValueError, which HTCondor's bindings raise for an invalid constraint.
     """
 
 
@@ -27,7 +27,7 @@ class CredentialError(FetchworkError):
 
 
 class AccessPointUnavailable(FetchworkError):
-    """The access point does not answer, or ended before it did."""
+    """The access point does not answer, or ended before it answered."""
 
 
 class DatabaseUnavailable(FetchworkError):
@@ -35,27 +35,27 @@ class DatabaseUnavailable(FetchworkError):
 
 
 class BucketUnavailable(DatabaseUnavailable):
-    """The bucket that has the bytes of large files does not answer, or not as it should; come back later."""
+    """The bucket that stores large files does not answer, or answers wrongly; come back later."""
 
 
 class BucketRefused(BucketUnavailable):
-    """The bucket answers, and does not do what it was asked with this one object."""
+    """The bucket answers, but refuses the request about this one object."""
 
 
 class HostTaken(DatabaseUnavailable):
-    """Another live agent has this host's name; this one waits until that one's lease is over."""
+    """Another live agent uses this host's name; this agent waits until the other one's lease is over."""
 
 
 class DatabaseRefused(FetchworkError):
-    """The database refused the call and would refuse it again: a missing right, or a bad value."""
+    """The database refused the call and would refuse it again: a right is missing, or a value is bad."""
 
 
 class WrongToken(DatabaseRefused):
-    """The token is not that of this run: another run has its number, since a restore of the database."""
+    """The token does not belong to this run: the database was restored and gave the number to another run."""
 
 
 class AlreadyThere(DatabaseRefused):
-    """What was to be made exists: somebody else made it a moment ago."""
+    """The object exists already: another session has just made it."""
 
 
 class InsufficientPrivilege(DatabaseRefused):
@@ -74,7 +74,7 @@ class SchemaMismatch(FetchworkError):
     """The database's schema is not the one that this fetchwork speaks."""
 
 
-#: says nothing against the call: once the database is back, upgraded or granted it can be made again
+#: errors that do not lie in the call: it can be made again once the database is back, upgraded or granted
 NOT_NOW = (DatabaseUnavailable, InsufficientPrivilege, SchemaMismatch)
 
 
@@ -83,4 +83,4 @@ class PoolError(FetchworkError):
 
 
 class HTCondorUnavailable(PoolError):
-    """HTCondor can't be had on this machine; what does not need it works."""
+    """This machine has no usable HTCondor; functions that don't need it still work."""

@@ -1,12 +1,12 @@
-"""The exceptions that a hook may raise; ``fetchwork.errors`` has them too, and all others.
+"""The exceptions that a hook may raise; ``fetchwork.errors`` exports them too, with all others.
 
-A hook makes these classes at each of its starts, so they are few, and this module imports nothing that Python
-has not loaded already.
+A hook creates these classes each time it starts. So they are few, and this module imports only modules that
+Python has loaded already.
 """
 
 import sys
 
-#: characters of one line for a person: of an error, and of the header that carries it
+#: characters of one line for a person: of an error, and of the header that carries the error
 MAX_LINE = 1000
 
 
@@ -18,14 +18,14 @@ def one_line(text: str, limit: int = MAX_LINE) -> str:
 
 
 class _Base(Exception):
-    """Stands between FetchworkError and Exception: a class with none but built-in bases can get no other."""
+    """Stands above FetchworkError: Python can't add a base to a class whose bases are all built in."""
 
 
 class FetchworkError(_Base):
-    """Something fetchwork could not do; the text is one line for a person.
+    """Fetchwork could not do something; the text is one line for a person.
 
-    In a program that has imported HTCondor's bindings it is an HTCondorException too, so that what catches
-    theirs catches these.
+    In a program that has imported HTCondor's bindings it is also an HTCondorException, so handlers of their
+    exceptions catch it.
     """
 
     def __init__(self, message: str | None = None) -> None:
@@ -34,9 +34,9 @@ class FetchworkError(_Base):
 
 
 def join_bindings() -> None:
-    """Make the HTCondorException of each series of the bindings that was imported a base of FetchworkError.
+    """Make HTCondorException a base of FetchworkError, for each series of the bindings that is imported.
 
-    Not by an import: the hooks raise these errors too, and may not pay for it.
+    This does not import the bindings: hooks raise these errors too, and must not pay for an import.
     """
     for series in ("htcondor2", "htcondor"):
         base = getattr(sys.modules.get(series), "HTCondorException", None)
@@ -45,7 +45,7 @@ def join_bindings() -> None:
 
 
 class ConfigError(FetchworkError):
-    """The configuration is wrong; every problem is one line of ``problems``."""
+    """The configuration is wrong; ``problems`` has one line for each problem."""
 
     def __init__(self, problems: list[str]) -> None:
         super().__init__("\n".join(problems))
@@ -53,7 +53,7 @@ class ConfigError(FetchworkError):
 
 
 class ProtocolError(FetchworkError):
-    """Bytes on the agent's socket are not the agent's protocol."""
+    """Bytes on the agent's socket do not follow the agent's protocol."""
 
 
 class AgentUnavailable(FetchworkError):

@@ -1,8 +1,8 @@
-"""The agent's log: one line an event, ``event key=value ...``, with secrets taken out.
+"""The agent's log: one line for each event, ``event key=value ...``, without secrets.
 
-``event`` writes such a line; ``configure`` says where to. What looks like a token, a claim id or a password
-is replaced in every line, however it got there. A person can cause a line, not a flood: ``event`` bounds the
-lines that name the person (a uid, an owner) who causes them.
+``event`` writes a line; ``configure`` sets the destination. Text that looks like a token, a claim id or a
+password is replaced in every line, whichever code logged it. A person can cause lines but no flood: ``event``
+limits the lines that name the person (a uid, an owner) who causes them.
 """
 
 from __future__ import annotations
@@ -19,22 +19,22 @@ from collections import OrderedDict
 from collections.abc import Hashable, Mapping
 from pathlib import Path
 
-#: the attribute of a record that has the event's name
+#: the attribute of a log record that has the event's name
 NAME = "event_name"
-#: and the number of lines before it that were not logged
+#: the attribute with the number of lines that were withheld before it
 WITHHELD = "withheld"
 MAX_BYTES = 10 * 1024 * 1024
-#: characters of one value; the rest says nothing new
+#: characters of one value; longer values are cut
 MAX_VALUE = 300
 
-#: lines of one name that one person can cause at once; afterwards one in EVERY_S seconds
+#: lines of one event that one person can cause at once; afterwards one in EVERY_S seconds
 BURST = 20
 EVERY_S = 60.0
 _MOST_KNOWN = 10_000
 
-#: pattern, what replaces it, and what a text has to have for it to be worth a search
+#: pattern, replacement, and a text without which the pattern is not searched for
 _SECRETS = (
-    # tokens of runs, wherever they stand
+    # run tokens
     (re.compile(r"\b[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}\b"), "<token>", "-"),
     # passwords in connection strings, quoted or not, and in URIs
     (re.compile(r"(password\s*=\s*)('(?:[^'\\]|\\.)*'|\S+)", re.I), r"\1<password>", "="),
@@ -47,14 +47,14 @@ _SECRETS = (
         "=",
     ),
 )
-#: by name and person: the lines left, the monotonic time of that, and the lines withheld since the last one
+#: by event and person: lines left, the monotonic time of that count, lines withheld since the last logged one
 _caused: OrderedDict[tuple[str, Hashable], tuple[float, float, int]] = OrderedDict()
 _lock = threading.Lock()
 _PLAIN = re.compile(r"[A-Za-z0-9_.@:/+,#<>-]+\Z")
 
 
 def redact(text: str) -> str:
-    """The text without secrets."""
+    """The text, with secrets replaced."""
     for pattern, replacement, needed in _SECRETS:
         if needed in text:
             text = pattern.sub(replacement, text)
@@ -62,12 +62,12 @@ def redact(text: str) -> str:
 
 
 def line(name: str, fields: Mapping[str, object]) -> str:
-    """``name key=value ...``; a value with blanks or quotes stands in double quotes, None is left out."""
+    """``name key=value ...``; a value with blanks or quotes is put in double quotes, None is left out."""
     return " ".join([name, *(f"{key}={_value(value)}" for key, value in fields.items() if value is not None)])
 
 
 def _value(value: object) -> str:
-    # before it is quoted: quoted again, a password in quotes would not look like one
+    # redact before quoting: the escaped quotes of a quoted password would hide it from the pattern
     text = f"{value:.3g}" if isinstance(value, float) else redact(str(value))
     if len(text) > MAX_VALUE:
         text = text[: MAX_VALUE - 3] + "..."
@@ -87,10 +87,10 @@ def event(
     exc_info: object = False,
     **fields: object,
 ) -> None:
-    """Log one event, with the traceback where ``exc_info`` is true.
+    """Log one event, with the traceback if ``exc_info`` is true.
 
-    ``person`` can cause it, so only some lines of this name and person are logged. The next one that is tells
-    the number of those that were not (``withheld``).
+    ``person`` can cause the event, so only some lines of this event and person are logged. The next logged
+    line has the number of lines withheld before it (``withheld``).
     """
     if not logger.isEnabledFor(level):
         return
@@ -102,7 +102,7 @@ def event(
 
 
 def _may_cause(name: str, person: Hashable) -> int | None:
-    """The number of lines withheld since the last one; None where a person may cause no further one."""
+    """The number of lines withheld since the last one; None if this line is to be withheld too."""
     now = time.monotonic()
     with _lock:
         left, then, withheld = _caused.pop((name, person), (BURST, now, 0))
@@ -120,17 +120,17 @@ class Formatter(logging.Formatter):
         super().__init__("%(asctime)s %(levelname)s %(message)s", "%Y-%m-%dT%H:%M:%S")
 
     def format(self, record: logging.LogRecord) -> str:
-        """The line, redacted as a whole."""
+        """The whole line, redacted."""
         text = redact(super().format(record))
         return text.replace("\n", "\n    ")
 
     def formatTime(self, record: logging.LogRecord, datefmt: str | None = None) -> str:
-        """UTC with milliseconds."""
+        """The time in UTC with milliseconds."""
         return f"{time.strftime(datefmt or '', time.gmtime(record.created))}.{int(record.msecs):03d}Z"
 
 
 class _Rotating(logging.handlers.RotatingFileHandler):
-    """Looks at the file's size alone: the library formats each line a second time to know its length."""
+    """Checks the file's size alone: the library formats each line a second time to know its length."""
 
     def shouldRollover(self, record: logging.LogRecord) -> int:  # noqa: N802
         """Whether the file is full."""
@@ -141,9 +141,9 @@ class _Rotating(logging.handlers.RotatingFileHandler):
 
 
 def configure(level: str = "info", file: Path | None = None) -> logging.Handler:
-    """Log to ``file``, kept below twice 10 MB, or to stderr; returns the handler.
+    """Log to ``file``, kept below twice 10 MB, or to stderr; return the handler.
 
-    A file that somebody else rotates is opened anew after ``reopen``.
+    If another program rotates the file, call ``reopen`` afterwards.
     """
     handler: logging.Handler
     if file is None:
@@ -158,15 +158,15 @@ def configure(level: str = "info", file: Path | None = None) -> logging.Handler:
     logger.addHandler(handler)
     logger.setLevel(level.upper())
     logger.propagate = False
-    # a full disk under the log is no reason to end, nor to write tracebacks
+    # a full disk must neither end the process nor cause tracebacks
     logging.raiseExceptions = False
-    # of thread and process no line tells; to look them up takes longer than a line's text
+    # our lines show neither thread nor process; finding them takes longer than formatting the text
     logging.logThreads = logging.logMultiprocessing = logging.logProcesses = False
     return handler
 
 
 def reopen() -> None:
-    """Close the log file; the next line opens it anew, under its name."""
+    """Close the log file; the next line opens it anew under its name."""
     for handler in logging.getLogger("fetchwork").handlers:
         if isinstance(handler, logging.FileHandler):
             handler.acquire()

@@ -20,7 +20,7 @@ from fetchwork.queue.synchronous import Queue
 
 
 class PersonalPoolState(enum.StrEnum):
-    """What a pool does."""
+    """The states of a pool."""
 
     UNINITIALIZED = "UNINITIALIZED"
     INITIALIZED = "INITIALIZED"
@@ -31,19 +31,19 @@ class PersonalPoolState(enum.StrEnum):
 
 
 class SetConfig:
-    """Sets variables of the environment, and puts back what they were."""
+    """Sets environment variables, and restores their former values."""
 
     def __init__(self, variables: Mapping[str, str]) -> None:
         self._variables = variables
         self._before: dict[str, str | None] = {}
 
     def set(self) -> None:
-        """Set them."""
+        """Set the variables."""
         self._before = {name: os.environ.get(name) for name in self._variables}
         os.environ.update(self._variables)
 
     def unset(self) -> None:
-        """Put back what was before."""
+        """Restore the former values."""
         for name, value in self._before.items():
             if value is None:
                 os.environ.pop(name, None)
@@ -59,12 +59,12 @@ class SetConfig:
 
 
 class PersonalPool(Pool):
-    """A pool of one's own, whose queue is a database; arguments and members are HTCondor's.
+    """A personal pool whose queue is a database; its arguments and members are those of HTCondor's class.
 
-    ``local_dir``: its directory, by default ``~/.fetchwork/personal``. ``config``: HTCondor configuration, by
-    names. ``raw_config``: the same as text. ``detach``: ``stop`` does nothing, so the pool goes on when the
-    object's context ends, and the program; other pools are stopped then. ``use_config``: from its start on
-    the pool is the local one for this process (FETCHWORK_DSN and CONDOR_CONFIG). ``settings`` are those of
+    ``local_dir``: the pool's directory, by default ``~/.fetchwork/personal``. ``config``: HTCondor
+    configuration, by names. ``raw_config``: the same as text. ``detach``: ``stop`` does nothing, so the pool
+    outlives the object's context and the program; else both stop it. ``use_config``: once started, the pool
+    is the local one for this process (FETCHWORK_DSN and CONDOR_CONFIG). ``settings`` are those of
     ``fetchwork.pool.PersonalPool``: slots, partitionable, agent, suite, host, database.
     """
 
@@ -85,7 +85,7 @@ class PersonalPool(Pool):
         self._state = PersonalPoolState.UNINITIALIZED
         self._use_config = use_config
         self._context: SetConfig | None = None
-        #: the process that stops the pool at its end; a child that it forked does not
+        #: the process that stops the pool when it exits; its forked children do not stop it
         self._process = os.getpid()
         if detach:
             self.detach()
@@ -108,7 +108,7 @@ class PersonalPool(Pool):
 
     @classmethod
     def attach(cls, local_dir: Path | str | None = None) -> Self:  # type: ignore[override]
-        """The running pool in a directory; like one that was started here, it stops with the program."""
+        """The running pool in a directory; like a pool started here, it stops with the program."""
         directory = Path(local_dir or _default())
         kept = Pool.attach(directory).settings
         pool = cls(directory, use_config=False)
@@ -131,7 +131,7 @@ class PersonalPool(Pool):
 
     @property
     def state(self) -> PersonalPoolState:
-        """What the pool does."""
+        """The pool's state."""
         return self._state
 
     def initialize(self, overwrite_config: bool = True) -> Self:
@@ -148,7 +148,7 @@ class PersonalPool(Pool):
         return self
 
     def start(self) -> Self:
-        """Start what does not run; a start that fails leaves nothing behind."""
+        """Start the parts that do not run; a failed start leaves nothing running."""
         if self._state is PersonalPoolState.READY:
             return self
         self.initialize()
@@ -173,7 +173,7 @@ class PersonalPool(Pool):
             self.stop()
 
     def stop(self, how: Literal["graceful", "fast"] = "fast") -> Self:  # type: ignore[override]
-        """Stop all of it; nothing happens if it does not run, or is detached."""
+        """Stop all parts; does nothing if the pool does not run or is detached."""
         if self._state is PersonalPoolState.READY and not self._detached:
             self._state = PersonalPoolState.STOPPING
             super().stop(how)
@@ -182,7 +182,7 @@ class PersonalPool(Pool):
         return self
 
     def use_config(self) -> SetConfig:
-        """Makes the pool the local one for this process, as a context manager or by ``set`` and ``unset``."""
+        """Make the pool the local one for this process, as a context manager or by ``set`` and ``unset``."""
         return SetConfig({"FETCHWORK_DSN": self.conninfo, "CONDOR_CONFIG": str(self.config_file)})
 
     @property
@@ -192,13 +192,13 @@ class PersonalPool(Pool):
 
     @property
     def collector(self) -> Collector:
-        """What the queue knows of the pool."""
+        """The queue's knowledge of the pool, with the methods of HTCondor's Collector."""
         return Collector(self.conninfo)
 
     def run_command(
         self, command: Sequence[object], *, user: str | None = None, **options: Any
     ) -> subprocess.CompletedProcess[str]:
-        """Run a command on the pool's machine, with its configuration; its output ends without white space.
+        """Run a command on the pool's machine, with its configuration; trailing white space is cut.
 
         ``options`` are those of ``subprocess.run``.
         """
@@ -209,7 +209,7 @@ class PersonalPool(Pool):
         return done
 
     def get_config_val(self, macro: str, default: str | None = None) -> str:
-        """A value of HTCondor's configuration; raises KeyError where it has none and no default is given."""
+        """A value of HTCondor's configuration; raises KeyError if it has none and no default is given."""
         answer = self.run_command(["condor_config_val", macro])
         if answer.returncode == 0:
             return answer.stdout.strip()
@@ -218,9 +218,9 @@ class PersonalPool(Pool):
         return default
 
     def who(self) -> ClassAd:
-        """The processes of the pool, as condor_who names them: empty where none runs.
+        """The processes of the pool, with condor_who's names; empty if no process runs.
 
-        HTCondor's master, the agent (``AGENT``) and PostgreSQL (``POSTGRES``), and whether all of them run.
+        It names HTCondor's master, the agent (``AGENT``) and PostgreSQL (``POSTGRES``), and whether all run.
         """
         ad = ClassAd()
         processes = self.processes()

@@ -1,7 +1,7 @@
-"""Processes that others started: known by pid and start time, never by name.
+"""Processes that other programs started: identified by pid and start time, never by name.
 
-A pid alone is given out again; with the start time, in the kernel's ticks since the boot, it is not. Where a
-process is written down for longer than a boot may last, the boot's id goes with it.
+The kernel reuses a pid, but never with the same start time (in ticks since the boot). A process that is
+recorded for longer than one boot may last is recorded with the boot's id.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-# fields of /proc/PID/stat after the command name, which is in parentheses and may hold anything
+# fields of /proc/PID/stat after the command name, which is in parentheses and may hold any character
 _STATE, _PARENT, _START_TICKS = 0, 1, 19
 
 
@@ -45,12 +45,12 @@ class Process:
 
     @property
     def key(self) -> str:
-        """As the database keeps it, for as long as a run: "pid:start time"."""
+        """The process as the database stores it for the length of a run: "pid:start time"."""
         return f"{self.pid}:{self.start_ticks}"
 
     @classmethod
     def parse(cls, text: str) -> Process | None:
-        """What ``str()`` of a process wrote; None when that was before the last boot."""
+        """The process that ``str()`` wrote down; None if that was before the last boot."""
         pid, start_ticks, boot = text.split()
         return cls(int(pid), int(start_ticks)) if boot == boot_id() else None
 
@@ -59,32 +59,32 @@ class Process:
 
     @property
     def alive(self) -> bool:
-        """Whether it still runs; one that only waits to be reaped does not."""
+        """Whether the process still runs; a zombie does not."""
         fields = _stat(self.pid)
         return bool(fields) and int(fields[_START_TICKS]) == self.start_ticks and fields[_STATE] not in "ZX"
 
     @property
     def stopped(self) -> bool:
-        """Whether it is stopped, as by SIGSTOP."""
+        """Whether the process is stopped, as by SIGSTOP."""
         fields = _stat(self.pid)
         return bool(fields) and fields[_STATE] in "Tt"
 
     @property
     def parent(self) -> Process | None:
-        """The process that started it: of a starter's hook, the starter. None where init has adopted it."""
+        """The process that started it: a starter's hook has the starter. None if init has adopted it."""
         fields = _stat(self.pid)
         parent = int(fields[_PARENT]) if fields else 0
         return Process.find(parent) if parent > 1 else None
 
     @property
     def owner(self) -> int | None:
-        """The account that it runs as (its real uid); None if it has gone."""
+        """The account that it runs as (its real uid); None if it has ended."""
         lines = _read(self.pid, "status").decode(errors="replace").splitlines()
         return next((int(line.split()[1]) for line in lines if line.startswith("Uid:")), None)
 
     @property
     def started_at(self) -> float | None:
-        """When it started, in seconds since the epoch, within a second or so."""
+        """The start time in seconds since the epoch, accurate to about a second."""
         for line in _read("", "stat").decode().splitlines():
             if line.startswith("btime "):
                 return float(line.split()[1]) + self.start_ticks / os.sysconf("SC_CLK_TCK")
@@ -92,18 +92,18 @@ class Process:
 
     @property
     def command(self) -> list[str]:
-        """Its command line; empty when it has gone."""
+        """Its command line; empty if it has ended."""
         return _read(self.pid, "cmdline").decode(errors="replace").split("\0")[:-1]
 
     def signal(self, number: int, *, group: bool = False) -> None:
-        """Send a signal, or nothing if it has gone; with ``group`` to the group that it leads, if it does.
+        """Send a signal unless the process has ended; with ``group`` to its process group, if it leads that.
 
         Raises OSError, above all PermissionError.
         """
         with contextlib.suppress(ProcessLookupError):
             handle = os.pidfd_open(self.pid)
             try:
-                # the descriptor holds on to whatever has the pid now: look who that is, then send
+                # the descriptor pins the process that has the pid now: check its identity, then send
                 if self.alive:
                     if group and os.getpgid(self.pid) == self.pid:
                         os.killpg(self.pid, number)
@@ -113,44 +113,44 @@ class Process:
                 os.close(handle)
 
     def wait(self, timeout_s: float) -> bool:
-        """Wait until it has gone; whether it has."""
+        """Wait until it has ended; whether it has."""
         return wait_all([self], timeout_s)
 
     def works_in(self, directory: Path) -> bool:
-        """Whether that is its working directory, by whatever name; False if we may not know."""
+        """Whether ``directory``, by any of its names, is its working directory; False if we may not know."""
         return _is(self.pid, "cwd", directory)
 
     @property
     def name(self) -> str:
-        """What the kernel calls it: the first 15 characters of its program's name."""
+        """The kernel's name for it: the first 15 characters of its program's name."""
         return _read(self.pid, "comm").decode(errors="replace").rstrip("\n")
 
     def mounts(self) -> dict[str, str]:
-        """The sources of its mounts by directory, as seen from its own root; none if it has gone."""
+        """The sources of its mounts by directory, as seen from its own root; empty if it has ended."""
         lines = _read(self.pid, "mounts").decode("utf-8", "surrogateescape").splitlines()
         pairs = [[_without_escapes(word) for word in line.split(" ")[:2]] for line in lines]
         return {directory: source for source, directory in pairs}
 
     def environment(self) -> list[bytes]:
-        """The environment that it was started with; empty when it has gone or we may not know."""
+        """The environment at its start; empty if it has ended or we may not read it."""
         return _read(self.pid, "environ").split(b"\0")
 
     def children(self) -> list[Process]:
-        """Its children now."""
+        """Its current children."""
         lists = [_read(f"{self.pid}/task/{thread}", "children") for thread in _threads(self.pid)]
         found = (Process.find(int(pid)) for one in lists for pid in one.split())
         return [child for child in found if child is not None] if self.alive else []
 
 
 def processes() -> Iterator[Process]:
-    """Every process that can be seen."""
+    """Every process that we can see."""
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit() and (process := Process.find(int(entry.name))):
             yield process
 
 
 def wait_all(waited_for: Iterable[Process], timeout_s: float) -> bool:
-    """Wait until all have gone; whether they have."""
+    """Wait until all have ended; whether they have."""
     left = list(waited_for)
     deadline = time.monotonic() + timeout_s
     while left := [process for process in left if process.alive]:
@@ -161,7 +161,7 @@ def wait_all(waited_for: Iterable[Process], timeout_s: float) -> bool:
 
 
 def account(*names: str) -> pwd.struct_passwd:
-    """The first of these accounts that exists."""
+    """The first of these accounts that exists; raises LookupError."""
     for name in names:
         try:
             return pwd.getpwnam(name)
@@ -179,7 +179,7 @@ def _threads(pid: int) -> list[str]:
 
 def _is(pid: int, name: str, directory: Path) -> bool:
     try:
-        # not by the link's text, which is another name where mounts differ
+        # compare inodes: the link's text may be another name if mounts differ
         return Path(f"/proc/{pid}/{name}").samefile(directory)
     except OSError:
         return False
@@ -197,10 +197,10 @@ def _stat(pid: int) -> list[str]:
 
 
 def _without_escapes(word: str) -> str:
-    """A word of /proc/PID/mounts, in which the kernel writes blanks and backslashes as octal numbers."""
+    """A word of /proc/PID/mounts, whose blanks and backslashes the kernel writes as octal numbers."""
     return re.sub(r"\\([0-7]{3})", lambda match: chr(int(match[1], 8)), word)
 
 
 def boot_id() -> str:
-    """The id of the kernel's boot, another one after each."""
+    """The id of the kernel's current boot."""
     return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
