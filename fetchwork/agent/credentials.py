@@ -14,7 +14,7 @@ from collections import defaultdict
 from datetime import UTC, datetime
 from pathlib import Path
 
-from fetchwork.agent.root.rights import Rights
+from fetchwork.agent.root.signalrights import SignalRights
 from fetchwork.db.calls import credentials
 from fetchwork.errors import CredentialError, DatabaseUnavailable, SchemaMismatch
 from fetchwork.handlers.host import accounts
@@ -34,7 +34,7 @@ OWNER_S = 45.0
 class CredentialUpkeep:
     """The credentials of a database's runs here; ``uid``: of all jobs, None if each has its owner's."""
 
-    def __init__(self, host: HostCredentials, rights: Rights, uid: int | None) -> None:
+    def __init__(self, host: HostCredentials, rights: SignalRights, uid: int | None) -> None:
         self._host = host
         self._rights = rights
         self._uid = uid

@@ -1,15 +1,14 @@
 """The agent as a process: its parts put together, its periodic work, its signals.
 
-What happens to a request in flight
+Requests in flight
 
-- at SIGTERM: it is finished; a fetch that waits for work is answered with nothing. Then the agent says
-  goodbye to its databases, so that its runs keep their own time, and ends with status 0. SIGQUIT: the same,
-  at once.
+- at SIGTERM: they are finished; a waiting fetch is answered "no work". Then the agent says goodbye to its
+  databases, so that its runs keep their own time, and ends with status 0. SIGQUIT does the same at once.
 - while PostgreSQL is away: FETCH_WORK is answered "no work", PREPARE_JOB keeps the job from starting,
-  JOB_EXIT goes to the spool, an update is lost, and after a lease ends the job. All within their deadlines.
-- sent twice: the SQL functions answer the second as the first; only FETCH_WORK would claim another job.
+  JOB_EXIT goes to the spool, an update is lost, and after a lease ends the job; all within their deadlines.
+- sent twice: SQL functions answer the second like the first; only FETCH_WORK would claim another job.
 
-SIGHUP (condor_reconfig) opens the log file anew and has the host file read again (``agent.hostfile``).
+SIGHUP (condor_reconfig) reopens the log file and reads the host file again (``agent.hostfile``).
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ from fetchwork.agent.lease import ROUND_S, Lease
 from fetchwork.agent.master import LAST_HOOKS_S, Master
 from fetchwork.agent.periodic import every
 from fetchwork.agent.replay import Replay
-from fetchwork.agent.root.rights import Rights
+from fetchwork.agent.root.signalrights import SignalRights
 from fetchwork.agent.runs.ends import Ends
 from fetchwork.agent.runs.liveoutput import ROUND_S as OUTPUT_S
 from fetchwork.agent.runs.liveoutput import LiveOutputs, open_as_user
@@ -93,11 +92,12 @@ _QUIET: frozenset[Outcome] = frozenset(
 class Agent:
     """One host's agent; ``run`` is its life."""
 
-    def __init__(self, config: HostConfig, rights: Rights | None = None, file: Path | None = None) -> None:
-        #: as it was at the start
-        self.config = config
+    def __init__(
+        self, config: HostConfig, rights: SignalRights | None = None, file: Path | None = None
+    ) -> None:
+        self.config = config  #: as at the start
         self.host_file = HostFile(file, config, self._take)
-        self.rights = rights or Rights()
+        self.rights = rights or SignalRights()
         self.agent_id = str(uuid.uuid4())
         self.started_at = time.time()
         self.contexts = make_contexts(config, agent_id=self.agent_id)

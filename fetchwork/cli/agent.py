@@ -17,8 +17,8 @@ from fetchwork.errors import FetchworkError
 
 if TYPE_CHECKING:
     from fetchwork.agent.client import AgentStatus
-    from fetchwork.agent.root.asksroot import RootPart
-    from fetchwork.agent.root.rights import Rights
+    from fetchwork.agent.root.privilegedclient import PrivilegedClient
+    from fetchwork.agent.root.signalrights import SignalRights
     from fetchwork.config import HostConfig
 
 _logger = logging.getLogger(__name__)
@@ -56,7 +56,7 @@ def cli(context: click.Context, file: Path | None, log_file: Path | None, user: 
         # before anything is read
         part = _split(user) if user is not None and os.geteuid() == 0 else None
         from fetchwork import config as host_file
-        from fetchwork.agent.root.rights import Rights
+        from fetchwork.agent.root.signalrights import SignalRights
         from fetchwork.log import configure, event
 
         try:
@@ -66,7 +66,7 @@ def cli(context: click.Context, file: Path | None, log_file: Path | None, user: 
             configure("info", log_file or _log_of_master())
             event(_logger, logging.ERROR, "agent_failed", problem=error)
             raise
-        _serve(config, file or host_file.default_file(), log_file, Rights(part), user)
+        _serve(config, file or host_file.default_file(), log_file, SignalRights(part), user)
     context.obj = file
 
 
@@ -87,18 +87,20 @@ def status(of_agent: Path | None, file: Path | None, as_json: bool) -> None:
     _show(client.status(host_file.load(file or of_agent).socket), as_json)
 
 
-def _split(user: str) -> RootPart:
-    from fetchwork.agent.root import rootpart
+def _split(user: str) -> PrivilegedClient:
+    from fetchwork.agent.root import privilegedpart
 
     try:
-        return rootpart.split(user)
+        return privilegedpart.split(user)
     except KeyError:
         raise FetchworkError(f"there is no account '{user}' on this host") from None
     except (OSError, LookupError) as error:
         raise FetchworkError(f"the agent cannot become '{user}': {error}") from error
 
 
-def _serve(config: HostConfig, file: Path, log_file: Path | None, rights: Rights, user: str | None) -> None:
+def _serve(
+    config: HostConfig, file: Path, log_file: Path | None, rights: SignalRights, user: str | None
+) -> None:
     if os.geteuid() == 0 and config.agent.user:
         # its socket, spool and log would be root's, and the agent of that account could not use them
         raise FetchworkError(

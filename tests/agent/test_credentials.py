@@ -18,7 +18,7 @@ import pytest
 from psycopg.types.json import Jsonb
 
 from fetchwork.agent.credentials import CredentialUpkeep
-from fetchwork.agent.root.rights import Rights
+from fetchwork.agent.root.signalrights import SignalRights
 from fetchwork.credentials import renewing
 from fetchwork.credentials.keys import KeyFile, key_id, seal
 from fetchwork.credentials.secret import Renewal, Secret
@@ -253,7 +253,7 @@ async def test_a_job_that_hides_its_environment_does_not_start(
 def upkeep(host: HostCredentials, monkeypatch: pytest.MonkeyPatch) -> CredentialUpkeep:
     """What the agent does every minute."""
     monkeypatch.setattr("fetchwork.agent.credentials.SETTLED_S", 0.0)
-    return CredentialUpkeep(host, Rights(), os.geteuid())
+    return CredentialUpkeep(host, SignalRights(), os.geteuid())
 
 
 async def test_a_running_job_gets_what_is_stored_anew(
@@ -300,7 +300,7 @@ async def test_an_agent_looks_as_soon_as_it_is_greeted_and_then_each_minute(
     await upkeep.look()
     assert (directory / "box.use").read_bytes() == b"stored while no agent ran"
     monkeypatch.setattr("fetchwork.agent.credentials.ROUND_S", 0.0)
-    another = CredentialUpkeep(host, Rights(), os.geteuid())
+    another = CredentialUpkeep(host, SignalRights(), os.geteuid())
     for content in (b"later", b"last"):
         put(content)
         await another.look()
@@ -358,19 +358,19 @@ async def test_an_owner_with_a_fault_that_nobody_thought_of_holds_up_no_other(
         assert (await hooks.start(job + line)).outcome == "started"
     for owner in owners:
         put(b"new", owner=owner)
-    written = Rights.put_credential
+    written = SignalRights.put_credential
 
-    async def faulty(rights: Rights, directory: Path, name: str, content: bytes, uid: int) -> None:
+    async def faulty(rights: SignalRights, directory: Path, name: str, content: bytes, uid: int) -> None:
         if directory.parent.name == "daemon":
             raise RuntimeError("nobody thought of it")
         await written(rights, directory, name, content, uid)
 
-    monkeypatch.setattr(Rights, "put_credential", faulty)
+    monkeypatch.setattr(SignalRights, "put_credential", faulty)
     await upkeep.round()
     await upkeep.round()
     assert (where["nobody"] / ".condor_creds/box.use").read_bytes() == b"new"
     assert caplog.text.count("nobody thought of it") == 1
-    monkeypatch.setattr(Rights, "put_credential", written)
+    monkeypatch.setattr(SignalRights, "put_credential", written)
     await upkeep.round()
     assert (where["daemon"] / ".condor_creds/box.use").read_bytes() == b"new"
 
@@ -412,7 +412,7 @@ async def test_an_agent_that_was_killed_is_followed_by_one_that_goes_on(
     after = Hooks(conninfo)
     try:
         host = HostCredentials(after.context.session, KeyFile(key_file.path))
-        again = CredentialUpkeep(host, Rights(), os.geteuid())
+        again = CredentialUpkeep(host, SignalRights(), os.geteuid())
         # it has not said hello to the database yet
         await again.round()
         await after.context.session.hello(PATIENCE_S)

@@ -16,9 +16,9 @@ from typing import Any, cast
 
 import pytest
 
-from fetchwork.agent.root import rootpart
-from fetchwork.agent.root.asksroot import RootPart
-from fetchwork.agent.root.rights import Rights
+from fetchwork.agent.root import privilegedpart
+from fetchwork.agent.root.privilegedclient import PrivilegedClient
+from fetchwork.agent.root.signalrights import SignalRights
 from fetchwork.agent.runs import liveoutput as shipping
 from fetchwork.agent.runs.liveoutput import LiveOutputs, Unreadable, open_as_user
 from fetchwork.db.calls import reading, runs
@@ -45,7 +45,7 @@ StartRun = Callable[..., Awaitable[Process]]
 
 @pytest.fixture
 async def outputs(agent: Hooks) -> AsyncIterator[LiveOutputs]:
-    outputs = LiveOutputs(agent.context.session, agent.runs, partial(open_as_user, Rights()))
+    outputs = LiveOutputs(agent.context.session, agent.runs, partial(open_as_user, SignalRights()))
     yield outputs
     await outputs.close()
 
@@ -228,32 +228,32 @@ async def test_root_s_reader_is_the_job_s_account(
     assert program is not None and program.owner == pwd.getpwnam("nobody").pw_uid
 
 
-class _OfPart(Rights):
+class _OfPart(SignalRights):
     """The rights of an agent that is not root, and has left a part behind that is."""
 
     how = "root part"
 
 
 @pytest.fixture
-def part(monkeypatch: pytest.MonkeyPatch) -> Iterator[RootPart]:
+def part(monkeypatch: pytest.MonkeyPatch) -> Iterator[PrivilegedClient]:
     """What keeps root for an agent; the jobs that are started now have a job's environment."""
     monkeypatch.setenv("_CONDOR_SCRATCH_DIR", "/x")
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     pid = os.fork()
     if pid == 0:
         try:
-            rootpart._serve(theirs)
+            privilegedpart._serve(theirs)
         finally:
             os._exit(0)
     theirs.close()
-    made = RootPart(ours, pid)
+    made = PrivilegedClient(ours, pid)
     yield made
     made.close()
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root may become another account")
 async def test_part_that_keeps_root_opens_the_files_for_the_agent(
-    agent: Hooks, part: RootPart, running: StartRun, database: Database, folder: Path
+    agent: Hooks, part: PrivilegedClient, running: StartRun, database: Database, folder: Path
 ) -> None:
     outputs = LiveOutputs(agent.context.session, agent.runs, partial(open_as_user, _OfPart(part)))
     job = await running(user="nobody")
@@ -277,7 +277,7 @@ async def test_part_that_keeps_root_opens_the_files_for_the_agent(
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root may become another account")
 @pytest.mark.parametrize("closed", ["unreadable", "nowhere"])
 async def test_part_that_keeps_root_opens_nothing_that_the_account_may_not_read(
-    agent: Hooks, part: RootPart, running: StartRun, database: Database, folder: Path, closed: str
+    agent: Hooks, part: PrivilegedClient, running: StartRun, database: Database, folder: Path, closed: str
 ) -> None:
     command = JOB if closed == "unreadable" else ["sh", "-c", "echo begun; exec sleep 1000 > /dev/null 2>&1"]
     job = await running(command, user="nobody")
@@ -310,7 +310,7 @@ async def test_files_of_one_account_that_do_not_open_keep_no_other_account_s_wai
         def close(self) -> None:
             pass
 
-    rights = Rights(cast(RootPart, Part()))
+    rights = SignalRights(cast(PrivilegedClient, Part()))
     many = [asyncio.create_task(rights.open(Path("/x"), 1)) for _ in range(100)]
     await asyncio.sleep(0)
     async with asyncio.timeout(PATIENCE_S):
@@ -335,6 +335,6 @@ async def test_one_file_that_does_not_answer_leaves_no_other_open(folder: Path) 
     me = Process.find(os.getpid())
     assert me is not None
     with pytest.raises(TimeoutError):
-        await Rights(cast(RootPart, Part())).open_output(me, 1)
+        await SignalRights(cast(PrivilegedClient, Part())).open_output(me, 1)
     with pytest.raises(OSError, match="Bad file descriptor"):
         os.fstat(opened[0])

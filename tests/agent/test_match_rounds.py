@@ -15,7 +15,7 @@ from fetchwork.agent.fetching import matchrounds
 from fetchwork.agent.fetching.matchrounds import MAX_SEEKERS, MatchRounds
 from fetchwork.agent.fetching.notifications import WorkNotifications
 from fetchwork.agent.lease import Lease
-from fetchwork.agent.root.rights import Rights
+from fetchwork.agent.root.signalrights import SignalRights
 from fetchwork.agent.runs.liveoutput import LiveOutputs, open_as_user
 from fetchwork.db.database import Database
 from fetchwork.db.pool import AsyncDatabase
@@ -339,7 +339,7 @@ async def test_job_that_others_took_before_slots_looked_wakes_none_of_them(
     session = hooks.context.session
     monkeypatch.setattr(session.demand, "_spread", lambda jobs: 0.3)
     lease = Lease(hooks.context, cast(Any, hooks.runs), "", lambda session: None)
-    outputs = LiveOutputs(session, hooks.runs, partial(open_as_user, Rights()))
+    outputs = LiveOutputs(session, hooks.runs, partial(open_as_user, SignalRights()))
     notifications = WorkNotifications(lease, hooks.waiting, outputs)
     listening = asyncio.ensure_future(notifications.listen())
     # the first look once all is heard reads what is there

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from fetchwork.agent.root.rights import Rights
+from fetchwork.agent.root.signalrights import SignalRights
 from fetchwork.agent.runs import usage
 from fetchwork.agent.runs.updates import family
 from fetchwork.agent.runs.usage import MemoryWatch, proportional
@@ -117,11 +117,11 @@ async def test_what_a_job_may_use_is_left_to_it_and_shared_memory_counts_once(
 async def test_proportional_size_is_that_of_the_family_together(starter_of: StartJob) -> None:
     job = job_process(starter_of(SHARED))
     until(lambda: len(family(job)) == 2)
-    assert 150 <= await proportional(family(job), Rights()) / 2**20 < 200
+    assert 150 <= await proportional(family(job), SignalRights()) / 2**20 < 200
     gone = Process(job.pid, job.start_ticks + 1)
     job.signal(signal.SIGKILL)
     job.wait(PATIENCE_S)
-    assert await proportional([gone], Rights()) == 0
+    assert await proportional([gone], SignalRights()) == 0
 
 
 async def test_account_that_is_slow_to_look_at_is_waited_for_a_while(
@@ -136,7 +136,7 @@ async def test_account_that_is_slow_to_look_at_is_waited_for_a_while(
         await asyncio.sleep(0.2)
         raise TimeoutError
 
-    rights = Rights()
+    rights = SignalRights()
     monkeypatch.setattr(rights, "open", slow)
     job = job_process(starter_of(SHARED))
     assert await proportional([job] * 50, rights) == 0
@@ -257,6 +257,6 @@ def test_own_file_is_opened_and_a_link_is_not(tmp_path: Path) -> None:
     file, link = tmp_path / "file", tmp_path / "link"
     file.write_text("x")
     link.symlink_to(file)
-    os.close(asyncio.run(Rights().open(file, os.geteuid())))
+    os.close(asyncio.run(SignalRights().open(file, os.geteuid())))
     with pytest.raises(OSError, match="symbolic links"):
-        asyncio.run(Rights().open(link, os.geteuid()))
+        asyncio.run(SignalRights().open(link, os.geteuid()))

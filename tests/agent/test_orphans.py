@@ -9,7 +9,7 @@ from uuid import UUID
 
 import pytest
 
-from fetchwork.agent.root.rights import Rights
+from fetchwork.agent.root.signalrights import SignalRights
 from fetchwork.agent.runs import orphans
 from fetchwork.agent.runs.watch import WatchedRuns
 from fetchwork.db.calls.hosts import HostRun
@@ -120,7 +120,7 @@ async def test_orphan_that_heeds_no_sigterm_is_killed(monkeypatch: pytest.Monkey
         ["sh", "-c", "trap '' TERM; echo ready; sleep 60"], stdout=subprocess.PIPE, process_group=0
     )
     assert job.stdout.readline() == b"ready\n"
-    assert await orphans.end(process_of(job), Rights()) is None
+    assert await orphans.end(process_of(job), SignalRights()) is None
     assert job.wait(PATIENCE_S) == -9
     job.stdout.close()
 
@@ -136,7 +136,7 @@ async def test_first_fetch_of_a_new_agent_leaves_an_orphan_its_job(
     await started_job(hooks, submit, sleeper)
     may_end, end_of_run = asyncio.Event(), orphans.end_of_run
 
-    async def later(run: LiveRun, rights: Rights) -> None:
+    async def later(run: LiveRun, rights: SignalRights) -> None:
         await may_end.wait()
         await end_of_run(run, rights)
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from fetchwork.agent.root import rootpart
+from fetchwork.agent.root import privilegedpart
 from fetchwork.agent.runs.updates import family
 from fetchwork.process import Process
 from tests.small_disk import fill
@@ -29,9 +29,9 @@ UID, OTHER = pwd.getpwnam(USER).pw_uid, pwd.getpwnam(STRANGER).pw_uid
 DRIVER = """
 import json, os, sys
 from pathlib import Path
-from fetchwork.agent.root import asksroot, rootpart
-rootpart.TIME_S = asksroot.ANSWER_S = 600.0
-part = rootpart.split(sys.argv[1])
+from fetchwork.agent.root import privilegedclient, privilegedpart
+privilegedpart.TIME_S = privilegedclient.ANSWER_S = 600.0
+part = privilegedpart.split(sys.argv[1])
 status = Path("/proc/self/status").read_text()
 facts = [part.pid, os.getresuid(), os.getgroups(), status, os.environ["HOME"]]
 try:
@@ -524,7 +524,7 @@ def test_what_an_account_has_stopped_does_not_stay(
 ) -> None:
     """As by kill(-1, SIGSTOP): no timer ends what is stopped, and each request would leave another one."""
     # the one that does not answer has to have come so far within its time
-    monkeypatch.setattr(rootpart, "TIME_S", PATIENCE_S if after_its_answer else 3.0)
+    monkeypatch.setattr(privilegedpart, "TIME_S", PATIENCE_S if after_its_answer else 3.0)
     helper = tmp_path / "helper"
 
     def stop() -> None:
@@ -534,7 +534,7 @@ def test_what_an_account_has_stopped_does_not_stay(
         else:
             os.kill(os.getpid(), signal.SIGSTOP)
 
-    answer = rootpart._by_a_process(lambda: None, stop)
+    answer = privilegedpart._by_a_process(lambda: None, stop)
     assert answer == (0 if after_its_answer else errno.ETIMEDOUT, None)
     pid = int(helper.read_text())
     until(lambda: os.waitpid(pid, os.WNOHANG)[0] == pid)
@@ -561,11 +561,11 @@ def test_agent_whose_root_part_is_gone_gets_no_answer(agent: Agent) -> None:
 # a request that takes longer than it may, as on a file system that does not answer
 SLOW = """
 import errno, json, time
-from fetchwork.agent.root import rootpart
-rootpart.TIME_S = 0.3
-answers = [rootpart._by_a_process(lambda: None, lambda: time.sleep(600))]
-rootpart.TIME_S = 600.0
-answers.append(rootpart._by_a_process(lambda: None, lambda: None))
+from fetchwork.agent.root import privilegedpart
+privilegedpart.TIME_S = 0.3
+answers = [privilegedpart._by_a_process(lambda: None, lambda: time.sleep(600))]
+privilegedpart.TIME_S = 600.0
+answers.append(privilegedpart._by_a_process(lambda: None, lambda: None))
 print(json.dumps(answers))
 """
 
@@ -581,20 +581,20 @@ def test_request_that_hangs_costs_its_time_and_no_more() -> None:
 BESIDE = """
 import errno, json, os, socket, sys, threading, time
 from pathlib import Path
-from fetchwork.agent.root import asksroot, rootpart
-rootpart.TIME_S = asksroot.ANSWER_S = 600.0
+from fetchwork.agent.root import privilegedclient, privilegedpart
+privilegedpart.TIME_S = privilegedclient.ANSWER_S = 600.0
 def slow(uid, path):
     while not os.path.exists(sys.argv[1]):
         time.sleep(0.01)
     return 1000 + int(path[1:]), None
-rootpart._answer_open = slow
+privilegedpart._answer_open = slow
 ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
 pid = os.fork()
 if pid == 0:
-    rootpart._serve(theirs)
+    privilegedpart._serve(theirs)
     os._exit(0)
 theirs.close()
-part = rootpart.RootPart(ours, pid)
+part = privilegedpart.PrivilegedClient(ours, pid)
 answers = {}
 def ask(number):
     try:

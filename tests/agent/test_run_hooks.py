@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from fetchwork.agent import leader
-from fetchwork.agent.root.rights import Rights
+from fetchwork.agent.root.signalrights import SignalRights
 from fetchwork.agent.runs.givingup import GivingUp
 from fetchwork.codes import JobStatus
 from fetchwork.db.calls import credentials, files, runs
@@ -446,7 +446,7 @@ async def test_a_job_that_is_ended_while_it_waits_for_its_time_is_withdrawn_with
 
     caplog.clear()
     with caplog.at_level("INFO"):
-        await GivingUp(hooks.runs, replay, Rights()).after_grace(run, 0.0)
+        await GivingUp(hooks.runs, replay, SignalRights()).after_grace(run, 0.0)
     told = [(record.levelname, record.getMessage().split()[0]) for record in caplog.records]
     assert ("INFO", "run_withdrawn") in told
     assert "run_given_up" not in [name for _, name in told]

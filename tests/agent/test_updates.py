@@ -19,7 +19,7 @@ from fetchwork.agent.fetching.longpoll import WaitingFetches
 from fetchwork.agent.fetching.notifications import WorkNotifications
 from fetchwork.agent.lease import Lease
 from fetchwork.agent.periodic import every
-from fetchwork.agent.root.rights import Rights
+from fetchwork.agent.root.signalrights import SignalRights
 from fetchwork.agent.runs.liveoutput import LiveOutputs, open_as_user
 from fetchwork.agent.runs.updates import Updates, usage
 from fetchwork.agent.runs.watch import WatchedRuns
@@ -257,7 +257,9 @@ async def test_agent_hears_from_the_database_that_a_job_shall_end(
     updates = updates_of(agent, tmp_path, 3600.0)
     lease = Lease(agent.context, runs, "", lambda session: None)
     notifications = WorkNotifications(
-        lease, WaitingFetches(1), LiveOutputs(agent.context.session, runs, partial(open_as_user, Rights()))
+        lease,
+        WaitingFetches(1),
+        LiveOutputs(agent.context.session, runs, partial(open_as_user, SignalRights())),
     )
     (job,) = [job_process(Process.of_key(run.starter)) for run in runs]  # type: ignore[arg-type]
     await lease.keep()

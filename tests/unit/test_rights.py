@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from fetchwork.agent.root.asksroot import RootPart
-from fetchwork.agent.root.rights import Rights
+from fetchwork.agent.root.privilegedclient import PrivilegedClient
+from fetchwork.agent.root.signalrights import SignalRights
 from tests.waiting import PATIENCE_S, until, until_async
 
 
-class Slow(RootPart):
+class Slow(PrivilegedClient):
     """Opens files when it is told to."""
 
     def __init__(self) -> None:
@@ -41,7 +41,7 @@ def is_closed(fd: int) -> bool:
 
 async def test_what_is_opened_for_one_who_has_gone_is_closed(tmp_path: Path) -> None:
     part = Slow()
-    rights = Rights(part)
+    rights = SignalRights(part)
     asking = asyncio.ensure_future(rights.open(tmp_path, 1000))
     await until_async(lambda: part.asked == 1)
     asking.cancel()
@@ -57,7 +57,7 @@ async def test_what_is_opened_for_one_who_has_gone_is_closed(tmp_path: Path) -> 
 
 async def test_an_account_has_one_turn_even_if_those_who_ask_go_away(tmp_path: Path) -> None:
     part = Slow()
-    rights = Rights(part)
+    rights = SignalRights(part)
     for _ in range(5):
         asking = asyncio.ensure_future(rights.open(tmp_path, 1000))
         await until_async(lambda: part.asked == 1)
@@ -73,20 +73,20 @@ async def test_an_account_has_one_turn_even_if_those_who_ask_go_away(tmp_path: P
 
 
 @pytest.fixture
-def pair(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[RootPart, socket.socket]]:
+def pair(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[PrivilegedClient, socket.socket]]:
     """A part with root that a test plays, which has time to answer."""
-    monkeypatch.setattr("fetchwork.agent.root.asksroot.ANSWER_S", PATIENCE_S)
+    monkeypatch.setattr("fetchwork.agent.root.privilegedclient.ANSWER_S", PATIENCE_S)
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with ours, theirs:
-        yield RootPart(ours, 0), theirs
+        yield PrivilegedClient(ours, 0), theirs
 
 
 def test_no_question_stays_that_was_never_sent(
-    pair: tuple[RootPart, socket.socket], monkeypatch: pytest.MonkeyPatch
+    pair: tuple[PrivilegedClient, socket.socket], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     part, other = pair
     part._connection.settimeout(0.05)
-    monkeypatch.setattr("fetchwork.agent.root.asksroot.ANSWER_S", 0.01)
+    monkeypatch.setattr("fetchwork.agent.root.privilegedclient.ANSWER_S", 0.01)
     # the other end reads none
     while _has_room(part):
         part._connection.send(b"0 nothing")
@@ -101,11 +101,13 @@ def test_no_question_stays_that_was_never_sent(
         part.end_starter("1:1")
 
 
-def _has_room(part: RootPart) -> bool:
+def _has_room(part: PrivilegedClient) -> bool:
     return bool(select.select([], [part._connection], [], 0)[1])
 
 
-def test_answers_are_handed_out_while_a_question_waits_for_room(pair: tuple[RootPart, socket.socket]) -> None:
+def test_answers_are_handed_out_while_a_question_waits_for_room(
+    pair: tuple[PrivilegedClient, socket.socket],
+) -> None:
     part, other = pair
     answers: list[int] = []
     waiting = threading.Thread(target=lambda: answers.append(_error_of(part)))
@@ -123,7 +125,7 @@ def test_answers_are_handed_out_while_a_question_waits_for_room(pair: tuple[Root
     blocked.join(PATIENCE_S)
 
 
-def _error_of(part: RootPart) -> int:
+def _error_of(part: PrivilegedClient) -> int:
     try:
         part.end_starter("1:1")
     except OSError as error:

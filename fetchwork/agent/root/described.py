@@ -1,4 +1,4 @@
-"""What a process is, as the part of the agent that keeps root (``rootpart``) asks: whose, and if a job's."""
+"""Describes processes for the agent's privileged part: the account, and whether it is a job's process."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ import logging
 import random
 from collections.abc import Awaitable, Callable
 
-from fetchwork.agent.root.rights import Rights
+from fetchwork.agent.root.signalrights import SignalRights
 from fetchwork.agent.runs import orphans
 from fetchwork.db.calls import runs as run_calls
 from fetchwork.errors import DatabaseUnavailable, FetchworkError
@@ -33,7 +33,7 @@ DELIVERING_S = 0.5
 class GivingUp:
     """Ends live ``runs`` without a report; ``replay`` delivers what is spooled, by ``rights`` orphans end."""
 
-    def __init__(self, runs: Runs, replay: Callable[[], Awaitable[None]], rights: Rights) -> None:
+    def __init__(self, runs: Runs, replay: Callable[[], Awaitable[None]], rights: SignalRights) -> None:
         self._runs = runs
         self._replay = replay
         self._rights = rights

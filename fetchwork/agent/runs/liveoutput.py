@@ -23,7 +23,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
-from fetchwork.agent.root.rights import Rights
+from fetchwork.agent.root.signalrights import SignalRights
 from fetchwork.agent.runs import orphans
 from fetchwork.db.calls import runs as run_calls
 from fetchwork.errors import FetchworkError
@@ -200,7 +200,7 @@ class _Program:
         await self._process.wait()
 
 
-async def open_as_user(rights: Rights, job: Process) -> OutputReader:
+async def open_as_user(rights: SignalRights, job: Process) -> OutputReader:
     """Read a job's output as the account that it runs as; raises Unreadable, OSError."""
     me, uid = os.geteuid(), job.owner
     if uid is None:

@@ -14,7 +14,7 @@ import logging
 import os
 import signal
 
-from fetchwork.agent.root.rights import Rights
+from fetchwork.agent.root.signalrights import SignalRights
 from fetchwork.db.calls.hosts import HostRun
 from fetchwork.handlers.host.runs import LiveRun
 from fetchwork.log import event
@@ -59,7 +59,7 @@ def child_of(starter: Process) -> Process | None:
     return None
 
 
-async def end(job: Process, rights: Rights) -> str | None:
+async def end(job: Process, rights: SignalRights) -> str | None:
     """End an orphan and wait for its end a while; returns why it can't be ended, None otherwise."""
     for number, patience_s in ((signal.SIGTERM, VACATE_S), (signal.SIGKILL, 2.0)):
         try:
@@ -92,7 +92,7 @@ def of_run(run: LiveRun) -> Process | None:
     return job if job.owner == uid else None
 
 
-async def end_of_run(run: LiveRun, rights: Rights) -> None:
+async def end_of_run(run: LiveRun, rights: SignalRights) -> None:
     """End a job that outlived its starter: its result can't be learnt, and it must not run twice."""
     job = run.job_process
     assert job is not None

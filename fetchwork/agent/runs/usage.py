@@ -21,7 +21,7 @@ import time
 from collections import defaultdict
 from pathlib import Path
 
-from fetchwork.agent.root.rights import Rights
+from fetchwork.agent.root.signalrights import SignalRights
 from fetchwork.agent.runs.looks import Looks, Running, runs_on
 from fetchwork.agent.runs.updates import family
 from fetchwork.agent.runs.watch import WatchedRuns
@@ -151,7 +151,7 @@ class DiskWatch:
 
 
 async def _end(
-    run: LiveRun, job: Process, rights: Rights, settled: Settled, name: str, **told: object
+    run: LiveRun, job: Process, rights: SignalRights, settled: Settled, name: str, **told: object
 ) -> None:
     """Kill the job, unless its run ends otherwise already; ``name`` and ``told`` are for the log."""
     problem = None
@@ -194,7 +194,7 @@ def _resident(process: Process) -> int:
         return 0
 
 
-async def proportional(processes: list[Process], rights: Rights) -> int:
+async def proportional(processes: list[Process], rights: SignalRights) -> int:
     """Bytes of these processes, each page shared out among those that have it; what is refused is 0."""
     total = 0
     waited: defaultdict[int, float] = defaultdict(float)

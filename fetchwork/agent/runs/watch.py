@@ -35,7 +35,7 @@ import time
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 
 from fetchwork.agent import peer
-from fetchwork.agent.root.rights import Rights
+from fetchwork.agent.root.signalrights import SignalRights
 from fetchwork.agent.runs import orphans
 from fetchwork.agent.runs.givingup import GivingUp
 from fetchwork.agent.runs.starters import STALE_FETCH_S, Starter, Starters
@@ -70,13 +70,13 @@ class WatchedRuns(Runs):
         self,
         replay: Callable[[], Awaitable[None]],
         on_free: Callable[[HostSession, str], None],
-        rights: Rights | None = None,
+        rights: SignalRights | None = None,
     ) -> None:
         super().__init__()
         self._replay = replay
         self._on_free = on_free
         #: to signal jobs
-        self.rights = rights or Rights()
+        self.rights = rights or SignalRights()
         self._giving_up = GivingUp(self, replay, self.rights)
         self._starters = Starters(self._starter_gone)
         self._tasks: set[asyncio.Task[None]] = set()

@@ -1,4 +1,4 @@
-"""The agent's end of the part that keeps root (``rootpart``): what can be asked, as calls."""
+"""The agent's end of the part that keeps root (``privilegedpart``): what can be asked, as calls."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from concurrent.futures import Future
 from contextlib import suppress
 from pathlib import Path
 
-#: seconds for an answer: a little longer than the other end gives itself (``rootpart.TIME_S``)
+#: seconds for an answer: a little longer than the other end gives itself (``privilegedpart.TIME_S``)
 ANSWER_S = 5.0
 
 #: an error number, 0 for none, and a descriptor
 _Answer = tuple[int, int | None]
 
 
-class RootPart:
+class PrivilegedClient:
     """The agent's end: asks the part that kept root. Calls block, and may come from several threads."""
 
     def __init__(self, connection: socket.socket, pid: int) -> None:

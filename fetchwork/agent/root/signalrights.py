@@ -1,8 +1,8 @@
-"""What this agent may do to the processes and files of jobs, which are other accounts'.
+"""The agent's rights over the processes and files of jobs, which belong to other accounts.
 
-One of three holds. The agent is root, or has left a part behind that is (``rootpart``): where HTCondor runs
-as root. Or jobs run as the agent's own account, as where HTCondor is an ordinary account. Or neither: then
-UPDATE_JOB_INFO has to end jobs, and is configured (``HostConfig.agent_updates``).
+One of three cases holds. The agent is root, or has left a privileged part behind (``privilegedpart``): so it
+is if HTCondor runs as root. Or jobs run as the agent's own account: so it is if HTCondor is an ordinary
+account. Or neither: then UPDATE_JOB_INFO has to end jobs, and is configured (``HostConfig.agent_updates``).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Literal, NamedTuple, TypeVar
 from weakref import WeakValueDictionary
 
-from fetchwork.agent.root.asksroot import RootPart
+from fetchwork.agent.root.privilegedclient import PrivilegedClient
 from fetchwork.process import Process
 from fetchwork.sandbox import credentials, diskuse
 
@@ -37,10 +37,10 @@ MOST_OPENING = 32
 How = Literal["root", "root part", "own account"]
 
 
-class Rights:
+class SignalRights:
     """The rights of one agent; ``part`` is what keeps root for it, if anything does."""
 
-    def __init__(self, part: RootPart | None = None) -> None:
+    def __init__(self, part: PrivilegedClient | None = None) -> None:
         self._part = part
         #: opening and writing may take seconds, where a file system does not answer: one account's take turns
         self._opening = ThreadPoolExecutor(MOST_OPENING, "opening")

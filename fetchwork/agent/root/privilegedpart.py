@@ -45,8 +45,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-from fetchwork.agent.root.asksroot import RootPart
 from fetchwork.agent.root.described import describe, is_jobs, is_roots_starter
+from fetchwork.agent.root.privilegedclient import PrivilegedClient
 from fetchwork.sandbox import credentials, diskuse
 
 #: seconds for one request: a file may be on a file system that does not answer
@@ -64,7 +64,7 @@ _PR_SET_DUMPABLE, _PR_SET_NO_NEW_PRIVS = 4, 38
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,127}")
 
 
-def split(account: str) -> RootPart:
+def split(account: str) -> PrivilegedClient:
     """Leave a part behind that keeps root, and become ``account`` for good. Raises OSError, LookupError."""
     entry = pwd.getpwnam(account)
     if entry.pw_uid == 0:
@@ -93,7 +93,7 @@ def split(account: str) -> RootPart:
     # else not even the account itself could look at it in /proc
     libc.prctl(_PR_SET_DUMPABLE, 1, 0, 0, 0)
     os.environ.update(HOME=entry.pw_dir, USER=entry.pw_name, LOGNAME=entry.pw_name)
-    return RootPart(ours, pid)
+    return PrivilegedClient(ours, pid)
 
 
 # -- what follows runs as root
