@@ -1,1 +1,1 @@
-"""Which jobs a slot may get, and in which order."""
+"""The jobs that a slot may get, and their order."""

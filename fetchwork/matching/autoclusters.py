@@ -1,6 +1,6 @@
-"""The autoclusters that this process has read: their ads, and what each asks of a slot.
+"""The autoclusters that this process has read: their ads, and their conditions on slots.
 
-What is kept here is bounded, and may be forgotten at any time.
+The cache is bounded, and its content may be dropped at any time.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from fetchwork.classad.values import ClassAd
 from fetchwork.codes import Universe
 from fetchwork.matching.containers import needs
 
-#: autoclusters that are kept; a parsed ad of one is a few kilobytes
+#: most autoclusters kept; a parsed ad takes a few kilobytes
 MAX_AUTOCLUSTERS = 10_000
 
-# what HTCondor puts into a fetched ad that does not ask for them
+# HTCondor adds these to a fetched ad that lacks them
 _USER = parse_expr('strcat(MY.Owner, "@", TARGET.UidDomain)')
 REQUEST_DEFAULTS = {"RequestCpus": 1, "RequestMemory": 1, "RequestDisk": 1}
 
@@ -41,28 +41,28 @@ class AutoclusterRow(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Autocluster:
-    """An autocluster; ``text`` is what matching looks at, as JSON that only the matchmaker reads."""
+    """An autocluster; ``text`` is its ad for matching, as JSON that only the matchmaker reads."""
 
     autocluster_id: int
     submitter: str
     owner: str
     queue: str
     text: str
-    #: what the ad says of the jobs' files (FetchWorkFiles)
+    #: the ad's FetchWorkFiles, about the jobs' files
     files: object = None
     #: its jobs need credentials (OAuthServicesNeeded)
     credentials: bool = False
-    #: what its slots have to have for a container
+    #: lines that a slot's ad must have for the jobs' container
     needs: tuple[bytes, ...] = ()
 
     @property
     def has_conditions(self) -> bool:
-        """Whether there are hosts or slots that may not get its jobs, before anything is evaluated."""
+        """Whether some hosts or slots may not get its jobs, whatever an evaluation would say."""
         return isinstance(self.files, str) or self.credentials or bool(self.needs)
 
 
 def as_offered(ad: ClassAd, owner: str) -> None:
-    """Add to an autocluster's ad what the fetched ad will have as well: a slot's START may look at it."""
+    """Add the attributes that the fetched ad will have too: a slot's START may refer to them."""
     for name, value in REQUEST_DEFAULTS.items():
         ad.setdefault(name, value)
     ad.setdefault("JobUniverse", Universe.VANILLA)
@@ -72,7 +72,7 @@ def as_offered(ad: ClassAd, owner: str) -> None:
 
 
 class Autoclusters:
-    """The autoclusters this process has read; they never change."""
+    """The autoclusters that this process has read. They never change."""
 
     def __init__(self, limit: int = MAX_AUTOCLUSTERS) -> None:
         self._autoclusters: OrderedDict[int, Autocluster] = OrderedDict()
@@ -82,7 +82,7 @@ class Autoclusters:
         return len(self._autoclusters)
 
     def missing(self, ids: Iterable[int]) -> list[int]:
-        """Those of ``ids`` whose ads have to be fetched."""
+        """Return the ``ids`` whose ads have to be read."""
         return sorted({number for number in ids if number not in self._autoclusters})
 
     def add(self, rows: Iterable[AutoclusterRow]) -> None:
@@ -100,22 +100,22 @@ class Autoclusters:
             )
 
     def get(self, autocluster_id: int) -> Autocluster | None:
-        """The autocluster, if it is known."""
+        """Return the autocluster, or None if it is not kept."""
         return self._autoclusters.get(autocluster_id)
 
     @property
     def known(self) -> Mapping[int, Autocluster]:
-        """All of them; who has used some says so."""
+        """All autoclusters; a caller reports the ones it uses with ``used``."""
         return self._autoclusters
 
     def used(self, ids: Iterable[int]) -> None:
-        """These were used; it is noted only where some may be forgotten before long."""
+        """Note that these were used. Nothing is noted while the cache is at most half full."""
         if len(self._autoclusters) > self._limit // 2:
             for number in ids:
                 if number in self._autoclusters:
                     self._autoclusters.move_to_end(number)
 
     def trim(self) -> None:
-        """Forget the least recently used beyond the limit; called when no list of ids is in use."""
+        """Drop the least recently used beyond the limit; call it when no list of ids is in use."""
         while len(self._autoclusters) > self._limit:
             self._autoclusters.popitem(last=False)

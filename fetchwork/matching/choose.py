@@ -1,12 +1,12 @@
-"""Which autoclusters a slot may get, and in which order.
+"""The order in which autoclusters are offered to a slot.
 
-The database says what waits (``demand``). It is ordered here as HTCondor's negotiator would, and then put
-against the slot's ad by the matchmaker, in this order, until enough is found:
+The database says which autoclusters have waiting jobs (``demand``). This module orders them as HTCondor's
+negotiator would. The matchmaker then evaluates them against the slot's ad in this order, until it has enough:
 
-1. the slot's own ``Rank``, where it defines one: the matchmaker puts all against such a slot;
+1. the slot's own ``Rank``, if it defines one: the matchmaker evaluates all autoclusters against such a slot;
 2. the keyword's queues, in the order of the host file;
-3. the submitter that has least of its share (``Shares.need``), so that the slots of two submitters settle
-   where they stand in the inverse ratio of their priority factors;
+3. the submitter furthest below its share (``Shares.need``), so that the numbers of slots of two submitters
+   settle at the inverse ratio of their priority factors;
 4. JobPrio, among the jobs of one submitter;
 5. age: the autocluster whose last job was taken furthest ahead in the queue comes last.
 """
@@ -24,7 +24,7 @@ from fetchwork.matching.shares import Shares
 
 
 class CandidateRow(Protocol):
-    """What is looked at of an autocluster and a priority that wait."""
+    """The columns read here of an autocluster and a priority at which jobs wait."""
 
     @property
     def autocluster_id(self) -> int: ...
@@ -39,22 +39,22 @@ class Choice(NamedTuple):
     prio: int
 
 
-#: a queue and a submitter, whose choices follow each other
+#: a queue and a submitter; the choices of a group follow each other
 Group = tuple[str, str]
-#: choices in all the orders that are kept: slots to which different things fit by the numbers have one each
+#: most choices in all cached orders; slots with different sets of candidates have an order each
 MAX_ORDERED = 20_000
 
 
 class Groups:
-    """The same choices at look after look, of each queue and submitter in their order.
+    """The choices of each queue and submitter in their order, kept from match round to match round.
 
-    There are thousands of them at a busy time, and between two looks the position of a few has changed.
+    A busy queue has thousands of choices, and between two match rounds only a few positions change.
     """
 
     def __init__(self, candidates: Iterable[CandidateRow], known: Mapping[int, Autocluster]) -> None:
         self._groups: dict[Group, list[Choice]] = {}
         self._of: dict[tuple[int, int], Group] = {}
-        #: those that not every slot and host may get, whatever the numbers say
+        #: some choices are barred from certain slots or hosts even if their resource amounts fit
         self.have_conditions = False
         for row in candidates:
             autocluster = known.get(row.autocluster_id)
@@ -76,7 +76,7 @@ class Groups:
         return len(self._of)
 
     def sorted_by(self, positions: Positions) -> Mapping[Group, Sequence[Choice]]:
-        """Each group, the first to be offered at its front; what is later in the queue may change them."""
+        """Return each group in its order, the first choice first; later positions in the queue reorder it."""
         pairs = None if self._moves is None else positions.moved_since(self._moves)
         of = self._of
         moved = set(self._groups) if pairs is None else {of[pair] for pair in pairs if pair in of}
@@ -93,21 +93,21 @@ class Groups:
 
 
 class Orders:
-    """The groups of what was looked at lately, by what it was. An autocluster never changes."""
+    """The groups of recent candidate lists, by their pairs; they stay right: autoclusters never change."""
 
     def __init__(self) -> None:
         self._kept: OrderedDict[tuple[tuple[int, int], ...], Groups] = OrderedDict()
         self._choices = 0
 
     def groups(self, candidates: Sequence[Waiting], autoclusters: Autoclusters) -> Groups:
-        """The groups of these candidates; those of them that are not cached are left out."""
-        key = tuple([one.pair for one in candidates])
+        """Return the groups of these candidates, without autoclusters that are not cached."""
+        key = tuple([candidate.pair for candidate in candidates])
         groups = self._kept.get(key)
         if groups is not None:
             self._kept.move_to_end(key)
             return groups
         groups = Groups(candidates, autoclusters.known)
-        # what is left out may be read before the next look
+        # a missing autocluster may be read before the next match round, so incomplete groups are not kept
         if len(groups) == len(key):
             self._kept[key] = groups
             self._choices += len(key)
@@ -124,7 +124,7 @@ def order(
     shares: Shares,
     queues: Sequence[str],
 ) -> list[Choice]:
-    """The candidates, the one to offer first at the front; those that are not cached are left out."""
+    """Return the candidates in the order of offering, without autoclusters that are not cached."""
     groups = Groups(candidates, autoclusters.known).sorted_by(positions)
     queue_order = {queue: number for number, queue in enumerate(queues)}
 

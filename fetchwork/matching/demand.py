@@ -1,28 +1,28 @@
-"""What waits for the slots of a host, as this process keeps it: read once, and then kept current.
+"""The waiting jobs for the slots of a host, as this process keeps them: read once, then kept current.
 
-Theory of operation
--------------------
-``fetchwork.read_demand`` answers with all that waits, or with what was announced since an earlier answer.
-Where notifications arrive (``live``), nothing is read for as long as they tell enough
-(sql/functions/matching/tell_demand.sql): "+" adds what waits, "-" takes it away, "~" says that it was just
-taken. They come in the order of commits, so applying them to what was read, and to what is read meanwhile,
-gives what is true. Where none arrive, every look reads what is new.
+Theory of operation ------------------- ``fetchwork.read_demand`` returns the whole demand, or the
+announcements since an earlier answer. While notifications arrive (``live``), nothing is read as long as they
+say enough (sql/functions/matching/tell_demand.sql): "+" adds a pair of autocluster and priority, "-" removes
+it, "~" says that a job of it was just taken. They come in the order of commits, so applying them to an
+earlier reading, or to a reading in flight, gives the current demand. Without notifications, every match round
+reads the changes.
 
-A claimable job must never lie. What is kept may say too much: a claim that finds nothing lets that rest for
-some seconds (``in_vain``), or until news of it comes. It must not say too little, so all is read again
+A claimable job must never lie unnoticed. This copy may list too much: after a claim that finds nothing, the
+pair backs off for some seconds (``in_vain``), or until its next announcement. It must not list too little, so
+the whole demand is read again
 
-- when the notifications begin or begin again, and when the host has said hello;
+- when the notifications begin or begin again, and after the host's hello;
 - when a notification says that something else has changed;
-- every two minutes, whatever was heard.
+- every two minutes in any case.
 
-Anybody who may connect to the database can send a notification. A forged "+" costs a look or a claim that
-finds nothing. Forged "~" keep this process from what waits until it has not tried for so long (ten seconds,
-three minutes where there are a thousand agents), and no slot that has just become free from anything. A
-forged "-" hides a job until the next reading, which finds it out, and then none is believed for a while.
+Any role that may connect to the database can send a notification. A forged "+" costs a match round or a claim
+that finds nothing. Forged "~" keep this process from the pair until it has not tried it for ten seconds
+(three minutes with a thousand agents); a slot that has just become free tries all the same. A forged "-"
+hides a job until the next reading; the reading shows the forgery, and for a while no "-" is believed.
 
-For one new job a thousand agents must not come. ``heard`` says in how many seconds a look is worth while:
-spread over a time that grows with the agents and shrinks with the jobs, so that a few come at a time, and the
-"~" of the one who got the last job keeps the others at home.
+A thousand agents must not come for one new job. ``heard`` returns the seconds after which a match round is
+worth while: spread over a time that grows with the number of agents and shrinks with the number of jobs. So a
+few come at a time, and the "~" of the agent that got the last job keeps the others away.
 """
 
 from __future__ import annotations
@@ -35,41 +35,41 @@ from typing import Protocol
 
 from fetchwork.matching.slotstate import Resources
 
-#: what no notification has corrected is read again after this
+#: seconds after which the whole demand is read again
 WHOLE_S = 120.0
-#: rumours make this process read again no more often than this
+#: least seconds between two readings that announcements cause
 REREAD_S = 2.0
-#: what yields nothing is left for so long at first, and for twice as long each time, up to the second figure
+#: first and longest backoff of a pair for which claims find nothing, in seconds; it doubles each time
 IN_VAIN_S = 5.0
 LONGEST_IN_VAIN_S = 10.0
-#: what was just taken by others: meanwhile the sweep of the demand finds whether something is left
+#: backoff after others took a job of a pair; meanwhile the sweep of the demand finds whether jobs are left
 TAKEN_S = 8.0
-#: "~" keeps this process from looking for so long for each agent that there is, within these bounds
+#: "~" keep this process from a pair for the first figure times the number of agents, within the two bounds
 RUMOUR_EACH_S = 0.18
 SHORTEST_RUMOUR_S = 10.0
 LONGEST_RUMOUR_S = 180.0
-#: one job's news brings an agent each so many seconds, and every agent within the second figure
+#: seconds between two agents that come for the announcement of one job, and seconds until all have come
 SPREAD_EACH_S = 0.004
 LONGEST_SPREAD_S = 2.0
-#: so long no "-" is believed once one was wrong
+#: seconds for which no "-" is believed after a wrong one
 DISTRUST_S = 600.0
-#: of a "-" that is younger, the "+" after it may still be on its way
+#: age in seconds up to which the "+" that follows a "-" may still be on its way
 BELATED_S = 1.0
-#: (autocluster, priority) pairs that are kept
+#: most (autocluster, priority) pairs kept
 MAX_PAIRS = 200_000
-#: lists that are kept of what slots may get by the numbers
+#: most cached lists of pairs that fit a slot by the amounts
 MAX_ALLOWED = 64
-#: characters of a notification that is read: the longest of fetchwork's own have about 200
+#: most characters of a notification; fetchwork's longest have about 200
 MAX_NOTE = 500
 
 #: autocluster and priority
 Pair = tuple[int, int]
-#: what a notification says, of which pair, and what comes with "+"
+#: a notification: "+", "-" or "~", the pair, and for "+" the waiting entry
 _Note = tuple[str, Pair, "Waiting | None"]
 
 
 class DemandRow(Protocol):
-    """An answer of ``fetchwork.read_demand``."""
+    """A row that ``fetchwork.read_demand`` returns."""
 
     @property
     def seen(self) -> str: ...
@@ -101,7 +101,7 @@ class DemandRow(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """An autocluster and a priority at which jobs wait; a resource that is None rules out no slot."""
+    """An autocluster and a priority at which jobs wait. A resource that is None excludes no slot."""
 
     autocluster_id: int
     job_prio: int
@@ -109,9 +109,9 @@ class Waiting:
     memory_mib: float | None = None
     disk_kib: float | None = None
     gpus: float | None = None
-    #: the autocluster and the priority
+    #: autocluster and priority
     pair: Pair = field(init=False, repr=False, compare=False)
-    #: the resources
+    #: the four resources
     amounts: tuple[float | None, ...] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -119,7 +119,7 @@ class Waiting:
         object.__setattr__(self, "amounts", (self.cpus, self.memory_mib, self.disk_kib, self.gpus))
 
     def may_fit(self, left: Resources) -> bool:
-        """Whether the numbers alone rule out a slot of which so much is left."""
+        """Whether a slot with these free resources has enough, by the amounts alone."""
         return (
             _enough(left["cpus"], self.cpus)
             and _enough(left["memory_mib"], self.memory_mib)
@@ -129,35 +129,35 @@ class Waiting:
 
 
 class Reading:
-    """One reading that is under way, and what was heard since it was asked for."""
+    """A reading in flight, with the notifications that came since it began."""
 
     def __init__(self, asked_at: float) -> None:
         self.asked_at = asked_at
         self.notes: list[_Note] = []
-        #: what was wanted meanwhile: all anew, or what is new
+        #: requested meanwhile: reading the whole demand again, or the changes
         self.forget = False
         self.outdate = False
 
 
 class Demand:
-    """What waits, by autocluster and priority; times are monotonic."""
+    """The waiting jobs by autocluster and priority. All times are monotonic."""
 
     def __init__(self) -> None:
         #: notifications arrive
         self.live = False
-        #: how many agents are alive, this one included
+        #: number of live agents, including this one
         self.agents = 1
         self._queues: set[str] = set()
         self._pairs: dict[Pair, Waiting] = {}
-        #: what of them the numbers allow, by what is left of a slot, until they change
+        #: the pairs that fit by the amounts, by a slot's free resources; cleared when the pairs change
         self._allowed: dict[tuple[object, ...], list[Waiting]] = {}
-        #: pairs that yielded nothing: until when they rest, and how long the last such rest was
+        #: pairs for which claims found nothing: end of their backoff, and its length in seconds
         self._quiet: dict[Pair, tuple[float, float]] = {}
-        #: until when a slot is not offered an autocluster that it refused
+        #: (slot, autocluster that the slot refused) -> end of the backoff
         self._rests: dict[tuple[str, int], float] = {}
-        #: pairs of which a "~" was heard: since when this process has not tried them itself
+        #: pairs with a "~": the time since when this process has not tried them itself
         self._rumoured: dict[Pair, float] = {}
-        #: pairs that a notification has ended, and when
+        #: pairs that a "-" removed, and the time
         self._ended: dict[Pair, float] = {}
         self._distrusted_until = float("-inf")
         self._readings: list[Reading] = []
@@ -173,40 +173,40 @@ class Demand:
     # -- reading
 
     def forget(self) -> None:
-        """Read all again at the next look."""
+        """Have the next match round read the whole demand."""
         self._whole_due = float("-inf")
         for reading in self._readings:
             reading.forget = True
 
     def outdate(self) -> None:
-        """Read what is new, and the rests of the slots, at the next look."""
+        """Have the next match round read the changes and the slots' backoffs."""
         self._outdated = True
         for reading in self._readings:
             reading.outdate = True
 
     @property
     def queues(self) -> list[str]:
-        """The queues that are kept."""
+        """The queues whose demand is kept."""
         return sorted(self._queues)
 
     def since(self, queues: Iterable[str], now: float) -> str | None:
-        """What to read from before a look for these queues: "0" for all, None for nothing."""
+        """Return where to read from before a match round for these queues: "0" for all, None for nothing."""
         if not self._queues.issuperset(queues):
             self._queues.update(queues)
             self.forget()
-        # a probe may be due, or allowed since the last one ended
+        # a black hole's probe may be due, or allowed since the last one ended
         if now >= self._whole_due or self._black_hole:
             return "0"
         return None if self.live and not self._outdated else self._seen
 
     def begin_reading(self, now: float) -> Reading:
-        """What is heard from now on is newer than the answer that will be taken."""
+        """Begin a reading: notifications from now on are newer than its answer."""
         reading = Reading(now)
         self._readings.append(reading)
         return reading
 
     def end_reading(self, reading: Reading, row: DemandRow | None, now: float) -> None:
-        """Take an answer; None: there was none."""
+        """Take the answer of a reading, or None if there was no answer."""
         self._readings.remove(reading)
         if row is None:
             return
@@ -235,30 +235,30 @@ class Demand:
         self.agents = max(1, row.agents)
         self._seen, self._read_at, self._outdated = row.seen, now, reading.outdate
         if reading.forget:
-            # what was read may be older than what it was to be read anew for
+            # this answer may be older than the reason for reading again
             self._whole_due = float("-inf")
         for note in reading.notes:
             self._apply(note, now)
 
     def drop(self, autoclusters: Collection[int]) -> None:
-        """These autoclusters do not exist (any more)."""
+        """Remove autoclusters that do not exist (any more)."""
         if not autoclusters:
             return
         for pair in [pair for pair in self._pairs if pair[0] in autoclusters]:
             del self._pairs[pair]
         self._allowed.clear()
 
-    # -- news
+    # -- announcements
 
     def heard(self, payload: str, now: float) -> float | None:
-        """Take a notification; the seconds after which a look is worth while, None if none is."""
-        told = _parse(payload)
-        if told is None:
+        """Take a notification; return the seconds until a match round is worth while, None if it is not."""
+        parsed = _parse(payload)
+        if parsed is None:
             self.forget()
             return max(self._spread(1), self._read_at + REREAD_S - now)
-        note, jobs, queue = told
-        what, pair, _ = note
-        if what == "+":
+        note, jobs, queue = parsed
+        sign, pair, _ = note
+        if sign == "+":
             if queue not in self._queues:
                 return None
             if len(self._pairs) >= MAX_PAIRS and pair not in self._pairs:
@@ -266,12 +266,12 @@ class Demand:
         for reading in self._readings:
             reading.notes.append(note)
         self._apply(note, now)
-        return self._spread(jobs) if what == "+" else None
+        return self._spread(jobs) if sign == "+" else None
 
     def _apply(self, note: _Note, now: float) -> None:
-        what, pair, waiting = note
+        sign, pair, waiting = note
         if waiting is not None:
-            # the numbers that were read are as true as these, and nobody's invention
+            # amounts read from the database are as current as these, and can't be forged
             if pair not in self._pairs:
                 self._pairs[pair] = waiting
                 self._allowed.clear()
@@ -279,7 +279,7 @@ class Demand:
             self._ended.pop(pair, None)
         elif pair not in self._pairs:
             pass
-        elif what == "-" and now >= self._distrusted_until:
+        elif sign == "-" and now >= self._distrusted_until:
             del self._pairs[pair]
             self._allowed.clear()
             self._quiet.pop(pair, None)
@@ -295,54 +295,54 @@ class Demand:
         longest = min(LONGEST_SPREAD_S, self.agents * SPREAD_EACH_S / max(1, jobs))
         return random.uniform(0.0, longest)  # noqa: S311
 
-    # -- looking
+    # -- match rounds
 
     def may_have_more(self, now: float) -> bool:
-        """Whether a slot that has looked before may find something now that it did not find then.
+        """Whether a slot that found nothing in an earlier match round may find a job now.
 
-        False where all that was told of meanwhile has been taken by others.
+        False if other agents have taken all jobs announced meanwhile.
         """
         if self.since(self._queues, now) is not None:
             return True
         return any(self._quiet.get(pair, _NEVER)[0] <= now for pair in self._pairs)
 
     def fitting(self, slot: str, left: Resources, *, fresh: bool, now: float) -> Sequence[Waiting]:
-        """What a slot may get by the numbers, that it did not just refuse.
+        """Return the pairs that fit a slot by the amounts, without those that the slot has just refused.
 
-        A slot that is not ``fresh`` has looked before: what yielded nothing since then is left out. Where
-        nothing is left out it is the same list until other jobs wait.
+        A slot that is not ``fresh`` has had a match round before: pairs that back off are left out for it. If
+        nothing is left out, the same list is returned until other jobs wait.
         """
-        found = self._allow(left)
+        fitting = self._allow(left)
         if self.live and not fresh and self._quiet:
             quiet = self._quiet
-            found = [one for one in found if quiet.get(one.pair, _NEVER)[0] <= now]
+            fitting = [waiting for waiting in fitting if quiet.get(waiting.pair, _NEVER)[0] <= now]
         if self._rests:
             rests = self._rests
             if resting := {number for name, number in rests if name == slot and rests[name, number] > now}:
-                found = [one for one in found if one.autocluster_id not in resting]
-        return found
+                fitting = [waiting for waiting in fitting if waiting.autocluster_id not in resting]
+        return fitting
 
     def _allow(self, left: Resources) -> list[Waiting]:
-        """What the numbers allow a slot of which so much is left: many ask, with the same."""
+        """Return the pairs that fit these free resources; cached, because many slots ask with equal ones."""
         key = tuple(left.values())
-        found = self._allowed.get(key)
-        if found is None:
-            # what waits asks for the same amounts, too
+        fitting = self._allowed.get(key)
+        if fitting is None:
+            # many pairs request equal amounts, too
             enough: dict[tuple[float | None, ...], bool] = {}
-            found = []
+            fitting = []
             for waiting in self._pairs.values():
                 fits = enough.get(waiting.amounts)
                 if fits is None:
                     fits = enough[waiting.amounts] = waiting.may_fit(left)
                 if fits:
-                    found.append(waiting)
+                    fitting.append(waiting)
             if len(self._allowed) >= MAX_ALLOWED:
                 self._allowed.clear()
-            self._allowed[key] = found
-        return found
+            self._allowed[key] = fitting
+        return fitting
 
     def in_vain(self, pair: Pair, now: float) -> None:
-        """A claim got nothing of this: it was taken, or a limit stands against it."""
+        """Back off from a pair of which a claim got no job: others took it, or a limit forbids it."""
         self._rumoured.pop(pair, None)
         if pair in self._pairs:
             until, before = self._quiet.get(pair, _NEVER)
@@ -351,7 +351,7 @@ class Demand:
                 self._quiet[pair] = (now + random.uniform(1.0, 1.3) * rest_s, rest_s)  # noqa: S311
 
     def got(self, pair: Pair) -> None:
-        """A claim got a job of this: there may be more."""
+        """End a pair's backoff: a claim got a job of it, and there may be more."""
         self._quiet.pop(pair, None)
         self._rumoured.pop(pair, None)
 
@@ -364,23 +364,23 @@ def _enough(there: float | None, asked: float | None) -> bool:
 
 
 def _parse(payload: str) -> tuple[_Note, int, str] | None:
-    """What a notification says, with the jobs and the queue of a "+"; None if that is not known."""
+    """Return a notification's content, with the jobs and the queue of a "+"; None if it can't be read."""
     if not payload or len(payload) > MAX_NOTE:
         return None
     try:
-        told: object = json.loads(payload)
+        values: object = json.loads(payload)
     except (ValueError, RecursionError):
         return None
-    if not isinstance(told, list) or len(told) < 3 or not _are_ids(told[1:3]):
+    if not isinstance(values, list) or len(values) < 3 or not _are_ids(values[1:3]):
         return None
-    what, number, prio = told[:3]
-    if what in ("-", "~") and len(told) == 3:
-        return (what, (number, prio), None), 0, ""
-    if what != "+" or len(told) != 9 or not isinstance(told[4], str) or type(told[3]) is not int:
+    sign, number, prio = values[:3]
+    if sign in ("-", "~") and len(values) == 3:
+        return (sign, (number, prio), None), 0, ""
+    if sign != "+" or len(values) != 9 or not isinstance(values[4], str) or type(values[3]) is not int:
         return None
-    if not _are_amounts(told[5:]):
+    if not _are_amounts(values[5:]):
         return None
-    return ("+", (number, prio), Waiting(number, prio, *told[5:])), told[3], told[4]
+    return ("+", (number, prio), Waiting(number, prio, *values[5:])), values[3], values[4]
 
 
 def _are_ids(values: list[object]) -> bool:

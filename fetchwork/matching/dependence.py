@@ -1,9 +1,9 @@
-"""What an evaluation depends on: the attributes that expressions name, and whether anything else counts.
+"""An evaluation's dependencies: the attributes that its expressions name, and whether anything else matters.
 
-An expression whose functions only compute (``strcat``, but not ``time``), and that finds attributes only by
-names that stand in its text, has the same value for as long as those attributes say the same. So what was
-found out about a job and a slot holds for each slot ad in which these attributes are alike, whatever the
-clock or the load average in it say.
+An expression has the same value while the attributes that its text names stay the same, if its functions only
+compute (``strcat``, but not ``time``) and it finds attributes only by names in its text. So a verdict on a
+job and a slot is valid for each slot ad with the same values of these attributes, even if its clock or load
+average differ.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from typing import TypeVar
 from fetchwork.classad.expression import names
 from fetchwork.classad.values import ClassAd, format_expr
 
-#: HTCondor's functions whose value depends on their arguments alone (classad/fnCall.cpp); what is not here
-#: may ask for the time, chance, files, or an attribute whose name no text shows (``eval``)
+#: HTCondor's functions whose value depends on their arguments alone (classad/fnCall.cpp); other functions may
+#: read the time, a random number, files, or an attribute whose name is in no text (``eval``)
 _WORDS = (
     "abstime allcompare anycompare argstolist avg bool ceiling countmatches envv1tov2 error "
     "evalineachcontext floor identicalmember ifthenelse int interval is isabstime isboolean isclassad "
@@ -29,17 +29,17 @@ _WORDS = (
     "sum tolower toupper undefined version_in_range versioncmp versionge versiongt versionle versionlt "
 )
 _COMPUTING = frozenset(_WORDS.split())
-#: with fewer arguments than these they tell the time
+#: without an argument these return the time
 _TIMELY = re.compile(r"\b(?:abstime|formattime)\s*\(\s*\)")
 _STRING = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
 _CALL = re.compile(r"([a-z_][a-z0-9_]*)\s*\(")
-#: a whole ad as a value, a subscript, a quoted name: attributes may be found by names that are computed.
+#: a whole ad as a value, a subscript, a quoted name: with these the name of an attribute may be computed;
 #: CurrentTime is the time
 _HIDDEN = re.compile(
     r"\b(?:target|my|self|parent|root|toplevel|other)\b(?!\s*\.)|[\w)\]}\"]\s*\[|'|\bcurrenttime\b"
 )
 _PLAIN = (bool, int, float, str)
-#: texts that are remembered, and the characters that one has at most
+#: most texts remembered, and most characters of a remembered text
 _TEXTS = 512
 _LENGTH = 2048
 
@@ -47,20 +47,20 @@ _T = TypeVar("_T")
 
 
 def _remembered(function: Callable[[str], _T]) -> Callable[[str], _T]:
-    """The same function, which remembers what it said of texts that are not long: slots are much alike."""
+    """Return the function with a cache of its results for short texts: slots have many texts in common."""
     known = lru_cache(_TEXTS)(function)
     return lambda text: known(text) if len(text) <= _LENGTH else function(text)
 
 
 @_remembered
 def names_in(text: str) -> frozenset[str]:
-    """The names in an expression, in lower case: attributes, and a few words that are none."""
+    """Return the names in an expression, in lower case: its attributes and a few other words."""
     return frozenset(names(text.lower()))
 
 
 @_remembered
 def only_computes(text: str) -> bool:
-    """Whether an expression's value depends on the attributes that its text names, and on nothing else."""
+    """Whether an expression's value depends only on the attributes that its text names."""
     bare = _STRING.sub('""', text.lower())
     return (
         not _HIDDEN.search(bare)
@@ -70,7 +70,7 @@ def only_computes(text: str) -> bool:
 
 
 class Texts:
-    """An ad's attributes as text, by name in lower case, and what each of them names; read when asked for."""
+    """An ad's attributes as texts by lower-case name, with the names in each text; read on demand."""
 
     def __init__(self, ad: ClassAd) -> None:
         self._ad = ad
@@ -78,37 +78,37 @@ class Texts:
         self._read: dict[str, tuple[str, list[str]] | None] = {}
 
     def literals(self, names: Iterable[str]) -> tuple[tuple[str, str], ...] | None:
-        """The attributes of these names that the ad has, if all of them are plain values."""
-        found = []
+        """Return the ad's attributes of these names; None if one of them is no plain value."""
+        values = []
         for name in names:
             if name in self._names:
                 value = self._ad[self._names[name]]
                 if type(value) not in _PLAIN:
                     return None
-                found.append((name, repr(value)))
-        return tuple(found)
+                values.append((name, repr(value)))
+        return tuple(values)
 
     def reached(self, first: Iterable[str]) -> dict[str, str] | None:
-        """The attributes that an evaluation may look at which begins with the names in ``first``.
+        """Return the texts of all attributes that an evaluation beginning with ``first`` may read.
 
-        None where more than these may count.
+        None if the value may depend on more than these attributes.
         """
-        found: dict[str, str] = {}
+        texts: dict[str, str] = {}
         left = [name for name in first if name in self._names]
         while left:
             name = left.pop()
-            if name in found:
+            if name in texts:
                 continue
             if name not in self._read:
                 self._read[name] = self._look_up(name)
             if (known := self._read[name]) is None:
                 return None
-            found[name], others = known
+            texts[name], others = known
             left += others
-        return found
+        return texts
 
     def _look_up(self, name: str) -> tuple[str, list[str]] | None:
-        """An attribute's text, and which others of the ad it names; None where more may count."""
+        """Return an attribute's text and the ad's other attributes that it names; None if more may matter."""
         value = self._ad[self._names[name]]
         if type(value) in _PLAIN:
             return repr(value), []

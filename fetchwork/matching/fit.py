@@ -1,10 +1,10 @@
-"""Whether a job may run on a slot: the Requirements of both ads, and what the job asks against what is there.
+"""Whether a job may run on a slot: the Requirements of both ads, and the job's requests for resources.
 
-Requirements are HTCondor's own matchmaking (``matches``; tests/data/matching.txt). The second part
-is what condor_submit writes into every job's Requirements, ``TARGET.X >= RequestX`` for each ``RequestX``:
-an ad that came by SQL does not have it, and not every slot looks (a static slot of HTCondor 23 looks at
-nothing). So it is done here for all. As in condor_submit, Requirements that name X themselves decide where
-the slot has no X at all.
+Requirements are HTCondor's own matchmaking (``matches``; tests/data/matching.txt). condor_submit also writes
+a clause ``TARGET.X >= RequestX`` for each ``RequestX`` into every job's Requirements. An ad submitted by SQL
+lacks these clauses, and not every slot checks the requests (a static slot of HTCondor 23 checks nothing), so
+this module compares the requests for all jobs. As in condor_submit, if the slot has no X and the job's
+Requirements name X, the Requirements alone decide.
 """
 
 from __future__ import annotations
@@ -22,37 +22,38 @@ _REQUEST = "request"
 _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
-#: the slot's attributes that count for each job: whether it may run, how it is ranked, what it costs
+#: the slot's attributes that count for each job: they decide whether it may run, its rank and its cost
 _ALWAYS = ("requirements", "rank", "slotweight", "slottype", "cpus", "memory", "disk")
 
-#: sorts of slots, by what they look at, of which a job keeps what they look at
+#: sets of attribute names, one for each sort of slot, for which a job keeps its values
 _SLOT_SORTS = 8
 
-#: what stands against a job on a slot: too little of a resource, its Requirements, the slot's
+#: the obstacle to a job on a slot: too little of a resource, the job's Requirements, the slot's Requirements
 Refusal = Literal["resources", "job_refuses", "slot_refuses"]
 
 
 @dataclass(frozen=True, slots=True)
 class JobRequest:
-    """What a job asks of a slot, taken from its ad once."""
+    """A job's requests of a slot, read from its ad once."""
 
     ad: ClassAd
     requirements: ExprTree | None
-    #: resource in lower case, and how much of it
+    #: (resource in lower case, amount)
     amounts: tuple[tuple[str, float], ...]
-    #: the same where the amount is an expression that looks at the slot
+    #: (resource in lower case, expression for the amount, which may refer to the slot)
     expressions: tuple[tuple[str, ExprTree], ...]
-    #: the words of the job's expressions, among them the resources that they name
+    #: all words in the job's expressions, including the resources that they name
     words: frozenset[str]
     #: the job's Rank of slots, None where it is the same for all
     rank: ExprTree | None = None
-    #: the attributes of a slot that its own expressions may look at; None where other things count as well
+    #: the slot attributes that the job's expressions may refer to; None if their values depend on anything
+    #: else
     names: frozenset[str] | None = None
-    #: what ``values_of`` found before
+    #: earlier results of ``values_of``
     _values: dict[frozenset[str], tuple[tuple[str, str], ...] | None] = field(default_factory=dict)
 
     def values_of(self, names: frozenset[str]) -> tuple[tuple[str, str], ...] | None:
-        """The job's attributes of these names, if all of them are plain values."""
+        """Return the job's attributes of these names; None if one of them is an expression."""
         if names not in self._values:
             if len(self._values) > _SLOT_SORTS:
                 self._values.clear()
@@ -61,7 +62,7 @@ class JobRequest:
 
     @classmethod
     def of(cls, ad: ClassAd) -> JobRequest:
-        """Read the request from a job's ad, which must not change from then on."""
+        """Read the request from a job's ad. The ad must not change afterwards."""
         amounts: list[tuple[str, float]] = []
         expressions: list[tuple[str, ExprTree]] = []
         words: set[str] = set()
@@ -95,7 +96,7 @@ class JobRequest:
 
 
 class SlotView:
-    """A slot, made ready to be put against many jobs; its ad must not change from then on."""
+    """A slot prepared for evaluation against many jobs. Its ad must not change afterwards."""
 
     def __init__(self, ad: ClassAd) -> None:
         self.ad = ad
@@ -109,34 +110,34 @@ class SlotView:
 
     @property
     def ranks(self) -> bool:
-        """Whether the slot likes some jobs better than others."""
+        """Whether the slot has a Rank expression, and so prefers some jobs."""
         return self._rank is not None
 
     def digest(self, names: frozenset[str]) -> bytes | None:
-        """Stands for what of this slot counts for jobs that look at the attributes ``names``.
+        """Return a hash of everything in this slot that matters for jobs that refer to these attributes.
 
-        On all slots with the same digest such a job has the same verdict, rank and weight. None: other things
-        count as well, and nothing is known of another time or slot.
+        Such a job has the same verdict, rank and weight on all slots with the same digest. None means that
+        other things matter too; then a verdict says nothing about another time or slot.
         """
-        found = self._texts.reached((*names, *_ALWAYS))
-        if found is None:
+        texts = self._texts.reached((*names, *_ALWAYS))
+        if texts is None:
             return None
-        return hashlib.blake2b(repr(sorted(found.items())).encode(), digest_size=16).digest()
+        return hashlib.blake2b(repr(sorted(texts.items())).encode(), digest_size=16).digest()
 
     def has_no_clock_in(self, names: frozenset[str]) -> bool:
-        """Whether the digest for these ``names`` is one, and depends on nothing that runs by itself."""
-        found = self._texts.reached((*names, *_ALWAYS))
-        return found is not None and not any(map(is_clock, found))
+        """Whether these ``names`` have a digest, and it depends on no attribute that changes by itself."""
+        texts = self._texts.reached((*names, *_ALWAYS))
+        return texts is not None and not any(map(is_clock, texts))
 
     def opinion(self, request: JobRequest) -> float | None:
-        """The slot's Rank of a job, None where its Requirements are not true.
+        """Return the slot's Rank of a job; None if the slot's Requirements are not true.
 
-        It is the same for all jobs in which what the slot looks at has the same plain values.
+        Jobs with the same plain values of the attributes that the slot refers to share one opinion.
         """
         if self._own_names is None:
-            found = self._texts.reached(("requirements", "rank"))
-            self._own_names = frozenset().union(*map(names_in, found.values())) if found else frozenset()
-            self._shares_opinions = found is not None
+            texts = self._texts.reached(("requirements", "rank"))
+            self._own_names = frozenset().union(*map(names_in, texts.values())) if texts else frozenset()
+            self._shares_opinions = texts is not None
         key = request.values_of(self._own_names) if self._shares_opinions else None
         if key is not None and key in self._opinions:
             return self._opinions[key]
@@ -146,11 +147,11 @@ class SlotView:
         return rank
 
     def fits(self, request: JobRequest) -> bool:
-        """Tell whether the job may run on the slot."""
+        """Whether the job may run on the slot."""
         return self.refusal(request) is None
 
     def refusal(self, request: JobRequest) -> Refusal | None:
-        """Why the job may not run on the slot; None if it may."""
+        """Return the reason why the job may not run on the slot; None if it may."""
         if self.shortage(request) is not None:
             return "resources"
         if not self.job_accepts(request):
@@ -158,19 +159,19 @@ class SlotView:
         return None if self.slot_accepts(request) else "slot_refuses"
 
     def job_accepts(self, request: JobRequest) -> bool:
-        """Tell whether the job's Requirements are true."""
+        """Whether the job's Requirements are true."""
         return request.requirements is None or _is_true(request.requirements, request.ad, self.ad)
 
     def slot_accepts(self, request: JobRequest) -> bool:
-        """Tell whether the slot's Requirements are true."""
+        """Whether the slot's Requirements are true."""
         return self._requirements is None or _is_true(self._requirements, self.ad, request.ad)
 
     def rank(self, request: JobRequest) -> float:
-        """The slot's Rank of the job."""
+        """Return the slot's Rank of the job."""
         return 0.0 if self._rank is None else rank_of(self._rank, self.ad, request.ad)
 
     def shortage(self, request: JobRequest) -> str | None:
-        """The first resource of which the slot has less than the job asks; None if it has enough of all."""
+        """Return the first resource of which the slot has too little for the job; None if none is short."""
         known = self._resources
         for resource, amount in request.amounts:
             there = known.get(resource)
@@ -183,7 +184,7 @@ class SlotView:
         return None
 
     def has(self, resource: str) -> float | None:
-        """How much of a resource (in lower case) the slot has; None if its ad does not say."""
+        """Return the slot's amount of a resource (name in lower case); None if its ad does not give one."""
         if resource not in self._resources:
             self._resources[resource] = number(evaluate(self.ad, resource), finite=False)
         return self._resources[resource]
@@ -199,7 +200,7 @@ class SlotView:
 
 
 def rank_of(rank: ExprTree, ad: ClassAd, target: ClassAd) -> float:
-    """The value of a Rank; as in HTCondor true is 1, and what is neither number nor boolean is 0."""
+    """Return the value of a Rank; as in HTCondor, true is 1, and a value other than number or boolean 0."""
     value = evaluate(ad, rank, target)
     return float(value) if isinstance(value, int | float) and truth(value) is not None else 0.0
 

@@ -1,6 +1,8 @@
-"""Where in the queue this process took its last jobs: how old the next one is, and where a claim begins.
+"""The queue positions of the last jobs that this process took.
 
-What is kept here is bounded, and may be forgotten at any time.
+They tell the next job's age and give a claim its starting point.
+
+The memory is bounded, and its content may be dropped at any time.
 """
 
 from __future__ import annotations
@@ -10,28 +12,28 @@ import time
 from collections import OrderedDict, deque
 from collections.abc import Mapping
 
-#: (autocluster, priority) pairs of which the last position is kept
+#: most (autocluster, priority) pairs whose last position is kept
 MAX_POSITIONS = 20_000
-#: how long a claimer trusts its hints: a row that committed late below one is found after that
+#: seconds for which a hint is trusted; after that a row that committed late below the hint is found
 HINT_LIFE_S = 10.0
-#: pairs that are told to who keeps an order by positions; who asks later sorts all anew
+#: most changed pairs reported to the keeper of an order; if more have changed, it sorts everything again
 MAX_MOVES = 256
 
 
 class Positions:
-    """Where in the queue of each (autocluster, priority) this process took its last job."""
+    """The position of the last job that this process took, for each (autocluster, priority)."""
 
     def __init__(self, limit: int = MAX_POSITIONS) -> None:
         self._last: OrderedDict[tuple[int, int], int] = OrderedDict()
         self._hints: dict[tuple[int, int], int] = {}
         self._forget_at = 0.0
         self._limit = limit
-        #: how often something was taken, and of what lately
+        #: number of position changes, and the pairs of the latest ones
         self._moves = 0
         self._moved: deque[tuple[int, int]] = deque(maxlen=MAX_MOVES)
 
     def hint(self, autocluster_id: int, prio: int) -> int:
-        """Where a claim may begin to look: 0 from the start."""
+        """Return the position at which a claim may begin; 0 is the start."""
         now = time.monotonic()
         if now >= self._forget_at:
             self._hints.clear()
@@ -39,16 +41,16 @@ class Positions:
         return self._hints.get((autocluster_id, prio), 0)
 
     def last(self, autocluster_id: int, prio: int) -> int:
-        """The last position taken, 0 if none is known: what its next job's age is judged by."""
+        """Return the last position taken, 0 if unknown; it tells the age of the next job."""
         return self._last.get((autocluster_id, prio), 0)
 
     @property
     def known(self) -> Mapping[tuple[int, int], int]:
-        """All that ``last`` knows."""
+        """All positions that ``last`` returns."""
         return self._last
 
     def took(self, autocluster_id: int, prio: int, position: int) -> None:
-        """A claim took the job at ``position``."""
+        """Note that a claim took the job at ``position``."""
         key = (autocluster_id, prio)
         self._hints[key] = max(position, self._hints.get(key, 0))
         self._last[key] = position
@@ -65,16 +67,16 @@ class Positions:
 
     @property
     def moves(self) -> int:
-        """How often a position has changed so far."""
+        """The number of position changes so far."""
         return self._moves
 
     def moved_since(self, moves: int) -> set[tuple[int, int]] | None:
-        """The pairs whose positions changed since there were so many ``moves``; None: they are too many."""
+        """Return the pairs that changed since there were so many ``moves``; None if they are too many."""
         count = self._moves - moves
         if count > len(self._moved):
             return None
         return set(itertools.islice(reversed(self._moved), count))
 
     def found_nothing(self, autocluster_id: int, prio: int) -> None:
-        """A claim that began at the hint found nothing: the next one looks from the start."""
+        """Drop the hint: a claim that began there found nothing, so the next one begins at the start."""
         self._hints.pop((autocluster_id, prio), None)

@@ -1,7 +1,8 @@
-"""Who comes first, slot after slot, while several slots are given jobs at one moment.
+"""The order of submitters, slot after slot, while several slots are given jobs at one moment.
 
-Each slot gets its job by the order of ``choose``. In that, the submitter that has least of its share is
-first; so what the slots before were given has to count already for the next, or all of them would go to one.
+Each slot gets its job by the order of ``choose``, which puts the submitter furthest below its share first. A
+slot given to a submitter therefore counts at once for the next slot; otherwise all slots would go to one
+submitter.
 """
 
 from __future__ import annotations
@@ -15,14 +16,14 @@ from fetchwork.matching.shares import Shares
 
 
 class Weighed(NamedTuple):
-    """A choice that a slot may be given, and what a second of the slot costs the job."""
+    """A choice that a slot may be given, and the cost to the job of a second of the slot."""
 
     choice: Choice
     weight: float = 1.0
 
 
 class Rotation:
-    """Deals out turns; it counts what it has dealt on top of the ``shares``."""
+    """Deals slots to submitters in turn, and counts dealt slots in addition to the ``shares``."""
 
     def __init__(self, shares: Shares, queues: Sequence[str]) -> None:
         self._shares = shares
@@ -32,7 +33,7 @@ class Rotation:
     def sort(
         self, groups: Mapping[Group, Sequence[Choice]], may: Callable[[Choice], bool] | None = None
     ) -> list[Choice]:
-        """What the next slot may be given of its queues' groups: all, or what it ``may``."""
+        """Return the choices for the next slot from its queues' groups: all, or those that it ``may`` get."""
         turns = sorted(
             (queue_number, self._need(group[1]), group[1], group)
             for group in groups
@@ -50,15 +51,15 @@ class Rotation:
         return choices
 
     def deal(self, matched: Sequence[Weighed], *, ranked: bool) -> list[Weighed]:
-        """The same for what matching has found for the next slot; ``ranked``: in the order of its Rank."""
+        """Return the next slot's matched choices in order; ``ranked``: its Rank has ordered them already."""
         order = list(matched)
         if not ranked:
             # stable: the jobs of one submitter stay in their order
             order.sort(
-                key=lambda one: (
-                    self._queues.get(one.choice.autocluster.queue, len(self._queues)),
-                    self._need(one.choice.autocluster.submitter),
-                    one.choice.autocluster.submitter,
+                key=lambda weighed: (
+                    self._queues.get(weighed.choice.autocluster.queue, len(self._queues)),
+                    self._need(weighed.choice.autocluster.submitter),
+                    weighed.choice.autocluster.submitter,
                 )
             )
         if order:

@@ -1,4 +1,4 @@
-"""Fair share: which submitter needs a slot most, and what a second of a slot costs its submitter."""
+"""Fair share: each submitter's need of a slot, and the cost of a second of a slot."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import Protocol
 
 from fetchwork.classad.values import ClassAd, evaluate, number
 
-#: of a submitter that is not in the table yet (HTCondor's DEFAULT_PRIO_FACTOR)
+#: the factor of a submitter that is not in the table yet (HTCondor's DEFAULT_PRIO_FACTOR)
 DEFAULT_FACTOR = 1000.0
 
 
 class ShareRow(Protocol):
-    """What is read of a row of ``fetchwork.shares``."""
+    """The columns read here of a row of ``fetchwork.shares``."""
 
     @property
     def submitter(self) -> str: ...
@@ -27,13 +27,14 @@ class ShareRow(Protocol):
 
 @dataclass(slots=True)
 class Shares:
-    """Each submitter's effective priority and slots in use, and what this host added since it asked.
+    """Each submitter's effective priority and slots in use, plus this host's claims since it last asked.
 
-    A submitter's need is the sum of what it used and what it uses, times its factor; the lowest is next.
-    Real priority is used slots, decayed, so both are counted in slots, and endless jobs of all settle where
-    the shares are inverse to the factors. The product of the two, which is how HTCondor's negotiator cuts its
-    pie, settles at the inverse of the factors' square roots (tests/benchmarks/bench_fairness.py). The slots
-    in use keep a newcomer from getting all that is free until its usage shows.
+    A submitter's need is its factor times the sum of past usage and slots in use; the lowest need is next.
+    Real priority is decayed used slots, so both terms are counted in slots. With endless jobs of all
+    submitters the shares settle at the inverse of the factors. HTCondor's negotiator divides its pie by the
+    product of the two, which settles at the inverse of the factors' square roots
+    (tests/benchmarks/bench_fairness.py). The slots in use keep a newcomer from getting all free slots until
+    its usage is recorded.
     """
 
     effective_prio: dict[str, float] = field(default_factory=dict)
@@ -51,11 +52,11 @@ class Shares:
         self.asked_at = now
 
     def claimed(self, submitter: str, slots: float = 1.0) -> None:
-        """A job of ``submitter`` was claimed here since then, or given back (``slots`` -1)."""
+        """Count a job of ``submitter`` that this host has claimed, or given back (``slots`` -1)."""
         self.in_use[submitter] = max(0.0, self.in_use.get(submitter, 0.0) + slots)
 
     def need(self, submitter: str, more: int = 0) -> float:
-        """The submitter with the lowest gets the next slot; ``more`` slots are about to be its own."""
+        """Return the submitter's need; the lowest gets the next slot. ``more`` slots are about to be its."""
         factor = self.factor.get(submitter, DEFAULT_FACTOR)
         # no real priority is below a half
         used = self.effective_prio.get(submitter, 0.5 * factor)
@@ -63,7 +64,7 @@ class Shares:
 
 
 class SlotWeights:
-    """What a second of a slot costs: its ``SlotWeight``; of a partitionable one for what each job takes."""
+    """The cost of a second of a slot: its ``SlotWeight``; in a partitionable slot, that of the job's part."""
 
     def __init__(self, slot: ClassAd) -> None:
         self._slot = slot
@@ -74,7 +75,7 @@ class SlotWeights:
             self._carved.update({name: slot.lookup(name) for name in slot})
 
     def of(self, request: ClassAd) -> float:
-        """The weight of the slot that a job with this ad would have."""
+        """Return the weight of the slot that a job with this ad would get."""
         if self._carved is None:
             return self._weight
         for resource in ("Cpus", "Memory", "Disk"):

@@ -1,11 +1,11 @@
-"""What slots' ads said before, and which autoclusters fitted: a slot asks again, changed in its clocks alone.
+"""Slots' earlier ads and the autoclusters that fitted them: often only a slot's clocks have changed.
 
-An ad is known again whose text differs from an earlier one's in nothing but the numbers of attributes that
-run by themselves (``clocks``). A verdict is remembered only where it depends on none of these, nor on the
-time or chance (``KnownSlot.lasts``), nor on the slots beside it; an autocluster never changes. So what is
-remembered of a slot's text is true for as long as the text is the same: nothing has to be told of a change.
+An ad counts as known if its text differs from an earlier one only in the numbers of its clocks (``clocks``).
+A verdict is remembered only if it depends on no clock, nor on the time or chance (``KnownSlot.lasts``), nor
+on the slots beside it; an autocluster never changes. So a verdict on a slot's text is valid for as long as
+the text is the same, and needs no notice of changes.
 
-What is kept here is bounded, and may be forgotten at any time.
+The memory is bounded, and its content may be dropped at any time.
 """
 
 from __future__ import annotations
@@ -21,31 +21,31 @@ from fetchwork.matching.clocks import without_clocks
 from fetchwork.matching.demand import Waiting
 from fetchwork.matching.slotstate import NotNow, Resources, slot_resources, why_not
 
-#: slots' texts that are kept, and verdicts of all of them, each some 100 bytes
+#: most slot texts kept, and most verdicts on all of them, of about 100 bytes each
 MAX_SLOTS = 512
 MAX_VERDICTS = 200_000
 
-#: what of an ad is evaluated as soon as it is read
+#: the attributes of an ad that are evaluated as soon as it is read
 _EVALUATED = ("Cpus", "Memory", "Disk", "GPUs")
 
 
 @dataclass(frozen=True, slots=True)
 class SlotFacts:
-    """What a fetch looks at of its slot's ad."""
+    """The facts that a fetch needs from its slot's ad."""
 
     name: str
-    #: why the slot can't be given a job now; "busy" if it can once its job has ended
+    #: the reason why the slot can't be given a job now; "busy" if it can once its job has ended
     not_now: NotNow | None
     resources: Resources
     partitionable: bool
-    #: the slot likes some jobs better than others
+    #: the slot has a Rank expression, and so prefers some jobs
     ranks: bool
-    #: the startd loses nothing while its fetch waits: it is not claimed
+    #: the slot is not claimed, so the startd loses nothing while its fetch waits
     unclaimed: bool
 
     @classmethod
     def of(cls, ad: ClassAd) -> SlotFacts:
-        """Read them; ClassAdError where the slot has no name."""
+        """Read the facts; raises ClassAdError if the slot has no name."""
         name = ad.get("Name")
         if not isinstance(name, str) or not name:
             raise ClassAdError("the slot ad has no Name")
@@ -61,55 +61,55 @@ class SlotFacts:
 
 @dataclass(slots=True)
 class RememberedSlot:
-    """A slot's text: what it says, and what is known of autoclusters on it."""
+    """A slot's text with its facts and the verdicts on it."""
 
     key: bytes
     facts: SlotFacts
-    #: what a second of the slot costs each autocluster that fits
+    #: autocluster that fits -> cost to it of a second of the slot
     weights: dict[int, float] = field(default_factory=dict)
     misfits: set[int] = field(default_factory=set)
-    #: verdicts on it may last
+    #: verdicts on the slot may be remembered
     learns: bool = True
-    #: what was looked through last, how many misfits were known then, and what may fit of it
+    #: the last argument of ``may_fit``, the number of misfits at that time, and the result
     _looked: tuple[Sequence[Waiting], int, Sequence[Waiting]] | None = None
 
     @property
     def verdicts(self) -> int:
-        """How many are kept."""
+        """The number of verdicts kept."""
         return len(self.weights) + len(self.misfits)
 
     def forget(self) -> None:
-        """Nothing is known any more, not even to a fetch that waits."""
+        """Drop all verdicts, also for a fetch that waits."""
         self.weights.clear()
         self.misfits.clear()
         self._looked = None
 
     def may_fit(self, waiting: Sequence[Waiting]) -> Sequence[Waiting]:
-        """What waits without what is known not to fit; of one list that does not change, found once."""
+        """Return the waiting pairs without known misfits; computed once for a list that stays the same."""
         misfits = self.misfits
         if not misfits:
             return waiting
         if self._looked is None or self._looked[0] is not waiting or self._looked[1] != len(misfits):
-            found = [one for one in waiting if one.autocluster_id not in misfits]
-            self._looked = (waiting, len(misfits), found)
+            fitting = [pair for pair in waiting if pair.autocluster_id not in misfits]
+            self._looked = (waiting, len(misfits), fitting)
         return self._looked[2]
 
     def weigh(self, numbers: Iterable[int], limit: int) -> list[tuple[int, float]] | None:
-        """The first autoclusters that fit, by their index in ``numbers``; None if one is not known."""
-        found: list[tuple[int, float]] = []
+        """Return the first autoclusters that fit, by their index in ``numbers``; None if one is unknown."""
+        fitting: list[tuple[int, float]] = []
         for index, number in enumerate(numbers):
             weight = self.weights.get(number)
             if weight is not None:
-                found.append((index, weight))
-                if len(found) >= limit:
+                fitting.append((index, weight))
+                if len(fitting) >= limit:
                     break
             elif number not in self.misfits:
                 return None
-        return found
+        return fitting
 
 
 class SlotMemory:
-    """The slots that a process has seen lately."""
+    """The slots that a process has seen recently."""
 
     def __init__(self, slots: int = MAX_SLOTS, verdicts: int = MAX_VERDICTS) -> None:
         self._slots: OrderedDict[bytes, RememberedSlot] = OrderedDict()
@@ -120,7 +120,7 @@ class SlotMemory:
         return len(self._slots)
 
     def read(self, text: bytes) -> tuple[SlotFacts, RememberedSlot | None]:
-        """What a slot's ad says, and what is remembered of it; None where nothing can be.
+        """Return the facts of a slot's ad, and the remembered slot; None if it can't be remembered.
 
         Raises ClassAdError for an ad that can't be read.
         """
@@ -131,7 +131,7 @@ class SlotMemory:
             return known.facts, known
         ad = parse_old(text)
         facts = SlotFacts.of(ad)
-        # what is computed may be computed from a clock
+        # a computed amount may depend on a clock
         if any(isinstance(ad.get(name), ExprTree) for name in _EVALUATED):
             return facts, None
         known = self._slots[key] = RememberedSlot(key, facts)
@@ -139,9 +139,9 @@ class SlotMemory:
         return facts, known
 
     def learn(self, slot: RememberedSlot, weights: Mapping[int, float], misfits: Iterable[int]) -> None:
-        """These verdicts on a slot last."""
+        """Remember verdicts on a slot."""
         if self._slots.get(slot.key) is not slot:
-            # it was forgotten meanwhile
+            # the slot was dropped meanwhile
             return
         self._verdicts -= slot.verdicts
         slot.weights.update(weights)
@@ -150,7 +150,7 @@ class SlotMemory:
         self._trim()
 
     def forget(self) -> None:
-        """It is another database, or may be: numbers may stand for other autoclusters."""
+        """Drop everything: in another database the same numbers may stand for other autoclusters."""
         for slot in self._slots.values():
             slot.forget()
         self._slots.clear()

@@ -1,4 +1,4 @@
-"""What a slot's ad says of the slot: whether it may be given a job now, and what is left of it."""
+"""A slot's state by its ad: whether it may be given a job now, and its free resources."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from typing import Literal, TypedDict
 
 from fetchwork.classad.values import ClassAd, evaluate, number
 
-#: why a slot can't be given a job now
+#: the reason why a slot can't be given a job now
 NotNow = Literal["claimed_by_schedd", "busy", "not_idle"]
 
 
 def why_not(slot: ClassAd) -> NotNow | None:
-    """Why a slot can't be given a job now; None if it can, "busy" if it can once its job has ended."""
+    """Return why a slot can't be given a job now; None if it can, "busy" if it can once its job has ended."""
     if "RemoteScheddName" in slot or "ClientMachine" in slot:
         return "claimed_by_schedd"
     if is_idle(slot):
@@ -21,13 +21,13 @@ def why_not(slot: ClassAd) -> NotNow | None:
 
 
 def is_idle(slot: ClassAd) -> bool:
-    """Tell whether the slot has no job: Unclaimed, Owner, or Claimed/Idle."""
+    """Whether the slot has no job: Unclaimed, Owner, or Claimed/Idle."""
     state, activity = slot.get("State"), slot.get("Activity")
     return state in ("Unclaimed", "Owner") or (state == "Claimed" and activity == "Idle")
 
 
 class Resources(TypedDict):
-    """What is left of a slot, as ``fetchwork.candidates`` takes it; None where the ad does not say."""
+    """A slot's free resources, as ``fetchwork.candidates`` takes them; None if the ad does not give one."""
 
     cpus: float | None
     memory_mib: float | None
@@ -36,7 +36,7 @@ class Resources(TypedDict):
 
 
 def slot_resources(slot: ClassAd) -> Resources:
-    """What is left of a slot."""
+    """Return the slot's free resources."""
     gpus = number(evaluate(slot, "GPUs"))
     return {
         "cpus": number(evaluate(slot, "Cpus")),

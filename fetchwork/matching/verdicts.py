@@ -1,4 +1,4 @@
-"""What was found out about jobs on slots, kept for as long as it holds."""
+"""A cache of verdicts: whether an autocluster may run on a slot, with both ranks and the weight."""
 
 from __future__ import annotations
 
@@ -10,21 +10,22 @@ from dataclasses import dataclass, field
 from fetchwork.matching.fit import JobRequest, SlotView, rank_of
 from fetchwork.matching.shares import SlotWeights
 
-#: verdicts that are kept, each some 200 bytes
+#: most verdicts kept, of about 200 bytes each
 MAX_VERDICTS = 200_000
-#: how long a verdict holds that depends on more than the two ads: an expression may ask what time it is
+#: seconds for which a verdict is valid if it depends on more than the two ads: an expression may read the
+#: time
 UNSURE_LIFE_S = 10.0
 
 
 @dataclass(slots=True)
 class Verdict:
-    """What came of putting an autocluster against a slot."""
+    """The result of evaluating an autocluster against a slot."""
 
     #: the slot's Rank of the job; None if it may not run there
     rank: float | None
-    #: the job's Rank of the slot, once it was asked for
+    #: the job's Rank of the slot, None until it is needed
     job_rank: float | None = None
-    #: what a second of the slot costs the job, once it was asked for
+    #: the cost to the job of a second of the slot, None until it is needed
     weight: float | None = None
 
 
@@ -34,7 +35,7 @@ Table = dict[int, Verdict]
 
 @dataclass(slots=True)
 class KnownSlot:
-    """A slot's ad and what is known of jobs on it, by the attributes that they look at."""
+    """A slot's ad and the verdicts on it, in a table for each set of slot attributes that jobs refer to."""
 
     view: SlotView
     tables: dict[frozenset[str] | None, Table] = field(default_factory=dict)
@@ -43,13 +44,13 @@ class KnownSlot:
     _weights: SlotWeights | None = None
 
     def lasts(self, names: frozenset[str] | None) -> bool:
-        """Whether verdicts on jobs that look at these hold for this slot whatever its clocks say."""
+        """Whether verdicts for jobs that refer to ``names`` stay valid while the slot's clocks change."""
         if names not in self._lasting:
             self._lasting[names] = names is not None and self.view.has_no_clock_in(names)
         return self._lasting[names]
 
     def weight(self, verdict: Verdict, request: JobRequest) -> float:
-        """What a second of the slot costs a job."""
+        """Return the cost to a job of a second of the slot."""
         if verdict.weight is None:
             if self._weights is None:
                 self._weights = SlotWeights(self.view.ad)
@@ -58,9 +59,9 @@ class KnownSlot:
 
 
 class Verdicts:
-    """What is known: bounded, the least recently used goes first.
+    """All cached verdicts. The cache is bounded; the least recently used table is dropped first.
 
-    An autocluster never changes, so its number stands for its ad.
+    An autocluster never changes, so its number identifies its ad.
     """
 
     def __init__(self, limit: int = MAX_VERDICTS) -> None:
@@ -72,13 +73,13 @@ class Verdicts:
         return self._known
 
     def table(self, slot: KnownSlot, names: frozenset[str] | None) -> Table:
-        """Where the verdicts on this slot are, of all jobs that look at these (``JobRequest.names``)."""
+        """Return this slot's table of verdicts for jobs that refer to ``names`` (``JobRequest.names``)."""
         table = slot.tables.get(names)
         if table is None:
             digest = slot.view.digest(names) if names is not None else None
             table = {} if digest is None else self._tables.setdefault(digest, {})
             if digest is None:
-                # the table of what is unsure
+                # the table of verdicts that are valid for a short time
                 table = slot.tables.setdefault(None, table)
             else:
                 self._tables.move_to_end(digest)
@@ -86,7 +87,7 @@ class Verdicts:
         return table
 
     def put(self, slot: KnownSlot, table: Table, number: int, request: JobRequest) -> Verdict:
-        """Find out about an autocluster on a slot; raises whatever its evaluation raises."""
+        """Evaluate an autocluster on a slot and keep the verdict; raises the evaluation's exceptions."""
         view = slot.view
         fits = view.shortage(request) is None and view.job_accepts(request)
         verdict = table[number] = Verdict(view.opinion(request) if fits else None)
@@ -94,7 +95,7 @@ class Verdicts:
         return verdict
 
     def begin(self, slots: Iterable[KnownSlot]) -> None:
-        """A look at these slots begins: what is unsure of them and too old is forgotten."""
+        """Begin a match round for these slots: drop their time-dependent verdicts that are too old."""
         now = time.monotonic()
         for slot in slots:
             if now >= slot.unsure_until:
@@ -103,7 +104,7 @@ class Verdicts:
                 slot.unsure_until = now + UNSURE_LIFE_S
 
     def trim(self, slots: Iterable[KnownSlot]) -> None:
-        """Forget down to the limit; ``slots`` are all that are kept."""
+        """Drop verdicts beyond the limit; ``slots`` are all slots that are kept."""
         if self._known <= self._limit:
             return
         for slot in slots:
@@ -121,13 +122,13 @@ def outranked(
     others: Sequence[KnownSlot],
     verdicts: Verdicts,
 ) -> bool:
-    """Tell whether the job, with its own verdict on a slot, would rather run on another one, and may."""
+    """Whether the job may run on one of ``others`` and ranks it above ``slot``, whose verdict is ``own``."""
     if request.rank is None:
         return False
     seen: set[int] = set()
     for other in others:
         table = verdicts.table(other, request.names)
-        # slots that are alike have one table
+        # slots with equal digests share one table
         if id(table) in seen:
             continue
         seen.add(id(table))
