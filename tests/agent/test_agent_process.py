@@ -278,6 +278,14 @@ async def test_log_has_a_line_for_a_fetch_and_never_the_token(
     assert token not in text
 
 
+async def test_leader_puts_events_into_the_stream(
+    agent: AgentProcess, submit: Submit, database: Database
+) -> None:
+    submit()
+    placed = "SELECT batch IS NOT NULL AS placed FROM fetchwork.events"
+    await until(lambda: database.query(placed) == [{"placed": True}])
+
+
 # -- waiting fetches
 
 
