@@ -281,6 +281,7 @@ def test_a_submitter_sees_its_own_jobs_only(
         with Queue(theirs) as own:
             assert ids(own.query()) == ["1.1"]
             assert ids(own.query('Owner == "alice"')) == []
+            slots.call("sequence_events")
             assert {event.job_id for event in own.events(stop_after=0)} == {"1.1"}
             assert own.act(fetchwork.JobAction.Hold, ["1.0"])["TotalNotFound"] == 1
             assert own.act(fetchwork.JobAction.Hold, "true")["TotalSuccess"] == 1
