@@ -321,7 +321,7 @@ def test_a_stranger_s_token_moves_nothing(queue: DirectQueue) -> None:
         "keep_outputs": {"manifest": Jsonb([])},
         "note_transfer": {"phase": None},
     }.items():
-        assert refused(queue, function, **stranger, **arguments)[0] == "FWDEN", function
+        assert refused(queue, function, **stranger, **arguments)[0] == "FWTOK", function
 
 
 def test_a_submitter_s_open_transaction_stops_no_transfer(

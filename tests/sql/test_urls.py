@@ -219,7 +219,7 @@ def test_another_runs_token_gets_no_url(queue: DirectQueue) -> None:
     run = queue.started()
     token = "00000000-0000-4000-8000-000000000000"
     state, _ = refused(queue, "output_url", run_id=run.run_id, token=token, url="s3://b/dir/x")
-    assert state == "FWDEN"
+    assert state == "FWTOK"
 
 
 def test_a_job_without_a_key_gets_no_url(queue: DirectQueue) -> None:

@@ -1,6 +1,6 @@
--- Stores a chunk of a content that the caller has the right to; once, so a chunk that is sent again is
--- compared with nothing and changes nothing. FWINV if its length or, where it is given, its hash is another.
--- Of a content in a bucket it is noted that a part is there.
+-- Stores a chunk of a content that the caller may write. A chunk that is already there stays as it is. For a
+-- content in a bucket, notes only that the part is there.
+-- Errors: FWINV (the length is wrong, or the hash, if one is given).
 CREATE OR REPLACE FUNCTION fetchwork.add_chunk(stored fetchwork.content, n integer, data bytea, hash bytea)
 RETURNS void
 LANGUAGE plpgsql
@@ -12,7 +12,7 @@ DECLARE
     );
 BEGIN
     IF stored.bucket_id IS NOT NULL THEN
-        -- nobody here has seen it: who reads it compares the content's hash
+        -- the server does not see the bytes: the reader compares the content's hash
         IF add_chunk.n < 0
             OR add_chunk.n * fetchwork.part_bytes() >= stored.size
             OR octet_length(data) <> 0

@@ -1,11 +1,10 @@
--- Says which files the jobs of a cluster need, in the transaction that submits it.
---
+-- Names the files that the jobs of a cluster need, in the transaction that submits the cluster.
 -- files: [{"proc": n or absent for all jobs of the cluster, "name", "mode", "size", "sha256" in hex and/or
--- "path" where it was, or "url"}]; of a directory {"name": "d/", "mode"}. Of one name the later counts. A
--- content is one of the job's owner (end_content).
--- Errors: FWINV (a cluster of another transaction, a name), FWNOT (a content that is not there, or not any
--- more: it is sent again, and the jobs submitted anew), FWDEN (more than max_job_file_bytes).
--- Locks: the contents with KEY SHARE, until commit: nobody deletes them.
+-- "path" at the submitter, or "url"}]; for a directory {"name": "d/", "mode"}. The later of two entries of
+-- one name counts. Contents belong to the job's owner (end_content).
+-- Errors: FWINV (a cluster of another transaction, a name), FWNOT (a content is not stored, or no longer:
+-- send it and submit again), FWDEN (more than max_job_file_bytes).
+-- Locks: the contents with KEY SHARE until commit, so that they are not deleted.
 CREATE OR REPLACE FUNCTION fetchwork.add_job_files(cluster integer, files jsonb)
 RETURNS void
 LANGUAGE plpgsql

@@ -1,6 +1,6 @@
--- Keeps the key with which s3:// and gs:// URLs of a cluster's jobs are presigned, in the transaction that
--- submits it. No function and no view gives it away again; it goes with the cluster's last job (drop_files).
--- Errors: FWINV (a cluster of another transaction or with a key, what is no key).
+-- Keeps the key that presigns s3:// and gs:// URLs of a cluster's jobs, in the transaction that submits the
+-- cluster. No function or view returns the key; drop_files deletes it with the cluster's last job.
+-- Errors: FWINV (a cluster of another transaction or with a key already; not a valid key).
 CREATE OR REPLACE FUNCTION fetchwork.add_job_key(
     cluster integer,
     access_key_id text,
@@ -35,7 +35,7 @@ BEGIN
     THEN
         RAISE EXCEPTION USING
             ERRCODE = 'FWINV',
-            MESSAGE = 'what was given is no key of a bucket; allowed: 1 to 256 characters of ASCII, no blank';
+            MESSAGE = 'the key is no key of a bucket; allowed: 1 to 256 characters of ASCII, no blank';
     END IF;
     INSERT INTO fetchwork.job_key (cluster_id, access_key_id, secret, session_token)
     VALUES (

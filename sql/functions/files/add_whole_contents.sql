@@ -1,7 +1,7 @@
--- Adds contents of at most one chunk each that are not there yet: of an owner, or with run_id of this run of
--- his. Each is hashed once, whatever it comes with: a call costs what its bytes are many.
--- Errors: FWINV (more than 1000, as each is looked for among those that are lacking; one that is larger than
--- a chunk), FWDEN (check_file_room).
+-- Adds the contents that are not stored yet, of at most one chunk each: to an owner, or with run_id to this
+-- run of the owner. Hashes each content once, so a call costs time in proportion to its bytes.
+-- Errors: FWINV (more than 1000, because each is searched for among the lacking ones; larger than a chunk),
+-- FWDEN (check_file_room).
 CREATE OR REPLACE FUNCTION fetchwork.add_whole_contents(owner text, run_id bigint, datas bytea [])
 RETURNS void
 LANGUAGE plpgsql

@@ -1,7 +1,6 @@
--- A job that has exited by itself waits for its access point to bring back what it left, as a schedd's does
--- for its shadow: TransferringOutput (6) until brought() or not_brought(), or until the setting bring_wait is
--- over (give_up_bringing). True then; false where there is nothing to wait for.
---
+-- Makes a job that has exited by itself wait until its access point has delivered its outputs, as a schedd's
+-- job waits for its shadow: TransferringOutput (6) until brought() or not_brought(), or until the setting
+-- bring_wait has passed (give_up_bringing). Returns false if there is nothing to wait for.
 -- The caller has locked the job and closed the run.
 CREATE OR REPLACE FUNCTION fetchwork.await_files(
     exited fetchwork.run,
@@ -23,7 +22,7 @@ BEGIN
     UPDATE fetchwork.job AS j
     SET job_status = 6,
         run_id = NULL,
-        -- one that was given up may wait for its next try
+        -- an earlier vacate may have set a time for the next try
         not_before = NULL,
         status_at = clock_timestamp(),
         facts = j.facts || jsonb_build_object('LastJobStatus', j.job_status)

@@ -1,7 +1,7 @@
--- What jobs of one Owner have left whose end waits for this access point to bring it (await_files), as
--- job_outputs has it: at most most_jobs of them, after the job (after_cluster, after_proc), in the order of
--- their ids. A call costs what it returns, however many wait, of whomever. None of an Owner that the caller
--- may not name. Locks nothing.
+-- The outputs of one Owner's jobs whose ends wait until this access point delivers them (await_files), in the
+-- form of job_outputs: at most most_jobs jobs after (after_cluster, after_proc), in the order of their ids.
+-- Empty if the caller may not name the Owner. A call costs what it returns, however many jobs wait. Locks
+-- nothing.
 CREATE OR REPLACE FUNCTION fetchwork.awaited_outputs(
     access_point text,
     of_owner text,

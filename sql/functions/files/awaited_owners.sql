@@ -1,5 +1,5 @@
--- The Owners, of those that the caller may name, of whom ends of jobs wait for this access point to bring
--- what they left (awaited_outputs). A call costs what these are many, not what their jobs are. Locks nothing.
+-- The Owners whose jobs' ends wait until this access point delivers their outputs (awaited_outputs), if the
+-- caller may name them. A call costs time by the number of Owners, not of their jobs. Locks nothing.
 CREATE OR REPLACE FUNCTION fetchwork.awaited_owners(access_point text)
 RETURNS text[]
 LANGUAGE sql

@@ -1,7 +1,6 @@
--- Begins to store a content for an owner, or goes on with one that was begun: its id, whether it is there
--- already, and which chunks are; with part_bytes, which parts of so many bytes are in its bucket
--- (content_part_url). Two that store the same at once may share it, or make it twice; both are
--- right.
+-- Begins to store a content for an owner, or continues one that was begun: its id, whether it is complete,
+-- and which chunks are there; with part_bytes, which parts of this size are in its bucket (content_part_url).
+-- Two callers that store the same content at once may share it or store it twice; both are right.
 -- Errors: FWDEN (another's Owner, a limit), FWINV (the hash).
 CREATE OR REPLACE FUNCTION fetchwork.begin_content(owner text, sha256 text, size bigint)
 RETURNS TABLE (content_id bigint, complete boolean, chunks integer [], part_bytes bigint)

@@ -1,8 +1,8 @@
--- Begins a content that a live run leaves, or goes on with it: its id, and which chunks are there already;
--- with part_bytes, which parts of so many bytes are in its bucket (output_part_url). No row if the run is
--- over. A content is known by its hash among those of the run.
--- Errors: FWDEN (another's token; a limit of check_file_room: the message is for people).
--- Locks: nothing that anybody but the run's own agent could hold.
+-- Begins a content that a live run leaves, or continues it: its id, and which chunks are there; with
+-- part_bytes, which parts of this size are in its bucket (output_part_url). No row if the run is over. A
+-- run's contents are identified by their hashes.
+-- Errors: FWTOK (another run's token), FWDEN (a limit of check_file_room: the message is for people).
+-- Locks: only rows that nothing but the run's own agent locks.
 CREATE OR REPLACE FUNCTION fetchwork.begin_output(run_id bigint, token uuid, sha256 text, size bigint)
 RETURNS TABLE (content_id bigint, chunks integer [], part_bytes bigint)
 LANGUAGE plpgsql
@@ -37,7 +37,7 @@ BEGIN
         ON CONFLICT DO NOTHING
         RETURNING c.content_id INTO known;
         IF known IS NULL THEN
-            -- begun at the same moment
+            -- begun at the same moment by another call
             SELECT c.content_id
             INTO known
             FROM fetchwork.content AS c

@@ -1,6 +1,5 @@
--- What a job left is where it belongs: if its end waited for that (await_files), it counts now. False if
--- nothing waited: the job was held or removed meanwhile, or it is told twice.
---
+-- Counts the end of a job that waited for the delivery of its outputs (await_files), which are delivered now.
+-- False if nothing waited: the job was held or removed meanwhile, or this is a repeated call.
 -- Events: those of settle_exit. Locks: the job.
 CREATE OR REPLACE FUNCTION fetchwork.brought(cluster integer, proc integer, run_id bigint)
 RETURNS boolean
@@ -28,7 +27,7 @@ BEGIN
     FROM fetchwork.run_history AS h
     WHERE h.run_id = awaited.run_id;
     exited := fetchwork.ended_as_run(ended);
-    -- what goes to history names its last run
+    -- the history of a job names its last run
     IF coalesce(awaited.verdict ->> 'action', 'complete') IN ('complete', 'remove') THEN
         UPDATE fetchwork.job AS j
         SET run_id = awaited.run_id

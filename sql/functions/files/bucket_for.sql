@@ -1,4 +1,4 @@
--- The bucket that the bytes of a new content of this size go to; NULL: the database.
+-- The bucket for the bytes of a new content of this size; NULL: the database.
 CREATE OR REPLACE FUNCTION fetchwork.bucket_for(size bigint)
 RETURNS integer
 LANGUAGE sql

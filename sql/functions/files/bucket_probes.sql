@@ -1,5 +1,6 @@
--- URLs with which a host sees whether it reaches the buckets of large files and whether they know their keys:
--- to GET an object that there never is, of each bucket that takes new contents or has any. For the doctor.
+-- URLs with which a host checks that it reaches the buckets of large files and that they accept their keys:
+-- each gets an object that never exists, from every bucket that takes new contents or has any. For the
+-- doctor.
 CREATE OR REPLACE FUNCTION fetchwork.bucket_probes()
 RETURNS TABLE (bucket text, url text)
 LANGUAGE sql

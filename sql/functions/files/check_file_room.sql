@@ -1,6 +1,6 @@
--- Refuses (FWDEN) files that are larger than may be, or more than an owner's jobs may have, or all. Reads two
--- sums and locks nothing: what other transactions have not committed is not counted, so several at the same
--- moment may pass a limit, each by as much as it brings at once.
+-- Raises FWDEN if a file, its owner's files or all files would exceed their limit. Reads two sums and locks
+-- nothing: uncommitted bytes of other transactions are not counted, so several calls at the same moment may
+-- pass a limit, each by the bytes that it adds.
 CREATE OR REPLACE FUNCTION fetchwork.check_file_room(owner text, largest bigint, bytes numeric)
 RETURNS void
 LANGUAGE plpgsql

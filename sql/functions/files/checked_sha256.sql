@@ -1,4 +1,4 @@
--- A SHA-256 in hex as bytes; FWINV if it is none.
+-- A SHA-256 in hex as bytes. Errors: FWINV (not a SHA-256).
 CREATE OR REPLACE FUNCTION fetchwork.checked_sha256(hash text)
 RETURNS bytea
 LANGUAGE plpgsql

@@ -1,6 +1,6 @@
--- The Owners, of those that the caller may name, of whom checkpoints of jobs of this access point are at
--- their checkpoint_destination, whether a run needs them or not (left_checkpoints). A call costs what these
--- are many, not what their checkpoints are. Locks nothing.
+-- The Owners that have checkpoints of jobs of this access point at a checkpoint_destination, needed by a run
+-- or not (left_checkpoints), if the caller may name them. A call costs time by the number of Owners, not of
+-- checkpoints. Locks nothing.
 CREATE OR REPLACE FUNCTION fetchwork.checkpoint_owners(access_point text)
 RETURNS text[]
 LANGUAGE sql

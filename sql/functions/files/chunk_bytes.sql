@@ -1,4 +1,4 @@
--- The size of the chunks that contents are kept in, but for the last one of each.
+-- The size of a content's chunks; the last one may be shorter.
 CREATE OR REPLACE FUNCTION fetchwork.chunk_bytes()
 RETURNS integer
 LANGUAGE sql

@@ -1,7 +1,7 @@
--- Notes that all chunks of a content are there. One that fits in memory is compared with its hash as a whole;
--- of a larger one each chunk was (add_chunk), and who reads it compares the whole. Of one in
--- a bucket it is known that each part was told.
--- Errors: FWINV (a chunk is lacking, another hash).
+-- Marks a content as complete. A content that fits in memory is compared with its hash as a whole. For a
+-- larger one add_chunk compared each chunk, and the reader compares the whole; for one in a bucket only the
+-- announcement of each part is known.
+-- Errors: FWINV (a chunk is lacking, the hash differs).
 CREATE OR REPLACE FUNCTION fetchwork.complete_content(content_id bigint)
 RETURNS void
 LANGUAGE plpgsql

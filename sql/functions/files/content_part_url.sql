@@ -1,5 +1,5 @@
--- A URL to PUT part n of a content that begin_content began, where its bytes are to be in a bucket; what is
--- there is noted by put_content_chunk without data.
+-- A URL to PUT part n of a content that begin_content began in a bucket; put_content_chunk without data then
+-- notes the part.
 -- Errors: FWNOT (no such content of an Owner that the caller may name, or it is complete), FWINV (part_url).
 CREATE OR REPLACE FUNCTION fetchwork.content_part_url(content_id bigint, n integer)
 RETURNS text
@@ -13,7 +13,7 @@ AS $$
 DECLARE
     stored fetchwork.content := fetchwork.own_content(content_part_url.content_id);
 BEGIN
-    -- nobody changes what jobs have named
+    -- jobs may have named it
     IF stored.complete THEN
         RAISE EXCEPTION USING
             ERRCODE = 'FWNOT',

@@ -1,6 +1,7 @@
--- Deletes those of some contents that no job names. Who is about to name one has locked it (the reference of
--- job_file): such are left, and the others are looked at again, by a new statement, before they go. What of
--- them is in a bucket is left to objects_over. Returns how many went. Locks: the contents, without waiting.
+-- Deletes the contents among ids that no job names; returns how many. A submitter that is about to name a
+-- content holds a lock on it (the reference of job_file): locked contents are skipped, and a new statement
+-- checks the others again before it deletes them. objects_over takes their objects in buckets.
+-- Locks: the contents, without waiting.
 CREATE OR REPLACE FUNCTION fetchwork.delete_contents(ids bigint [])
 RETURNS integer
 LANGUAGE plpgsql

@@ -1,4 +1,4 @@
--- A file of a job as JSON, for who moves it.
+-- A file of a job as JSON, for the process that transfers it.
 CREATE OR REPLACE FUNCTION fetchwork.described_file(file fetchwork.job_file)
 RETURNS jsonb
 LANGUAGE sql

@@ -1,7 +1,7 @@
--- Lets go of what jobs that have ended needed or left in vain: their inputs, those of their cluster and its
--- key after its last job, what their runs saved, outputs of runs that did not end by themselves, and the
--- contents that no job names any more. Adds up what is stored. Called by maintain_queue; one call at a time,
--- at most 500 jobs each.
+-- Deletes the files that ended jobs no longer need: their inputs, the inputs and the key of their cluster
+-- after its last job, files that their runs saved, outputs of runs that did not end by themselves, and
+-- contents that no job names any more. Adds up the stored bytes. maintain_queue calls it, one call at a time,
+-- at most 500 jobs in a call.
 CREATE OR REPLACE FUNCTION fetchwork.drop_files()
 RETURNS integer
 LANGUAGE plpgsql

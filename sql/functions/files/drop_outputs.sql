@@ -1,8 +1,9 @@
--- Acknowledges that the outputs of a job, as this run left them, are where they belong: they and those of its
--- earlier runs go, and an end of the job that waited for that counts (brought). False if there was nothing of
--- that run, as when it is acknowledged twice.
--- Events: those of settle_exit. Errors: FWNOT (no job of an Owner that the caller may name). Locks: the rows
--- that go, without waiting for a run: what a live run has kept is a later one's; the job, if its end waited.
+-- Acknowledges that the outputs of this run of a job were delivered: deletes them and those of earlier runs,
+-- and counts an end of the job that waited for the delivery (brought). False if there was nothing of that
+-- run, as when it is acknowledged twice.
+-- Events: those of settle_exit. Errors: FWNOT (no job of an Owner that the caller may name).
+-- Locks: the deleted rows, without waiting for a run, because outputs of a live run belong to a later run;
+-- the job, if its end waited.
 CREATE OR REPLACE FUNCTION fetchwork.drop_outputs(cluster integer, proc integer, run_id bigint)
 RETURNS boolean
 LANGUAGE plpgsql
@@ -37,7 +38,7 @@ BEGIN
                 'job %s is not known', fetchwork.job_id(drop_outputs.cluster, drop_outputs.proc)
             );
     END IF;
-    -- only what is ready: a live run's own rows are its agent's
+    -- only outputs that are ready: a live run's rows belong to its agent
     IF NOT coalesce(
         drop_outputs.run_id <= fetchwork.ready_outputs(drop_outputs.cluster, drop_outputs.proc), false
     ) THEN

@@ -1,5 +1,5 @@
--- Ends the storing of a content: from now on jobs can name it. One whose chunks do not make it goes, so that
--- it is begun anew; false then. Repeating it is harmless.
+-- Completes a content, so that jobs can name it. If its chunks do not match it, deletes it so that it can be
+-- begun anew, and returns false. Repeating a call is harmless.
 -- Errors: FWNOT (no such content of an Owner that the caller may name).
 CREATE OR REPLACE FUNCTION fetchwork.end_content(content_id bigint)
 RETURNS boolean

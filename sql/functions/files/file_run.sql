@@ -1,5 +1,5 @@
--- The run of an agent that moves files: live, and the token is its. NULLs if it has ended or never was; FWTOK
--- if the token is not the run's. It locks nothing: a submitter's open transaction stops no transfer.
+-- The live run whose files an agent transfers. NULLs if it has ended or never existed. Locks nothing: a
+-- submitter's open transaction stops no transfer. Errors: FWTOK (another run's token).
 CREATE OR REPLACE FUNCTION fetchwork.file_run(run_id bigint, token uuid)
 RETURNS fetchwork.run
 LANGUAGE plpgsql

@@ -1,5 +1,5 @@
--- The ends of these jobs wait no longer for their files: the jobs are held or removed, and their last exit
--- counts for nothing. The caller has locked the jobs.
+-- Ends the wait of these jobs' ends for their files: the jobs are held or removed, and their last exit does
+-- not count. The caller has locked the jobs.
 CREATE OR REPLACE FUNCTION fetchwork.forget_bringing(clusters integer [], procs integer [])
 RETURNS void
 LANGUAGE sql

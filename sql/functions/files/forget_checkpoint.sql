@@ -1,6 +1,5 @@
--- Acknowledges that a checkpoint of left_checkpoints was deleted. False if there is none of an Owner that the
--- caller may name, or if a run needs it.
--- Locks: its row.
+-- Acknowledges that a checkpoint of left_checkpoints was deleted. False if the checkpoint is unknown, belongs
+-- to an Owner that the caller may not name, or is needed by a run. Locks: its row.
 CREATE OR REPLACE FUNCTION fetchwork.forget_checkpoint(cluster integer, proc integer, base text)
 RETURNS boolean
 LANGUAGE plpgsql

@@ -1,7 +1,7 @@
--- Forgets outputs that nobody has brought back for long (setting output_days), but for those that a job's end
--- still waits for (bring_wait), and contents that were begun a while ago and that no job names (setting
--- unused_content): of submissions and runs that ended half way. At most 1000 of each a call; maintain_tables
--- calls it. Checkpoints at URLs that nobody has deleted there are forgotten with the history (history_days).
+-- Deletes outputs that were not fetched for output_days, except those that a job's end still waits for
+-- (bring_wait), and contents of submissions and runs that broke off: begun longer than unused_content ago and
+-- named by no job. At most 1000 of each in a call; maintain_tables calls it. Checkpoints at URLs that were
+-- not deleted there are forgotten with the history (history_days).
 CREATE OR REPLACE FUNCTION fetchwork.forget_files()
 RETURNS void
 LANGUAGE plpgsql

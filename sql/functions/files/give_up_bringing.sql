@@ -1,8 +1,6 @@
--- Holds (12) jobs whose access point has not brought back what they left for long (setting bring_wait):
--- nobody is to wait for ever for one that is gone. At most 100 a call; maintain_queue calls it. Returns how
--- many.
---
--- Events: HELD (012). Locks: the jobs, none that it would have to wait for.
+-- Holds (12) jobs whose access point has not delivered their outputs within bring_wait, because the access
+-- point may never come back. At most 100 in a call of maintain_queue. Returns how many.
+-- Events: HELD (012). Locks: the jobs; skips locked ones.
 CREATE OR REPLACE FUNCTION fetchwork.give_up_bringing()
 RETURNS integer
 LANGUAGE plpgsql
@@ -24,7 +22,7 @@ BEGIN
         LIMIT 100
         FOR UPDATE OF j SKIP LOCKED
     LOOP
-        -- it may have been brought since
+        -- they may have been delivered since
         CONTINUE WHEN NOT EXISTS (
             SELECT FROM fetchwork.bringing AS b
             WHERE b.cluster_id = late.cluster_id AND b.proc_id = late.proc_id AND b.run_id = late.run_id

@@ -1,4 +1,4 @@
--- Tells whether a live run's job names this content as an input, or an earlier run of it saved it.
+-- Whether a live run's job names this content as an input, or an earlier run of the job saved it.
 CREATE OR REPLACE FUNCTION fetchwork.has_input(live fetchwork.run, content_id bigint)
 RETURNS boolean
 LANGUAGE sql

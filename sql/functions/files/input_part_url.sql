@@ -1,6 +1,6 @@
--- A URL to GET part n of a content in a bucket that a live run's job names as an input or that an earlier run
--- of it saved; NULL as read_chunk, which is for the others. Locks nothing.
--- Errors: FWDEN (another's token), FWINV (part_url).
+-- A URL to GET part n of a content in a bucket that has_input allows a live run; NULL as from read_chunk,
+-- which serves contents in the database. Locks nothing.
+-- Errors: FWTOK (another run's token), FWINV (part_url).
 CREATE OR REPLACE FUNCTION fetchwork.input_part_url(run_id bigint, token uuid, content_id bigint, n integer)
 RETURNS text
 LANGUAGE plpgsql

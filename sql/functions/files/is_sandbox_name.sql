@@ -1,6 +1,6 @@
--- May a file of a sandbox be called so? Not empty, not absolute, no part that is empty, "." or "..", at most
--- 4096 bytes (PATH_MAX), and no part longer than a file system takes; a directory's has "/" at its end. As
--- HTCondor's LegalPathInSandbox, and stricter: names come from hosts and from submitters, and go to both.
+-- Whether a file of a sandbox may have this name: not empty, not absolute, no part that is empty, "." or
+-- "..", at most 4096 bytes (PATH_MAX), no part longer than a file system takes; a directory's name ends with
+-- "/". Stricter than HTCondor's LegalPathInSandbox: names come from hosts and submitters, and go to both.
 CREATE OR REPLACE FUNCTION fetchwork.is_sandbox_name(name text)
 RETURNS boolean
 LANGUAGE sql

@@ -1,4 +1,4 @@
--- Whether a stored checkpoint is what the next run of its job begins with.
+-- Whether the next run of its job starts from a stored checkpoint.
 CREATE OR REPLACE FUNCTION fetchwork.is_stored_for_use(stored fetchwork.stored_checkpoint)
 RETURNS boolean
 LANGUAGE sql

@@ -1,8 +1,7 @@
--- What jobs of Owners that the caller may name have left and nobody has brought back: of the jobs "42.0",
--- "42" (a cluster), or of all with NULL; with "access_point", of those that were submitted to it; with
--- "of_owner", of this one's. At most most_jobs of them, after the job (after_cluster, after_proc), in the
--- order of their ids; a call costs what those owners have left, whatever others have. ad, files:
--- left_outputs. Locks nothing.
+-- The undelivered outputs of jobs whose Owners the caller may name: of the jobs "42.0", "42" (a cluster), or
+-- of all with NULL; with access_point, of jobs submitted to it; with of_owner, of this Owner's jobs. At most
+-- most_jobs jobs after (after_cluster, after_proc), in the order of their ids. A call costs time by the
+-- outputs of these owners, however many others have. ad, files: left_outputs. Locks nothing.
 CREATE OR REPLACE FUNCTION fetchwork.job_outputs(
     jobs text [],
     access_point text DEFAULT NULL,
@@ -20,7 +19,7 @@ SET enable_seqscan = off
 SET jit = off
 SET enable_hashjoin = off
 SET enable_mergejoin = off
--- what is asked for decides which index
+-- the arguments decide which index is best
 SET plan_cache_mode = force_custom_plan
 AS $$
 #variable_conflict use_column
@@ -28,7 +27,7 @@ DECLARE
     role name := fetchwork.invoker();
     sees_all boolean := fetchwork.is_admin(role) OR fetchwork.serves_all(role);
     own text[] := fetchwork.own_owners(role);
-    -- NULL: everybody
+    -- NULL: all owners
     owners text[] := CASE
         WHEN job_outputs.of_owner IS NULL THEN CASE WHEN NOT sees_all THEN own END
         WHEN sees_all OR job_outputs.of_owner = ANY (own) THEN ARRAY[job_outputs.of_owner]

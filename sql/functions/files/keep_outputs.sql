@@ -1,15 +1,14 @@
--- Keeps what a live run leaves for its submitter, before the run's finish: from then on it can be brought
--- back (job_outputs); of a run that ends otherwise it goes. With spool: what is saved of a run, while it goes
--- on or as it is evicted, for the job's next run (run_files); it takes the place of what was saved before,
--- all at once. "checkpoint" is its number, which the job's ad has from then on. Returns 'kept', or 'late' if
--- the run is over; 'busy', and nothing is done, while another transaction is about to end the run. Repeated
--- it replaces what was kept of the run.
---
--- manifest: [{"name", "mode", "size", "sha256" in hex}], its contents being this run's (begin_output); of a
--- directory {"name": "d/", "mode"}; of what a plugin took elsewhere {"name", "size", "url"}.
--- Errors: FWDEN (another's token; more than max_job_file_bytes), FWINV (a name, a content that is not
--- whole).
--- Locks: the run's own rows only; with spool its row, without waiting, so that no next run begins meanwhile.
+-- Keeps the outputs of a live run, before the run's finish: from then on they can be delivered (job_outputs).
+-- If the run does not end by itself, they are deleted. With spool: keeps files for the job's next run
+-- (run_files), saved while the run goes on or as it is evicted; they replace the files saved earlier, all at
+-- once. "checkpoint" is its number, which the job's ad has from then on. A repeated call replaces the files
+-- that were kept of the run. Returns 'kept', 'late' if the run is over, or 'busy', with nothing done, while
+-- another transaction is about to end the run.
+-- manifest: [{"name", "mode", "size", "sha256" in hex}], with contents of this run (begin_output); for a
+-- directory {"name": "d/", "mode"}; for a file that a plugin uploaded elsewhere {"name", "size", "url"}.
+-- Errors: FWTOK (another run's token), FWDEN (more than max_job_file_bytes), FWINV (a name, an incomplete
+-- content).
+-- Locks: only the run's own rows; with spool the run, without waiting, so that no next run begins meanwhile.
 CREATE OR REPLACE FUNCTION fetchwork.keep_outputs(
     run_id bigint,
     token uuid,
@@ -73,7 +72,7 @@ BEGIN
     INTO of_owner
     FROM fetchwork.job AS j
     WHERE j.cluster_id = live.cluster_id AND j.proc_id = live.proc_id;
-    -- one that no file of the manifest has was given up half way, as its file changed
+    -- a content outside the manifest was abandoned, because its file changed during the upload
     PERFORM fetchwork.complete_content(c.content_id)
     FROM fetchwork.content AS c
     WHERE c.run_id = live.run_id
@@ -99,7 +98,7 @@ BEGIN
     LEFT JOIN fetchwork.content AS c ON c.run_id = live.run_id
         AND encode(c.sha256, 'hex') = f.file ->> 'sha256'
         AND c.size = (f.file ->> 'size')::bigint
-    -- of one name the later, as HTCondor writes it
+    -- of two entries of one name the later one counts, as when HTCondor writes them
     ORDER BY f.file ->> 'name', f.n DESC;
     SELECT f.name
     INTO refused
@@ -130,7 +129,7 @@ BEGIN
         INTO replaced
         FROM gone AS g;
         PERFORM fetchwork.note_stored(live.cluster_id, live.proc_id, live.run_id);
-        -- and what this run had saved before
+        -- and the contents that this run saved before
         PERFORM fetchwork.delete_contents(replaced || ARRAY(
             SELECT c.content_id
             FROM fetchwork.content AS c

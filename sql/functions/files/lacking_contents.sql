@@ -1,8 +1,7 @@
--- Which of some contents, by hash in hex and size, are not stored for an owner yet: their numbers in the
--- arrays, from 1. Refused (FWDEN) if they could not be stored, so that a submitter hears of it before a byte
--- is sent: a file, all files of a job (job_bytes, of the largest), of the owner, of everybody.
---
--- Whether another owner has a content makes no difference to anything that a caller can see.
+-- The contents, given by hash in hex and size, that are not stored for an owner yet: their positions in the
+-- arrays, from 1. Raises FWDEN before a byte is sent if they could not be stored: the limits of one file, of
+-- the files of a job (job_bytes, of the largest job), of the owner, of all.
+-- No caller can find out whether another owner has a content.
 CREATE OR REPLACE FUNCTION fetchwork.lacking_contents(
     owner text,
     sha256s text [],

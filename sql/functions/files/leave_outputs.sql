@@ -1,7 +1,6 @@
--- What a live run leaves, in one transaction, where that is a few contents of at most one chunk each: stores
--- them (put_whole_outputs), notes bytes and seconds (note_transfer), and keeps the manifest (keep_outputs),
--- whose answers it has: 'kept', or 'late' if the run is over. Repeating it is harmless.
--- Errors, locks: as these.
+-- Stores the outputs of a live run in one transaction, if they are a few contents of at most one chunk each:
+-- stores them (put_whole_outputs), notes bytes and seconds (note_transfer), and keeps the manifest
+-- (keep_outputs). Returns as keep_outputs. Repeating a call is harmless. Errors, locks: as these three.
 CREATE OR REPLACE FUNCTION fetchwork.leave_outputs(
     run_id bigint,
     token uuid,
@@ -30,7 +29,7 @@ BEGIN
         leave_outputs.run_id, leave_outputs.token, NULL, 'output', bytes,
         leave_outputs.seconds + extract(epoch FROM clock_timestamp() - now())::double precision
     );
-    -- this commit is waited for
+    -- this commit waits for the disk
     PERFORM set_config('synchronous_commit', waits, true);
     RETURN answer;
 END

@@ -1,8 +1,7 @@
--- Checkpoints of Owners that the caller may name that lie at their checkpoint_destination, and that no run
--- needs any more: a later one has taken their place, or the job has left the queue. At most most_rows, those
--- that were stored first, but for so many. Not of all owners for an administrator: only its owner is to
--- delete one. With access_point those of its jobs that are of_owner.
--- Locks nothing.
+-- Checkpoints at a checkpoint_destination that no run needs any more, because a later one has replaced them
+-- or the job has left the queue: of the Owners that the caller may name. The oldest most_rows, after skipping
+-- but_for. An administrator does not see those of all owners: only the owner may delete a checkpoint. With
+-- access_point, only those of of_owner's jobs there. Locks nothing.
 CREATE OR REPLACE FUNCTION fetchwork.left_checkpoints(
     most_rows integer DEFAULT 1000,
     but_for integer DEFAULT 0,

@@ -1,5 +1,5 @@
--- What a run of a job has left, for who brings it back: the job's Owner, the access point by which it came,
--- what of its ad is about files, and these as run_files has them. No row for a job that is forgotten. Locks
+-- The outputs of a run of a job, for the process that delivers them: the job's Owner, its access point, the
+-- attributes of its ad about files, and the files in the form of run_files. No row for a forgotten job. Locks
 -- nothing.
 CREATE OR REPLACE FUNCTION fetchwork.left_outputs(cluster integer, proc integer, run_id bigint)
 RETURNS TABLE (owner text, access_point text, ad jsonb, files jsonb)

@@ -1,5 +1,5 @@
--- A URL to GET part n of an output in a bucket, of an Owner that the caller may name; NULL as
--- read_output_chunk, which is for the others. Locks nothing. Errors: FWINV (part_url).
+-- A URL to GET part n of an output in a bucket, of an Owner that the caller may name; NULL as from
+-- read_output_chunk, which serves outputs in the database. Locks nothing. Errors: FWINV (part_url).
 CREATE OR REPLACE FUNCTION fetchwork.left_part_url(content_id bigint, n integer)
 RETURNS text
 LANGUAGE plpgsql

@@ -1,8 +1,6 @@
--- An access point could not write what a job left to where it belongs: the job is held (12) with errno as
--- subcode, as a schedd's is. What it left is kept for who brings it otherwise (setting output_days);
--- released, the job runs again. False if no end of a job of an Owner that the caller may name waited for that
--- (any more).
---
+-- Holds (12) a job whose access point could not write its outputs to their destination, with errno as
+-- subcode, as a schedd does. The outputs stay for another way of delivery (setting output_days); a released
+-- job runs again. False if no job of an Owner that the caller may name waited for that (any more).
 -- Events: HELD (012). Locks: the job.
 CREATE OR REPLACE FUNCTION fetchwork.not_brought(
     cluster integer,

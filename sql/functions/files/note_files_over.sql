@@ -1,4 +1,4 @@
--- Notes of jobs that have ended, and had files or a key, that drop_files may let go of these.
+-- Notes the ended jobs that had files or a key, for drop_files.
 CREATE OR REPLACE FUNCTION fetchwork.note_files_over(clusters integer [], procs integer [])
 RETURNS void
 LANGUAGE sql

@@ -1,13 +1,13 @@
--- Remembers a checkpoint of which plugins have taken files to URLs, with the transaction that keeps it: until
--- somebody has deleted it there (forget_checkpoint). URLs are a host's word, and its owner's plug-in deletes
--- what they name: so only what lies in a directory that is called as the job and has a number
+-- Remembers the URLs of a checkpoint that plugins have uploaded, in the transaction that keeps it, until the
+-- checkpoint is deleted there (forget_checkpoint). The host chooses the URLs, and a plug-in of the job's
+-- owner deletes their files: so only URLs in a directory with the job's name and a number count
 -- (sandbox/destination.py).
 CREATE OR REPLACE FUNCTION fetchwork.note_stored(cluster integer, proc integer, run_id bigint)
 RETURNS void
 LANGUAGE sql
 SET search_path = pg_catalog, pg_temp
 BEGIN ATOMIC
-    -- of the ads, which may be large, one value for all files
+    -- one value of the ads, which may be large, for all files
     WITH noted AS MATERIALIZED (
         SELECT
             j.owner,

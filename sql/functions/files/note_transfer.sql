@@ -1,10 +1,8 @@
--- Notes of a live run that its files are moved: phase 'input' or 'output' from the beginning, and NULL for
--- phase when that is over; with direction, bytes and seconds of what was moved. While outputs are, the slot
--- is free for other work (slot_is_free, claim). False if the run is over, or if another transaction holds
--- its row: who wants it noted asks again.
--- By itself it does not wait for the server's disk: a crash that forgets it forgets nothing that anything
--- depends on.
--- Errors: FWDEN (another's token). Locks: the run, without waiting.
+-- Notes a transfer of a live run's files: phase 'input' or 'output' at its beginning, NULL at its end; with
+-- the direction, bytes and seconds of the transferred files. During phase 'output' the slot is free for other
+-- work (slot_is_free, claim). False if the run is over, or if another transaction holds its row: the caller
+-- tries again. Does not wait for the server's disk: nothing depends on a note that a crash loses.
+-- Errors: FWTOK (another run's token), FWINV (phase, direction). Locks: the run, without waiting.
 CREATE OR REPLACE FUNCTION fetchwork.note_transfer(
     run_id bigint,
     token uuid,

@@ -1,4 +1,4 @@
--- Notes that objects of objects_over are deleted; repeating it is harmless. How many were noted.
+-- Notes that objects of objects_over were deleted; returns how many were noted. Repeating a call is harmless.
 CREATE OR REPLACE FUNCTION fetchwork.objects_deleted(objects uuid [], ns integer [])
 RETURNS bigint
 LANGUAGE sql
@@ -10,7 +10,7 @@ BEGIN ATOMIC
         USING unnest(objects_deleted.objects, objects_deleted.ns) AS k (object, n)
         WHERE o.object = k.object
             AND o.n = k.n
-            -- an earlier one could be made again
+            -- before that, a URL could still make the object again
             AND o.over_at < clock_timestamp() - interval '20 minutes'
         RETURNING o.n
     )

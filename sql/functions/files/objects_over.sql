@@ -1,5 +1,5 @@
--- Objects in buckets of contents that are no more, with URLs to delete them: of those that have waited until
--- no URL is left with which one could be made again, the oldest of each bucket.
+-- Objects in buckets of deleted contents, the oldest of each bucket, with URLs to delete them. They have
+-- waited until no valid URL can make them again.
 CREATE OR REPLACE FUNCTION fetchwork.objects_over(most integer DEFAULT 200)
 RETURNS TABLE (bucket_id integer, object uuid, n integer, url text)
 LANGUAGE sql

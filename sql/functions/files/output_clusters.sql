@@ -1,6 +1,5 @@
--- The clusters of jobs that have left outputs which nobody has brought back, of Owners that the caller may
--- name. Who is to bring those of some jobs looks at the jobs of these alone, and not at all of history.
--- For job_outputs' callers; an index has these files alone. Locks nothing.
+-- The clusters with undelivered outputs of Owners that the caller may name, from an index of outputs alone. A
+-- caller of job_outputs then selects among the jobs of these clusters, not in all of history. Locks nothing.
 CREATE OR REPLACE FUNCTION fetchwork.output_clusters()
 RETURNS integer []
 LANGUAGE plpgsql

@@ -1,6 +1,6 @@
--- A URL to PUT part n of a content that begin_output began, where its bytes are to be in a bucket; what is
--- there is noted by put_output_chunk without data. NULL if the run is over.
--- Errors: FWDEN (another's token), FWNOT (a content that is not the run's, or is complete), FWINV (part_url).
+-- A URL to PUT part n of a content that begin_output began in a bucket; put_output_chunk without data then
+-- notes the part. NULL if the run is over.
+-- Errors: FWTOK (another run's token), FWNOT (not a content of the run, or complete), FWINV (part_url).
 CREATE OR REPLACE FUNCTION fetchwork.output_part_url(run_id bigint, token uuid, content_id bigint, n integer)
 RETURNS text
 LANGUAGE plpgsql
@@ -25,7 +25,7 @@ BEGIN
         RAISE EXCEPTION USING
             ERRCODE = 'FWNOT',
             MESSAGE = format(
-                'content %s is none that run %s leaves', output_part_url.content_id, live.run_id
+                'content %s is not one of run %s', output_part_url.content_id, live.run_id
             );
     END IF;
     RETURN fetchwork.part_url('PUT', stored, output_part_url.n);

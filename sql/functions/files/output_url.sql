@@ -1,7 +1,7 @@
--- The URL with which JOB_EXIT of a live run may PUT one of its outputs for an hour: presigned by the key of
--- the job's cluster. NULL if the run is over. The hook runs as the job's user, so the URL has to be one that
--- the job's ad names for outputs, or be below it: a key signs nothing else for its job.
--- Errors: FWDEN (another's token, a URL of no output), FWNOT (no key), FWINV (object_of_url).
+-- The presigned URL with which JOB_EXIT of a live run may PUT one of its outputs for an hour, by the key of
+-- the job's cluster. NULL if the run is over. The hook runs as the job's user, so the URL must be an output
+-- URL of the job's ad, or below one: the key signs nothing else for its job.
+-- Errors: FWTOK (another run's token), FWDEN (not a URL of an output), FWNOT (no key), FWINV (object_of_url).
 CREATE OR REPLACE FUNCTION fetchwork.output_url(run_id bigint, token uuid, url text)
 RETURNS text
 LANGUAGE plpgsql

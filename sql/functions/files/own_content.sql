@@ -1,5 +1,5 @@
--- A content that a submitter stores, of an Owner that the caller may name; FWNOT: another's does not exist
--- for the caller.
+-- A content that a submitter stores, of an Owner that the caller may name. Errors: FWNOT (also for another's
+-- content, which does not exist for the caller).
 CREATE OR REPLACE FUNCTION fetchwork.own_content(content_id bigint)
 RETURNS fetchwork.content
 LANGUAGE plpgsql

@@ -1,5 +1,4 @@
--- Bytes of one object of a content whose bytes are in a bucket; the last one has the rest. A whole number of
--- chunks.
+-- The bytes of one object of a content in a bucket, a whole number of chunks; the last object has the rest.
 CREATE OR REPLACE FUNCTION fetchwork.part_bytes()
 RETURNS bigint
 LANGUAGE sql

@@ -1,8 +1,7 @@
--- A URL to GET, PUT or DELETE one part of a content in a bucket, presigned for a quarter of an hour; what is
--- PUT has the part's size. The caller has found that who asks may. NULL for a content that is in the
--- database.
--- Errors: FWINV (no such part; PUT of a content that was begun in this transaction: rolled back, nobody would
--- know of the object).
+-- A URL to GET, PUT or DELETE one part of a content in a bucket, presigned for a quarter of an hour; a PUT
+-- must send the part's size. The caller has checked the rights. NULL for a content in the database.
+-- Errors: FWINV (no such part; a PUT of a content begun in this transaction, because a rollback would leave
+-- an unknown object).
 CREATE OR REPLACE FUNCTION fetchwork.part_url(method text, stored fetchwork.content, n integer)
 RETURNS text
 LANGUAGE plpgsql

@@ -1,5 +1,5 @@
--- Notes that objects of objects_over could not be deleted, though their bucket answers: they come behind all
--- that are to be deleted by now, and are tried again. Repeating it is harmless.
+-- Notes that objects of objects_over could not be deleted although their bucket answers: they queue behind
+-- the other objects and are tried again. Repeating a call is harmless.
 CREATE OR REPLACE FUNCTION fetchwork.postpone_objects(objects uuid [], ns integer [])
 RETURNS void
 LANGUAGE sql

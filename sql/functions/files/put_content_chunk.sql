@@ -1,5 +1,5 @@
 -- Stores a chunk of a content that begin_content began, after comparing it with its hash in hex; n counts
--- from 0, each chunk but the last has 1 MiB. Repeating it is harmless.
+-- from 0, each chunk but the last has 1 MiB. Repeating a call is harmless.
 -- Errors: FWNOT (no such content of an Owner that the caller may name), FWINV (length, hash).
 CREATE OR REPLACE FUNCTION fetchwork.put_content_chunk(
     content_id bigint,

@@ -1,7 +1,7 @@
--- Stores a chunk of a content that begin_output began; n counts from 0, and each chunk but the last has 1
--- MiB. Repeating it is harmless. False if the run is over: then nobody wants it. With sha256, in hex, what
--- came is compared with it.
--- Errors: FWDEN (another's token), FWNOT (a content that is not the run's), FWINV (length, hash).
+-- Stores a chunk of a content that begin_output began; n counts from 0, each chunk but the last has 1 MiB.
+-- The bytes must match sha256, in hex, if it is given. Repeating a call is harmless. False if the run is
+-- over.
+-- Errors: FWTOK (another run's token), FWNOT (not a content of the run), FWINV (length, hash).
 CREATE OR REPLACE FUNCTION fetchwork.put_output_chunk(
     run_id bigint,
     token uuid,

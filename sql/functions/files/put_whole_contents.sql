@@ -1,6 +1,6 @@
--- Stores contents of at most one chunk each, in one call: those of them that are not there yet. Their hashes
--- are the server's own. Repeating it is harmless.
--- Errors: FWDEN (another's Owner, a limit), FWINV (one that is larger than a chunk).
+-- Stores the contents that are not there yet, of at most one chunk each, in one call. The server hashes them.
+-- Repeating a call is harmless.
+-- Errors: FWDEN (another's Owner, a limit), FWINV (larger than a chunk, more than 1000).
 CREATE OR REPLACE FUNCTION fetchwork.put_whole_contents(owner text, datas bytea [])
 RETURNS void
 LANGUAGE plpgsql

@@ -1,7 +1,7 @@
--- Stores contents of at most one chunk each that a live run leaves, in one call: those of them that are not
--- there yet. Their hashes are the server's own. Repeating it is harmless. False if the run is over.
--- Errors: FWDEN (another's token, a limit), FWINV (one that is larger than a chunk).
--- Locks: nothing that anybody but the run's own agent could hold.
+-- Stores a live run's contents that are not there yet, of at most one chunk each, in one call. The server
+-- hashes them. Repeating a call is harmless. False if the run is over.
+-- Errors: FWTOK (another run's token), FWDEN (a limit), FWINV (larger than a chunk, more than 1000).
+-- Locks: only rows that nothing but the run's own agent locks.
 CREATE OR REPLACE FUNCTION fetchwork.put_whole_outputs(run_id bigint, token uuid, datas bytea [])
 RETURNS boolean
 LANGUAGE plpgsql

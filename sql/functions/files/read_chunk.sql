@@ -1,6 +1,6 @@
--- A chunk of a content that a live run's job names as an input or that an earlier run of it saved; n counts
--- from 0. NULL if the run is over, or its job has no such content or that no such chunk: what is another
--- job's is not there. Locks nothing. Errors: FWDEN (another's token).
+-- A chunk of a content that has_input allows a live run; n counts from 0. NULL if the run is over, or if its
+-- job has no such content or the content no such chunk: other jobs' contents do not exist for it. Locks
+-- nothing. Errors: FWTOK (another run's token).
 CREATE OR REPLACE FUNCTION fetchwork.read_chunk(run_id bigint, token uuid, content_id bigint, n integer)
 RETURNS bytea
 LANGUAGE plpgsql

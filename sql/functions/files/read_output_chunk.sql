@@ -1,5 +1,5 @@
--- A chunk of an output of an Owner that the caller may name, n counting from 0; NULL if there is none, as
--- when it was brought back meanwhile. Locks nothing.
+-- A chunk of an output of an Owner that the caller may name, n counting from 0; NULL if it is not there, as
+-- after its delivery. Locks nothing.
 CREATE OR REPLACE FUNCTION fetchwork.read_output_chunk(content_id bigint, n integer)
 RETURNS bytea
 LANGUAGE plpgsql

@@ -1,5 +1,5 @@
--- The run of a job whose outputs are to be brought back: the last one that left any and ended by itself. NULL
--- if there is none, as while it is not over.
+-- The run of a job whose outputs are to be delivered: the last one that left outputs and ended by itself.
+-- NULL if there is no such run, as while the run is live.
 CREATE OR REPLACE FUNCTION fetchwork.ready_outputs(cluster integer, proc integer)
 RETURNS bigint
 LANGUAGE sql

@@ -1,11 +1,10 @@
--- What PREPARE_JOB and JOB_EXIT of a live run need: the job's Owner, what of its ad is about files
--- (transfer_ad, with the CheckpointNumber of what was saved last, and GlobalJobId for a
--- checkpoint_destination), and the files to bring to the host: the inputs, then what an earlier run saved
--- (direction "spool", the last one that saved anything), which goes over them. No row if the run is over. A
--- file: {"direction", "name", "mode", "size", "source": "content" | "url" | "shared" | "directory",
--- "content_id", "sha256" in hex, "path", "url"}; where that URL was presigned, "shown" is the one that people
--- know. Locks nothing.
--- Errors: FWDEN (another's token), FWINV (object_of_url).
+-- The facts that PREPARE_JOB and JOB_EXIT of a live run need: the job's Owner, the attributes of its ad about
+-- files (transfer_ad, with the CheckpointNumber of the files saved last, and GlobalJobId for a
+-- checkpoint_destination), and the files for the host: the inputs, then the files of the last run that saved
+-- any (direction "spool"), which overwrite inputs. No row if the run is over. A file: {"direction", "name",
+-- "mode", "size", "source": "content" | "url" | "shared" | "directory", "content_id", "sha256" in hex,
+-- "path", "url"}; for a presigned URL, "shown" is the URL that people know. Locks nothing.
+-- Errors: FWTOK (another run's token), FWINV (object_of_url).
 CREATE OR REPLACE FUNCTION fetchwork.run_files(run_id bigint, token uuid)
 RETURNS TABLE (owner text, ad jsonb, files jsonb)
 LANGUAGE plpgsql

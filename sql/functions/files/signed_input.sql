@@ -1,5 +1,5 @@
--- What PREPARE_JOB has to know of an input beside described_file where it comes by a presigned URL: that URL,
--- and as "shown" the one that people know. Empty for any other. Errors: FWINV (object_of_url).
+-- An input's presigned URL, and as "shown" the URL that people know, for PREPARE_JOB, beside described_file.
+-- Empty for other inputs. Errors: FWINV (object_of_url).
 CREATE OR REPLACE FUNCTION fetchwork.signed_input(file fetchwork.job_file, ad jsonb)
 RETURNS jsonb
 LANGUAGE sql

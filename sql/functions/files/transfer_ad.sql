@@ -1,5 +1,6 @@
--- What of a job's whole ad the transfer of its files looks at, so that lists of files need not travel in the
--- ad that FETCH_WORK prints. A name of a file with $$(Attr) in it is that of the last offer (note_match).
+-- The attributes of a job's whole ad that the transfer of its files reads, so that the ad that FETCH_WORK
+-- prints need not carry lists of files. A file name with $$(Attr) has the value of the last offer
+-- (note_match).
 CREATE OR REPLACE FUNCTION fetchwork.transfer_ad(ad jsonb)
 RETURNS jsonb
 LANGUAGE sql
@@ -33,6 +34,6 @@ BEGIN ATOMIC
         'SuccessCheckpointExitBySignal', 'SuccessCheckpointExitSignal', 'TransferCheckpoint',
         'CheckpointDestination'
     ])
-        -- what plugins are told of the job: PluginData, SCHEME_PluginData
+        -- attributes for plugins: PluginData, SCHEME_PluginData
         OR lower(e.key) LIKE '%plugindata';
 END;

@@ -1,11 +1,9 @@
--- A policy expression of a job became true: the agent that evaluated it says what to do ('hold', 'release',
--- 'remove', 'vacate'), or LeaveJobInQueue of a Completed one is not true any more ('leave'). status is the
--- JobStatus that the agent saw; if the job is not in it any more, or is Removed and only its run still ends,
--- nothing happens and the answer is false. With run_id the same where that run, of which it was judged, is
--- over: what one run used or reported says nothing about the next.
---
--- Locks: the job, if no other transaction holds it: its owner may keep it for as long as he likes, and there
--- will be another pass.
+-- Does what a policy expression of a job demands ('hold', 'release', 'remove', 'vacate'), which the calling
+-- agent found true; 'leave': LeaveJobInQueue of a Completed job is no longer true. False, with nothing done,
+-- if the job no longer has the JobStatus that the agent saw (status), or is Removed and only its run still
+-- ends; with run_id also if that run is over, because one run's usage says nothing about the next.
+-- Locks: the job, if no other transaction holds it: its owner may lock it for any time, and a later pass
+-- follows.
 CREATE OR REPLACE FUNCTION fetchwork.apply_policy(
     cluster integer,
     proc integer,
@@ -23,7 +21,7 @@ SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     job fetchwork.job;
-    -- what an expression of a submitter gives may be any number
+    -- a submitter's expression may give any number
     safe_code integer := least(greatest(code, 0), 2147483647);
     safe_subcode integer := least(greatest(subcode, -2147483648), 2147483647);
 BEGIN
@@ -42,7 +40,7 @@ BEGIN
         RETURN false;
     END IF;
     IF (action = 'leave') <> (job.job_status = 4) THEN
-        -- of a job that has ended only LeaveJobInQueue says anything, and of no other
+        -- LeaveJobInQueue is the only policy of a Completed job, and counts for no other
         RETURN false;
     ELSIF action = 'leave' THEN
         PERFORM fetchwork.leave_queue(ARRAY[cluster], ARRAY[proc]);

@@ -1,10 +1,8 @@
--- A job that used too much asks for more when it runs again (retry_request_memory, retry_request_disk):
--- changes are attributes of its ad, as the transforms that the ad has for it make them
--- (matchmaker/retrying.py); code and subcode are those with which it would have been held. It moves to the
--- autocluster of what it asks for now.
---
--- For retry_with_more() and settle_exit(). An agent may write nothing else into a job's ad by it.
--- The caller has locked the job.
+-- Makes a job that used too much request more when it runs again (retry_request_memory, retry_request_disk),
+-- and moves it to the autocluster of the new requests. changes: attributes computed by the transforms in its
+-- ad (matchmaker/retrying.py); an agent can write no other attribute with it. code, subcode: those with which
+-- the job would have been held. For retry_with_more() and settle_exit(). The caller has locked the job.
+-- Errors: FWINV (another attribute, not a number).
 CREATE OR REPLACE FUNCTION fetchwork.ask_for_more(
     cluster integer,
     proc integer,
@@ -33,7 +31,7 @@ BEGIN
         RAISE EXCEPTION USING
             ERRCODE = 'FWINV',
             MESSAGE = format(
-                'what a job asks for next has "%s"; '
+                'the next request of a job has "%s"; '
                 'allowed: RequestMemory, RequestDisk, RetryRequestMemoryIndex, RetryRequestDiskIndex, '
                 'numbers',
                 left(strange, 80)

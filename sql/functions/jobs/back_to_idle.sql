@@ -1,6 +1,6 @@
--- What becomes of a job whose run has just been closed without an end of the job itself: Idle and waiting
--- again, unless it was Held or Removed while the run lived: then the event of that comes now, HELD (012) or
--- ABORTED (009). The caller has locked the job, and has written the run's EVICTED.
+-- Decides about a job whose run was just closed without an end of the job: it is Idle and waits again. If it
+-- was Held or Removed while the run lived, the event of that comes now, HELD (012) or ABORTED (009). The
+-- caller has locked the job, and has written the run's EVICTED.
 CREATE OR REPLACE FUNCTION fetchwork.back_to_idle(live fetchwork.run, reason text, delay interval DEFAULT '0')
 RETURNS void
 LANGUAGE plpgsql

@@ -1,6 +1,5 @@
--- What a service asks before it reads a submission: the cluster that its owner submitted under this key
--- (submitted_as), with is_made, or else a new id for it (reserve_cluster).
--- Errors: as reserve_cluster.
+-- The cluster that an owner submitted under this key, with is_made (submitted_as), or else a new id for it
+-- (reserve_cluster). Services call it before they read a submission. Errors: as reserve_cluster.
 CREATE OR REPLACE FUNCTION fetchwork.begin_submission(owner text, key text)
 RETURNS TABLE (cluster_id integer, is_made boolean)
 LANGUAGE plpgsql

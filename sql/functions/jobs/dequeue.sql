@@ -1,6 +1,6 @@
--- Takes a job out of the queue; true if it was waiting there, so that no claim has it and none will. The
--- caller has locked the job's row. A claim in another transaction may hold the row of "waiting": then this
--- waits for it, and finds the row gone.
+-- Takes a job out of the queue; true if it was waiting there, so that no claim has it or will have it. The
+-- caller has locked the job's row. Waits for a claim of another transaction that holds the row of "waiting",
+-- and then finds the row gone.
 CREATE OR REPLACE FUNCTION fetchwork.dequeue(job fetchwork.job)
 RETURNS boolean
 LANGUAGE plpgsql

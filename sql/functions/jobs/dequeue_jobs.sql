@@ -1,6 +1,5 @@
--- Takes jobs out of the queue, and ends the demand that they were the last of, so that no claim has them and
--- none will. The caller has locked the jobs' rows. A claim in another transaction may hold a row of
--- "waiting": then this waits for it, and finds the row gone.
+-- dequeue for many jobs: also ends the demand whose last jobs they were. The caller has locked the jobs'
+-- rows. Waits for a claim of another transaction that holds a row of "waiting", and then finds the row gone.
 CREATE OR REPLACE FUNCTION fetchwork.dequeue_jobs(clusters integer [], procs integer [])
 RETURNS void
 LANGUAGE plpgsql
@@ -36,7 +35,7 @@ BEGIN
         array_agg(p.job_prio ORDER BY p.autocluster_id, p.job_prio)
     INTO left_autoclusters, left_prios
     FROM (SELECT DISTINCT g.autocluster_id, g.job_prio FROM gone AS g) AS p;
-    -- afterwards, and not in that statement, which does not see what it has deleted
+    -- in a statement of its own: the DELETE's does not see the rows as deleted
     PERFORM fetchwork.end_demand(p.autocluster_id, p.job_prio)
     FROM unnest(left_autoclusters, left_prios) AS p (autocluster_id, job_prio);
 END

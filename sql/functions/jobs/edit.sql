@@ -1,13 +1,11 @@
--- Changes attributes of jobs that are in the queue (condor_qedit): changes is an object in HTCondor's JSON
--- form, null removes an attribute. What matching looks at may change too: an Idle job then moves to its
--- new autocluster, at the same position, so that an edit does not cost it its turn. Owner can't be changed.
--- Returns how many jobs were changed.
---
--- The jobs are changed together: what depends on few of their attributes (rights, autocluster) is asked once
--- for all that are alike in them, as submit_cluster does. A job that a claim is taking at the moment is
+-- Changes attributes of jobs in the queue (condor_qedit): changes is an object in HTCondor's JSON form, null
+-- removes an attribute. An Idle job whose attributes for matching change moves to its new autocluster, at the
+-- same position, so that an edit does not cost it its turn. Owner can't be changed. Returns how many jobs
+-- were changed.
+-- The jobs are changed together: checks that depend on few attributes (rights, autocluster) are made once for
+-- all jobs that are alike in these, as in submit_cluster. A job that a claim is taking at the moment is
 -- claimed as it was.
--- Errors: as for submit.
--- Locks: the jobs, in the order of their ids (selected_jobs).
+-- Errors: as for submit. Locks: the jobs, in the order of their ids (selected_jobs).
 CREATE OR REPLACE FUNCTION fetchwork.edit(jobs text [], changes jsonb, owner text DEFAULT NULL)
 RETURNS integer
 LANGUAGE plpgsql
@@ -22,7 +20,7 @@ DECLARE
     role name := fetchwork.invoker();
     checked jsonb := fetchwork.checked_ad(changes);
     refused text;
-    -- the changes in HTCondor's spelling, and those that may be spelled otherwise in the ads
+    -- the changes in HTCondor's spelling, and those that the ads may spell otherwise
     known jsonb;
     unknown jsonb;
     clusters integer[];
@@ -33,7 +31,7 @@ DECLARE
     -- JobBatchName is a literal, so it is the same for all jobs of an owner
     owners text[];
     batches integer[];
-    -- which of them are Idle and wait for a delay of a retry, which no edit of their time cuts short
+    -- jobs that are Idle and wait for a retry's delay, which an edit of their time does not cut short
     delayed boolean[];
     alike record;
     named record;
@@ -53,7 +51,7 @@ BEGIN
     WHERE lower(k.key) = 'owner'
         OR (
             NOT EXISTS (SELECT FROM jsonb_object_keys(checked) AS c (key) WHERE lower(c.key) = lower(k.key))
-            -- checked_ad drops these where they have no effect
+            -- checked_ad drops these if they have no effect
             AND lower(k.key) NOT IN (
                 'onexithold', 'periodichold', 'periodicrelease', 'periodicremove', 'periodicvacate',
                 'leavejobinqueue', 'onexitremove', 'rank', 'whentotransferoutput', 'transferout',
@@ -121,7 +119,7 @@ BEGIN
             END,
             job_prio = coalesce((e.whole ->> 'JobPrio')::integer, 0),
             queue = coalesce(e.whole ->> 'FetchWorkQueue', 'default'),
-            -- one that has ended leaves when an agent finds that nothing keeps it
+            -- an ended job leaves when an agent finds that nothing keeps it
             has_policy = fetchwork.has_policy(e.whole) OR j.job_status = 4
         FROM (
             SELECT o.own, jsonb_strip_nulls(o.shared || o.own) AS whole
@@ -142,7 +140,7 @@ BEGIN
         WHERE j.cluster_id = named.cluster_id AND j.proc_id = named.proc_id;
     END LOOP;
 
-    -- one job for all with the same rights and form, and each that may have become too large
+    -- check one job of each group with equal rights and form, and each job that may now be too large
     PERFORM fetchwork.checked_job(w.whole, role)
     FROM (
         SELECT DISTINCT ON (k.cluster_id, m.part)
@@ -170,15 +168,15 @@ BEGIN
         WHERE c.cluster_id = k.cluster_id
         OFFSET 0
     ) AS w
-    -- no JSON is printed longer than twelve times its length
+    -- printed JSON is at most twelve times as long
     WHERE CASE
         WHEN 700 + 12::bigint * (shared_bytes + octet_length(j.ad::text)) > max_bytes
             THEN fetchwork.printed_size(w.whole) > max_bytes
         ELSE false
     END;
 
-    -- one autocluster for all jobs of a cluster whose own attributes that matching looks at are the same; an
-    -- expression there may refer to any other attribute
+    -- one autocluster for all jobs of a cluster with equal own attributes for matching; an expression among
+    -- these may refer to any other attribute
     FOR of_cluster IN
         SELECT k.id, array_agg(k.proc_id) AS procs
         FROM unnest(clusters, procs) AS k (id, proc_id)
@@ -212,7 +210,7 @@ BEGIN
             INTO whole
             FROM fetchwork.cluster AS c
             WHERE c.cluster_id = of_cluster.id;
-            -- what the queue keeps of a job differs from job to job
+            -- attributes that the queue keeps differ from job to job
             IF EXISTS (
                 SELECT FROM fetchwork.attribute AS t
                 WHERE t.key = ANY (fetchwork.matched_names(whole)) AND t.rule IN ('ours', 'unhonoured')
@@ -235,7 +233,7 @@ BEGIN
     END LOOP;
     PERFORM fetchwork.move_jobs(clusters, procs, old_autoclusters, old_batches, old_prios);
     IF timed THEN
-        -- a job gets its time anew, unless a slot has it; one that waits for a delay when that is over (wake)
+        -- a job gets a new time, unless a slot has it; one that waits for a delay gets it afterwards (wake)
         ctids := fetchwork.job_rows(clusters, procs);
         UPDATE fetchwork.job AS j
         SET ad = j.ad - 'DeferralTime'

@@ -1,7 +1,6 @@
--- The row of job_history for a job that ends, from its last row in the queue. "report" has how its last run
--- exited, or is NULL; "facts" takes the place of the job's own.
---
--- It returns a set so that PostgreSQL inlines it into the caller's statement.
+-- The row of job_history for a job that ends, from its last row in the queue. report: the exit of its last
+-- run, or NULL; facts replaces the job's own. Returns a set so that PostgreSQL inlines it into the caller's
+-- statement.
 CREATE OR REPLACE FUNCTION fetchwork.ended_job(
     job fetchwork.job,
     status smallint,

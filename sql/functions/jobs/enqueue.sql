@@ -1,8 +1,8 @@
--- Puts an Idle job at the end of the queue: now, or after a delay, or when it is time to offer one that
--- starts at a time (functions/maintenance/wake.sql). One with a cron schedule gets its next time first
--- (DeferralTime), if it has none or that is over. Where matching looks at what changes in a job's life
--- (NumJobStarts), the job moves to the autocluster of its present values. The caller has locked the job's
--- row, and set job_status to 1.
+-- Puts an Idle job at the end of the queue: now, after a delay, or, if it starts at a time, when it is time
+-- to offer it (functions/maintenance/wake.sql). A job with a cron schedule first gets its next time
+-- (DeferralTime), if it has none or that is over. If matching reads attributes that change during a job's
+-- life (NumJobStarts), the job moves to the autocluster of their present values. The caller has locked the
+-- job's row, and set job_status to 1.
 CREATE OR REPLACE FUNCTION fetchwork.enqueue(cluster integer, proc integer, delay interval DEFAULT '0')
 RETURNS void
 LANGUAGE plpgsql

@@ -1,6 +1,5 @@
--- The id of an owner's batch of that name; made if it is new. ON CONFLICT: another transaction may make it at
--- the same time; its row is taken.
--- Locks: KEY SHARE on the batch.
+-- The id of an owner's batch of that name, which is made if it is new. ON CONFLICT: another transaction may
+-- make it at the same time; then its row is used. Locks: KEY SHARE on the batch.
 CREATE OR REPLACE FUNCTION fetchwork.ensure_batch(owner text, name text)
 RETURNS integer
 LANGUAGE plpgsql

@@ -1,6 +1,5 @@
--- Holds jobs (condor_hold). Idle ones at once; running ones are Held at once too, and their run is ended at
--- its next update. Returns how many were held. code and subcode are HTCondor's; 1 is "at a user's request".
--- Errors: FWNOT, FWDEN, FWINV.
+-- Holds jobs (condor_hold) at once, running ones too; their runs are ended at their next update. Returns how
+-- many were held. code and subcode are HTCondor's; 1 is "at a user's request". Errors: FWNOT, FWDEN, FWINV.
 CREATE OR REPLACE FUNCTION fetchwork.hold(
     jobs text [],
     reason text DEFAULT NULL,

@@ -1,6 +1,6 @@
--- Holds jobs, for hold() and for policy: takes them out of the queue, asks for the end of their runs. HELD
--- events (012) of jobs without a started run; that of a job with one comes at its end, behind EVICTED
--- (back_to_idle), as in HTCondor. The caller has locked the jobs, none of which is Held or Removed.
+-- Holds jobs, for hold() and for policy: takes them out of the queue and requests the end of their runs.
+-- Events: HELD (012) for jobs without a started run; for the others it comes at the run's end, behind EVICTED
+-- (back_to_idle), as in HTCondor. The caller has locked the jobs, of which none is Held or Removed.
 CREATE OR REPLACE FUNCTION fetchwork.hold_jobs(
     clusters integer [],
     procs integer [],

@@ -1,4 +1,4 @@
--- A hold code as HTCondor names it in NumHoldsByReason.
+-- HTCondor's name of a hold code in NumHoldsByReason.
 CREATE OR REPLACE FUNCTION fetchwork.hold_name(code integer)
 RETURNS text
 LANGUAGE sql

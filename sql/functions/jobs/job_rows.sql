@@ -1,6 +1,6 @@
--- Where the rows of these jobs are in "job", in no order; for statements about many jobs, as
--- "WHERE j.ctid = ANY (ctids)". The caller has locked the jobs: until it changes them, they stay there. Rows
--- that others may change meanwhile are no subject for this: an UPDATE by ctid passes over one that has moved.
+-- The ctids of these jobs' rows in "job", in no order, for statements about many jobs: "WHERE j.ctid = ANY
+-- (ctids)". The caller has locked the jobs, so the rows stay there until it changes them. Not for rows that
+-- others may change meanwhile: an UPDATE by ctid skips a row that has moved.
 CREATE OR REPLACE FUNCTION fetchwork.job_rows(clusters integer [], procs integer [])
 RETURNS tid []
 LANGUAGE sql

@@ -1,4 +1,4 @@
--- What remains in the ad of a job that was Held, for its release and its removal; of another one nothing.
+-- The LastHold attributes of a job that was Held, for its release and its removal; empty for other jobs.
 CREATE OR REPLACE FUNCTION fetchwork.last_hold(
     job_status integer,
     hold_reason text,

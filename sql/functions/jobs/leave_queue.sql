@@ -1,6 +1,6 @@
--- Completed jobs that were left in the queue (retire_job) leave it for job_history, with the time of their
--- end; of the jobs that are named, those that are in that state. No event: they have ended. Returns how many.
--- The caller has locked the jobs.
+-- Moves Completed jobs that stayed in the queue (retire_job) to job_history, with the time of their end;
+-- skips jobs in other states. Writes no event: they have ended. Returns how many. The caller has locked the
+-- jobs.
 CREATE OR REPLACE FUNCTION fetchwork.leave_queue(clusters integer [], procs integer [])
 RETURNS integer
 LANGUAGE plpgsql
@@ -33,7 +33,7 @@ BEGIN
         ) AS e
     ),
     counted AS (
-        -- of its owner only: its autocluster and batch counted it as over when it ended
+        -- for the owner only: autocluster and batch counted it as over when it ended
         INSERT INTO fetchwork.tally_change (autocluster_id, batch_id, jobs, owner)
         SELECT o.autocluster_id, o.batch_id, c.sign * o.jobs, CASE WHEN c.sign < 0 THEN o.owner END
         FROM (

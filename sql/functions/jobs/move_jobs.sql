@@ -1,7 +1,6 @@
--- Lets the queue, the counts and the live runs follow jobs whose autocluster, batch or JobPrio has changed
--- from what the arrays say, for edit() and note_significant(). The caller has locked the jobs.
---
--- A job that a claim is taking at the moment is waited for, and has a run then.
+-- Updates the queue, the counts and the live runs after the autocluster, batch or JobPrio of jobs has changed
+-- from the values in the arrays, for edit() and note_significant(). Waits for a claim that is taking such a
+-- job, which then has a run. The caller has locked the jobs.
 CREATE OR REPLACE FUNCTION fetchwork.move_jobs(
     clusters integer [],
     procs integer [],
@@ -49,7 +48,7 @@ BEGIN
             (k.autocluster_id, k.batch_id, -1, CASE WHEN j.job_status = 5 THEN -1 ELSE 0 END),
             (j.autocluster_id, j.batch_id, 1, CASE WHEN j.job_status = 5 THEN 1 ELSE 0 END)
     ) AS m (autocluster_id, batch_id, jobs, held)
-    -- one that has ended counts no more
+    -- an ended job no longer counts
     WHERE j.job_status <> 4
     GROUP BY m.autocluster_id, m.batch_id;
 
@@ -70,7 +69,7 @@ BEGIN
             AND w.position = moved.position
             AND w.cluster_id = moved.cluster_id
             AND w.proc_id = moved.proc_id;
-        -- counts and limits take the live run's autocluster for its job's
+        -- counts and limits use the live run's autocluster for its job
         UPDATE fetchwork.run AS r
         SET autocluster_id = moved.autocluster_id
         WHERE r.cluster_id = moved.cluster_id

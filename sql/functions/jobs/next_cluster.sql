@@ -1,11 +1,9 @@
--- A cluster id that nothing has: of the queue, of the history, of a reservation. After 2147483647, the
--- largest that HTCondor's job ids hold, they begin at 1 again, and what is still known under its id is
--- stepped over. An id is known for as long as the history is kept (setting history_days), so no two jobs that
--- anybody can ask for have the same.
---
--- Taken from a sequence, so nobody waits for another; two callers never get the same. After a restore the ids
--- that were given out since the backup are skipped first (functions/maintenance/skip_ids.sql).
--- Errors: FWCON if there is none among the next 10 000.
+-- A cluster id that is not in use in the queue, the history or a reservation. After 2147483647, the largest
+-- in HTCondor's job ids, ids begin at 1 again and skip those in use. An id is in use as long as its history
+-- is kept (setting history_days), so no two known jobs have the same id.
+-- The id comes from a sequence: callers do not wait for each other, and never get the same. After a restore
+-- it first skips the ids given out since the backup (functions/maintenance/skip_ids.sql).
+-- Errors: FWCON (the next 10 000 ids are all in use).
 CREATE OR REPLACE FUNCTION fetchwork.next_cluster()
 RETURNS integer
 LANGUAGE plpgsql

@@ -1,10 +1,8 @@
--- Notes in the transaction of a submission under which key its caller knows it, so that a caller who heard
--- no answer can ask again with the same key: submitted_as tells the cluster, and a second submission with
--- the key is refused, even one that runs at the same time.
---
--- A key is its owner's alone, and is kept for the setting submission_days.
--- Errors: FWDEN (an Owner that the caller may not name), FWCON (the key is used).
--- Locks: the key, until commit; so of two submissions with one key one waits, and is refused.
+-- Notes a submission's key in its transaction, so that a caller who got no answer can ask again with the same
+-- key: submitted_as returns the cluster, and a second submission with the key is refused, even a concurrent
+-- one. A key belongs to its owner alone, and is kept for submission_days.
+-- Errors: FWDEN (an Owner that the caller may not name), FWINV (the key), FWCON (the key is used).
+-- Locks: the key, until commit; of two submissions with one key the second waits, and is refused.
 CREATE OR REPLACE FUNCTION fetchwork.note_submission(owner text, key text, cluster integer)
 RETURNS void
 LANGUAGE plpgsql
@@ -32,7 +30,7 @@ BEGIN
             ERRCODE = 'FWCON',
             MESSAGE = format('submission %L has been made', note_submission.key);
     END IF;
-    -- one's own old ones, a few at a time
+    -- the owner's own old keys, a few at a time
     DELETE FROM fetchwork.submission AS s
     WHERE (s.owner, s.key) IN (
         SELECT o.owner, o.key

@@ -1,6 +1,5 @@
--- Jobs that don't run and have policy expressions (PeriodicHold, PeriodicRelease, PeriodicRemove; of a
--- Completed one LeaveJobInQueue): for the periodic pass of an agent. after is the last id that the caller has
--- seen, so that it can go through them in pages.
+-- Jobs with policy expressions that don't run (PeriodicHold, PeriodicRelease, PeriodicRemove; LeaveJobInQueue
+-- of a Completed one), for the periodic pass of an agent: one page, behind the id after_cluster.after_proc.
 CREATE OR REPLACE FUNCTION fetchwork.policy_jobs(
     after_cluster integer DEFAULT 0,
     after_proc integer DEFAULT -1,

@@ -1,5 +1,5 @@
--- Releases held jobs (condor_release); a RELEASED event (013). A job whose run is still ending waits again
--- when it has ended. Returns how many were released.
+-- Releases held jobs (condor_release); a job whose run is still ending waits again after that. Returns how
+-- many were released. Events: RELEASED (013).
 CREATE OR REPLACE FUNCTION fetchwork.release(jobs text [], reason text DEFAULT NULL, owner text DEFAULT NULL)
 RETURNS integer
 LANGUAGE plpgsql

@@ -1,7 +1,7 @@
--- Releases held jobs, for release() and for policy; RELEASED events (013). A job whose run was asked to end
--- and has not yet is Running in name until that run's end brings it back to the queue, and its HELD (012),
--- which would have come then, comes now; the others wait in the order of the arrays. The caller has locked
--- the jobs, all of which are Held.
+-- Releases held jobs, for release() and for policy. A job whose run is still to end becomes Running in name
+-- until that run's end puts it back into the queue; its HELD (012), which would have come then, comes now.
+-- The others wait in the order of the arrays. Events: RELEASED (013). The caller has locked the jobs, which
+-- are all Held.
 CREATE OR REPLACE FUNCTION fetchwork.release_jobs(clusters integer [], procs integer [], reason text)
 RETURNS void
 LANGUAGE plpgsql
@@ -33,8 +33,8 @@ BEGIN
         FROM fetchwork.run AS r
         WHERE r.cluster_id = k.cluster_id AND r.proc_id = k.proc_id
     ) IS NOT NULL;
-    -- by their jobs, and not by where the rows are (job_rows): beat() renews a run, which moves its row,
-    -- while another has locked its job
+    -- by their jobs, not by the rows' ctids (job_rows): beat() renews a run, which moves its row, while
+    -- another transaction has locked its job
     FOR named IN SELECT k.* FROM unnest(running_clusters, running_procs) AS k (cluster_id, proc_id) LOOP
         UPDATE fetchwork.run AS r
         SET end_requested = 'vacate', job_status = 2
@@ -110,7 +110,7 @@ BEGIN
         FROM released AS r
         WHERE r.job_status = 1
     )
-    -- RunEnding: so that a reader of the events knows that an EVICTED will come
+    -- RunEnding tells a reader of the events that an EVICTED will come
     INSERT INTO fetchwork.event (event_type, cluster_id, proc_id, info)
     SELECT
         13, r.cluster_id, r.proc_id,
@@ -128,7 +128,7 @@ BEGIN
         ORDER BY j.autocluster_id, j.job_prio
     ) AS d;
 
-    -- what starts at a time is put into the queue when it is time
+    -- a job that starts at a time enters the queue when it is time
     PERFORM fetchwork.enqueue(t.cluster_id, t.proc_id)
     FROM (
         SELECT k.cluster_id, k.proc_id
@@ -141,8 +141,8 @@ BEGIN
         )
     ) AS t;
 
-    -- where matching looks at what changes in a job's life, the job moves to the autocluster of its present
-    -- values, as in enqueue
+    -- as in enqueue: if matching reads attributes that change during a job's life, the job moves to the
+    -- autocluster of their present values
     SELECT
         array_agg(j.cluster_id), array_agg(j.proc_id), array_agg(j.autocluster_id), array_agg(j.batch_id),
         array_agg(j.job_prio)

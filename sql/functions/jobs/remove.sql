@@ -1,5 +1,5 @@
--- Removes jobs (condor_rm): one that waits goes to history at once, one that runs is Removed (X) at once and
--- its run ended by its host. ABORTED event (009). Returns how many were removed.
+-- Removes jobs (condor_rm): a waiting job goes to history at once; a running one is Removed (X) at once and
+-- its run is ended by its host. Returns how many were removed. Events: ABORTED (009).
 CREATE OR REPLACE FUNCTION fetchwork.remove(jobs text [], reason text DEFAULT NULL, owner text DEFAULT NULL)
 RETURNS integer
 LANGUAGE plpgsql

@@ -1,7 +1,7 @@
--- Removes jobs, for remove() and for policy. A job without a started run goes to history at once, with an
--- ABORTED event (009). One with is Removed (X) until its run ends, and only then come EVICTED and ABORTED
--- (back_to_idle): whoever waits for that may then clean up. One that is Completed leaves the queue. The
--- caller has locked the jobs, none of which is Removed.
+-- Removes jobs, for remove() and for policy. A job without a started run goes to history at once, with
+-- ABORTED (009). A job with one is Removed (X) until its run ends; EVICTED and ABORTED come only then
+-- (back_to_idle), so that a program that waits for them may clean up. A Completed job leaves the queue. The
+-- caller has locked the jobs, of which none is Removed.
 CREATE OR REPLACE FUNCTION fetchwork.remove_jobs(clusters integer [], procs integer [], reason text)
 RETURNS void
 LANGUAGE plpgsql
@@ -58,7 +58,7 @@ BEGIN
         INSERT INTO fetchwork.job_history
         SELECT e.*
         FROM (
-            -- in the order of their ids, so that their ends are in it too
+            -- in the order of their ids, so that their end times have it too
             SELECT i.job, clock_timestamp() AS at
             FROM (
                 SELECT g.job
@@ -86,10 +86,10 @@ BEGIN
         -count(*) FILTER (WHERE (r.job).job_status = 5), count(*), (r.job).owner
     FROM removed AS r
     GROUP BY (r.job).autocluster_id, (r.job).batch_id, (r.job).owner;
-    -- of those that are still there, when they end
+    -- the jobs that are still there follow when they end
     PERFORM fetchwork.note_files_over(clusters, procs);
 
-    -- those of jobs that still run follow when these have ended (retire_job)
+    -- the jobs of others that still run follow when these have ended (retire_job)
     PERFORM fetchwork.remove_others(
         ARRAY(
             SELECT DISTINCT k.cluster_id

@@ -1,6 +1,6 @@
--- Removes jobs that are Removed (X) already and whose runs still end (condor_rm -forcex): without waiting for
--- their processes, which their hosts then kill at once. EVICTED (004), ABORTED (009). Returns how many left.
--- Locks: the jobs, then their runs.
+-- Removes jobs that are Removed (X) while their runs still end (condor_rm -forcex), without waiting for their
+-- processes, which their hosts then kill at once. Returns how many left. Events: EVICTED (004), ABORTED
+-- (009). Locks: the jobs, then their runs.
 CREATE OR REPLACE FUNCTION fetchwork.remove_now(
     jobs text [], reason text DEFAULT NULL, owner text DEFAULT NULL
 )

@@ -1,7 +1,6 @@
--- A cluster id for submit_cluster, for ads that hold the id themselves ($(ClusterId) in a file name). Only
--- who reserved it (asker) may use it, and only for a while (setting cluster_reservation). An id that is not
--- used leaves a gap, which does no harm; so that nobody uses all ids up, each may have some reserved at a
--- time (setting max_reserved_clusters).
+-- A cluster id for submit_cluster, for ads that contain the id ($(ClusterId) in a file name). Only its caller
+-- (asker) may use it, within the setting cluster_reservation. An unused id leaves a harmless gap;
+-- max_reserved_clusters limits each caller's unused ids, so that they can't use all ids up.
 -- Errors: FWDEN (too many).
 CREATE OR REPLACE FUNCTION fetchwork.reserve_cluster()
 RETURNS integer

@@ -1,7 +1,6 @@
--- A job's end: its row moves to job_history as Completed (4) or Removed (3); a Completed one whose
--- leave_in_queue (LeaveJobInQueue) is not false stays in the queue until leave_queue. No run of it is live.
--- The caller has locked the job and writes the event (ABORTED was written when it was asked for, TERMINATED
--- by finish).
+-- Ends a job: its row moves to job_history as Completed (4) or Removed (3); a Completed job whose
+-- leave_in_queue (LeaveJobInQueue) is not false stays in the queue until leave_queue. The job has no live
+-- run. The caller has locked the job and writes the event.
 CREATE OR REPLACE FUNCTION fetchwork.retire_job(
     cluster integer,
     proc integer,
@@ -35,12 +34,12 @@ BEGIN
                 'ExitSignal', fetchwork.integer_of(retire_job.report -> 'ExitSignal'),
                 'ExitStatus', coalesce(fetchwork.integer_of(retire_job.report -> 'ExitCode'), 0),
                 'LastRemoteHost', retire_job.slot,
-                -- which has a column in history
+                -- job_history has a column for it
                 'RunId', j.run_id
             ))
         WHERE j.cluster_id = cluster AND j.proc_id = proc
         RETURNING j.* INTO job;
-        -- it counts as over, but for max_jobs_per_owner: agents look at it until it leaves
+        -- it counts as over, except for max_jobs_per_owner: agents evaluate its policy until it leaves
         INSERT INTO fetchwork.tally_change (autocluster_id, batch_id, jobs, completed)
         VALUES (job.autocluster_id, job.batch_id, -1, 1);
         RETURN;

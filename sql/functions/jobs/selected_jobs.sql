@@ -1,11 +1,8 @@
 -- The jobs that a caller names: ids ("42.0", "42" for a whole cluster), and/or all of an owner; each once,
--- locked, and only those that the invoker may change. An id that names none of those raises FWNOT: another
--- user's job does not exist for the caller.
---
--- Each id is looked up once by the key of "job": a call costs what its jobs are many, however large their
--- clusters are.
--- Locks: the jobs, in the order of their ids however they were named, so that two callers with many jobs
--- don't wait for each other.
+-- locked, and only jobs that the invoker may change. Each id is looked up once by the key of "job": a call
+-- costs time by its jobs, however large their clusters are.
+-- Errors: FWNOT (an id without such jobs: others' jobs do not exist for the caller), FWDEN, FWINV.
+-- Locks: the jobs, always in the order of their ids, so that two callers with many jobs don't deadlock.
 CREATE OR REPLACE FUNCTION fetchwork.selected_jobs(jobs text [], owner text, role name)
 RETURNS SETOF fetchwork.job
 LANGUAGE plpgsql

@@ -1,5 +1,5 @@
--- Does a job stay in the queue after its end, until an agent finds that its leave_in_queue is not true any
--- more? checked_ad has dropped one that is false.
+-- Whether a job stays in the queue after its end, until an agent finds that its leave_in_queue is no longer
+-- true. checked_ad has dropped a false one.
 CREATE OR REPLACE FUNCTION fetchwork.stays(cluster integer, proc integer)
 RETURNS boolean
 LANGUAGE sql

@@ -1,4 +1,4 @@
--- What the SUBMIT event of a job with this ad says.
+-- The attributes of the SUBMIT event of a job with this ad.
 CREATE OR REPLACE FUNCTION fetchwork.submission_info(ad jsonb)
 RETURNS jsonb
 LANGUAGE sql

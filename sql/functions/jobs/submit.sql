@@ -5,10 +5,9 @@
 --         cmd => '/bin/true', owner => 'alice', ad => '{"Requirements": "/Expr(TARGET.HasGPU)/"}'
 --     );
 --
--- "arguments" and "environment" are HTCondor's new syntax without the outer double quotes (one 'two three';
--- A=1 B='x y'). "ad" is any other attribute, in HTCondor's JSON form; a named parameter wins over the same
--- attribute there. Memory is MiB, disk KiB.
--- Errors: FWINV, FWDEN as submit_cluster.
+-- arguments and environment have HTCondor's new syntax without the outer double quotes (one 'two three'; A=1
+-- B='x y'). ad: other attributes, in HTCondor's JSON form; a named parameter overrides it. Memory is in MiB,
+-- disk in KiB. Errors: FWINV, FWDEN as submit_cluster.
 CREATE OR REPLACE FUNCTION fetchwork.submit(
     cmd text,
     owner text DEFAULT NULL,

@@ -1,5 +1,5 @@
--- submit_cluster for clients: "procs" is one JSON array, which costs PostgreSQL and client less to read than
--- an array of JSON. Errors, locks: as submit_cluster.
+-- submit_cluster for clients: procs is one JSON array, which PostgreSQL and the client read faster than an
+-- array of JSON. Errors, locks: as submit_cluster.
 CREATE OR REPLACE FUNCTION fetchwork.submit_ads(common jsonb, procs jsonb, cluster integer DEFAULT NULL)
 RETURNS integer
 LANGUAGE sql

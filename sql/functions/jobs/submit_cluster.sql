@@ -1,17 +1,14 @@
 -- Puts one cluster of jobs into the queue and returns its id: job n gets the ad "common || procs[n]" and
--- ProcId n - 1.
---
--- Every way to submit calls it (the other submit functions, CLI, Python), so it checks everything. What the
--- jobs have in common is stored once; a million jobs that differ in their
--- arguments cost a million small rows and one autocluster. JobStatus 5 in the ad submits on hold (as "hold =
--- true" in a submit description). One SUBMIT event (000) a job.
---
--- "cluster" is an id from reserve_cluster, for ads that hold the id themselves ($(ClusterId)), and for a
--- cluster too large for one call: the first call makes it, further ones of the same transaction append to it,
--- with NULL for "common". NULL: a new id.
---
--- Errors: FWINV (an ad that can't be), FWDEN (no right to name that Owner or accounting group, a draining
--- queue, more jobs than max_jobs_per_submission or max_jobs_per_owner).
+-- ProcId n - 1. Every way to submit calls it (the other submit functions, CLI, Python), so it checks
+-- everything. The common part is stored once; a million jobs that differ in their arguments cost a million
+-- small rows and one autocluster. JobStatus 5 in the ad submits on hold (as "hold = true" in a submit
+-- description).
+-- cluster: an id from reserve_cluster, for ads that contain the id ($(ClusterId)), and for a cluster too
+-- large for one call: the first call makes it, further calls of the same transaction append to it, with NULL
+-- for common. NULL: a new id.
+-- Errors: FWINV (an invalid ad), FWDEN (no right to name that Owner or accounting group, a draining queue,
+-- more jobs than max_jobs_per_submission or max_jobs_per_owner). Events: SUBMIT (000) for each job, HELD
+-- (012).
 -- Locks: KEY SHARE on demand rows, until commit.
 CREATE OR REPLACE FUNCTION fetchwork.submit_cluster(
     common jsonb,
@@ -52,7 +49,7 @@ BEGIN
             MESSAGE = 'there are no jobs to submit; allowed: one ad or more';
     END IF;
     IF cluster IS NOT NULL AND common IS NULL THEN
-        -- only the transaction that made it may append: others see the cluster from the commit on
+        -- only the transaction that made the cluster may append: others see the cluster after its commit
         SELECT
             c.cluster_id, c.ad,
             (SELECT max(j.proc_id) + 1 FROM fetchwork.job AS j WHERE j.cluster_id = c.cluster_id)
@@ -67,7 +64,7 @@ BEGIN
                     cluster
                 );
         END IF;
-        -- on hold like those before them
+        -- on hold like the jobs before them
         SELECT j.job_status = 5
         INTO common_on_hold
         FROM fetchwork.job AS j
@@ -99,7 +96,7 @@ BEGIN
     END IF;
     n := first_proc;
     PERFORM fetchwork.check_submission(first_proc + cardinality(procs));
-    -- what queue_attributes reads of a job, which is not in the table yet
+    -- the columns that queue_attributes reads of a job, which is not in the table yet
     new_job.q_date := now();
     new_job.status_at := now();
     new_job.num_starts := 0;
@@ -115,7 +112,7 @@ BEGIN
         WHERE t.key = ANY (common_names) AND t.rule = 'ours'
     );
 
-    -- what a job prints is at most 11 times as long as its own part and 140 bytes
+    -- a printed job is at most 11 times as long as its own part plus 140 bytes
     room := least(
         (
             fetchwork.setting_value('max_ad_bytes') - fetchwork.printed_size(shared) - 140
@@ -147,8 +144,8 @@ BEGIN
         RETURN new_cluster;
     END IF;
 
-    -- Rows of several batches are made in one order, so that two such submissions can't wait for each other;
-    -- names that the caller may not use are refused below.
+    -- Make rows of several batches in one order, so that two such submissions can't deadlock; names that the
+    -- caller may not use are refused below.
     IF cardinality(procs) > 1 AND EXISTS (
         SELECT FROM unnest(procs) AS p (ad)
         WHERE p.ad ?| ARRAY['Owner', 'JobBatchName']
@@ -171,7 +168,7 @@ BEGIN
             ELSE coalesce(fetchwork.attribute_of(own, 'jobstatus') = '5', common_on_hold)
         END;
         own := checked;
-        -- an attribute spelled otherwise in the two parts would be there twice
+        -- an attribute spelled differently in the two parts would be there twice
         IF own <> '{}' THEN
             SELECT coalesce(jsonb_object_agg(coalesce(c.key, o.key), o.value), '{}')
             INTO own
@@ -180,7 +177,7 @@ BEGIN
         END IF;
         whole := shared || own;
         IF fetchwork.has_cron(whole) THEN
-            -- a time of day is that of who submits
+            -- a time of day is in the submitter's time zone
             own := jsonb_build_object('FetchWorkTimeZone', current_setting('TimeZone'))
                 || jsonb_strip_nulls(jsonb_build_object('FetchWorkTimeZone', shared -> 'FetchWorkTimeZone'))
                 || own;
@@ -194,14 +191,14 @@ BEGIN
         IF timed THEN
             timed_procs := timed_procs || n;
         END IF;
-        -- rights and form of the whole: asked again only where this job's own part could change the answer
+        -- check rights and form of the whole again only if this job's own part could change the result
         IF n = first_proc OR own ?| fetchwork.checked_names() THEN
             PERFORM fetchwork.checked_job(whole, role);
         ELSIF own <> '{}' AND fetchwork.printed_size(whole) > fetchwork.setting_value('max_ad_bytes') THEN
             PERFORM fetchwork.checked_job(whole, role);
         END IF;
 
-        -- jobs that add nothing that matching looks at share the autocluster of the first of them
+        -- jobs that add no attribute for matching share the autocluster of the first of them
         new_job.cluster_id := new_cluster;
         new_job.proc_id := n;
         new_job.owner := whole ->> 'Owner';
@@ -284,7 +281,7 @@ BEGIN
         FROM fetchwork.job AS j
         WHERE j.cluster_id = new_cluster AND j.proc_id >= first_proc AND j.position IS NOT NULL
         GROUP BY j.autocluster_id, j.job_prio
-        -- in one order, so that two submitters can't wait for each other
+        -- in one order, so that two submitters can't deadlock
         ORDER BY j.autocluster_id, j.job_prio
     ) AS d;
     PERFORM fetchwork.enqueue(new_cluster, t.proc)

@@ -1,6 +1,6 @@
--- Puts jobs into the queue that share everything but what are_like() allows, for submit_cluster, which has
--- checked the whole and made the cluster: a row of "job", one of "waiting" and a SUBMIT event (000) each,
--- without a look at the single job. On hold, they are Held with a HELD event (012) and do not wait.
+-- Puts jobs into the queue that differ only in the attributes that are_like() allows, for submit_cluster,
+-- which has checked the whole and made the cluster: for each a row of "job", one of "waiting" and a SUBMIT
+-- event (000), without reading its ad. With on_hold they are Held with a HELD event (012) and do not wait.
 -- Errors: FWDEN (more jobs than max_jobs_per_owner). Locks: as submit_cluster.
 CREATE OR REPLACE FUNCTION fetchwork.submit_like(
     cluster integer,

@@ -1,11 +1,11 @@
--- Puts many jobs into the queue as one cluster and returns their ids in the order of the ads.
+-- Puts many jobs into the queue as one cluster and returns their ids in the order of the ads: all jobs, or
+-- none of them.
 --
 --     SELECT * FROM fetchwork.submit_many(
 --         ARRAY['{"Cmd": "/bin/true", "Owner": "alice"}', '{"Cmd": "/bin/false", "Owner": "bob"}']::jsonb[]
 --     );
 --
--- "common" holds the attributes that every ad has unless it sets its own. All jobs go in, or none.
--- Errors: as for submit_cluster.
+-- common has the attributes of every ad that does not set its own. Errors: as for submit_cluster.
 CREATE OR REPLACE FUNCTION fetchwork.submit_many(ads jsonb [], common jsonb DEFAULT '{}')
 RETURNS TABLE (cluster_id integer, proc_id integer, job_id text)
 LANGUAGE plpgsql

@@ -1,6 +1,5 @@
 -- A whole submission in one call, for services: note_submission, then submit_ads with all of its jobs.
--- Returns the moment, in seconds since 1970, that is the jobs' QDate.
--- Errors, locks: as those two.
+-- Returns the jobs' QDate, in seconds since 1970. Errors, locks: as those two.
 CREATE OR REPLACE FUNCTION fetchwork.submit_noted(
     owner text,
     key text,

@@ -1,4 +1,4 @@
--- The cluster that an owner submitted under a key, NULL if there was none (note_submission).
+-- The cluster that an owner submitted under a key (note_submission); NULL if it is unknown.
 CREATE OR REPLACE FUNCTION fetchwork.submitted_as(owner text, key text)
 RETURNS integer
 LANGUAGE sql

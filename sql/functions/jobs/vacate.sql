@@ -1,5 +1,5 @@
--- Ends the running runs of jobs (condor_vacate_job): by their hosts, with the job's own signal and
--- time; the jobs wait again and are not charged a try. Returns how many were asked to end.
+-- Ends the running runs of jobs (condor_vacate_job), by their hosts and with the job's own signal and time;
+-- the jobs wait again and are not charged a try. Returns how many runs are to end.
 CREATE OR REPLACE FUNCTION fetchwork.vacate(jobs text [], reason text DEFAULT NULL, owner text DEFAULT NULL)
 RETURNS integer
 LANGUAGE plpgsql

@@ -1,4 +1,4 @@
--- A job's ad as a schedd would show it: what was submitted, and the attributes that the queue keeps.
+-- A job's ad as a schedd shows it: the submitted attributes, and those that the queue keeps.
 CREATE OR REPLACE FUNCTION fetchwork.whole_ad(job fetchwork.job)
 RETURNS jsonb
 LANGUAGE sql
@@ -26,7 +26,7 @@ BEGIN ATOMIC
         'HoldReasonCode', (job).hold_code,
         'HoldReasonSubCode', (job).hold_subcode
     ))
-    -- for what keeps a job in the queue after its end
+    -- attributes that LeaveJobInQueue may read after the job's end
     || CASE (job).job_status WHEN 4 THEN (job).facts ELSE '{}' END
     FROM fetchwork.cluster AS c
     WHERE c.cluster_id = (job).cluster_id;

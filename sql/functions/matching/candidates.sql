@@ -1,13 +1,10 @@
--- What could run on a slot with these resources: each (autocluster, JobPrio) that waits, fits by the numbers
--- that SQL knows, whose queue is not paused, that the slot did not just refuse
--- and that the host could evaluate. The agent does the rest
--- (Requirements, Rank, share) on its cached ads. A host that is taken for a black hole gets nothing but
--- probes now and then. Without a slot: what could run on any slot of the host
--- (functions/matching/read_demand.sql). With "since": of that, what was announced by this transaction or a
--- later one.
---
--- "limited": a claim has to count runs for it (a concurrency limit, a maximum of running jobs). A resource
--- that is NULL rules out no autocluster.
+-- The demand that a slot with these resources could serve: each (autocluster, JobPrio) that waits, fits by
+-- the numbers that SQL knows, is in a queue that is not paused, was not just refused by the slot, and can be
+-- evaluated by the host. The agent evaluates Requirements, Rank and share on its cached ads. A black hole
+-- gets only a probe now and then. Without a slot: the demand that any slot of the host could serve
+-- (functions/matching/read_demand.sql). With since: only demand that this or a later transaction announced.
+-- limited: a claim has to count runs for it (a concurrency limit, a maximum of running jobs). A resource that
+-- is NULL excludes no autocluster.
 CREATE OR REPLACE FUNCTION fetchwork.candidates(
     host_id integer,
     slot text,

@@ -1,35 +1,28 @@
--- Gives a slot the first job that waits in the first of these autoclusters that yields one; no row if none
--- does. "choice" is the index of that autocluster in the list, from 1.
---
--- Called by claim_many for each slot. autoclusters, prios, hints and limited are parallel arrays in the
--- order of preference: hints[i] is the position of the last job that the caller got from autoclusters[i] at
--- prios[i], 0 if it knows none. The position comes back as the next hint.
---
--- How it stays fast. A claim deletes one row of the narrow table "waiting" and inserts one into "run"; it
--- touches no row of "job" and no counter. Choosing among many autoclusters in one statement would walk, at
--- each claim, the dead index entries at the head of every one of them, without end while some old snapshot
--- keeps vacuum from them; so the caller orders the autoclusters and remembers where their live rows begin.
--- SKIP LOCKED: another claimer's row is passed over, not waited for. A row that commits late under a position
--- below the hint is found when the caller forgets its hints, as it does every few seconds.
---
--- A claim need not survive a crash of the server: the fence (functions/runs/start.sql) refuses a run that is
--- not there, and the job waits again. So it does not wait for the disk, unless it ended a run that was over:
--- who reads the event of that must find it again after a crash.
---
--- The slot asks because it is free, so a run that it had begun before is over (detector 1 of three, see
--- functions/maintenance/reap.sql). Not so a partitionable slot, which goes on asking while starters for what
--- it took come up: exclusive is false for it. weights, parallel to autoclusters, overrides weight where
--- a job's requests decide what it costs.
---
--- enable_seqscan is off here and in the other functions of a run's way: these tables are empty at one moment
--- and long at the next, and a session keeps the plan that it made when they were empty. Where a table of one
--- row has no index to go by, the penalty makes such a plan look so dear, before PostgreSQL 18, that JIT would
--- compile it for 30 ms at each call; so wherever a way is turned off JIT is, too.
---
--- A claim that leaves nothing behind the job it took says so to the agents that are about to come for it
--- (tell_demand), which costs one more look at the index.
---
--- Locks: the deleted row; the row of limits (lock_limits), where one of the autoclusters is limited.
+-- Gives a slot the first waiting job of the first of these autoclusters that has one; no row if none has.
+-- choice is the index of that autocluster in the list, from 1.
+-- claim_many calls it for each slot. autoclusters, prios, hints and limited are parallel arrays in the order
+-- of preference: hints[i] is the position of the last job that the caller got from autoclusters[i] at
+-- prios[i], or 0. The returned position is the next hint.
+-- Speed: a claim deletes one row of the narrow table "waiting" and inserts one into "run"; it touches no row
+-- of "job" and no counter. A statement that chose among many autoclusters would walk, at each claim, the dead
+-- index entries at the head of each of them, as long as an old snapshot keeps vacuum from them; so the caller
+-- orders the autoclusters and remembers where their live rows begin. SKIP LOCKED skips another claimer's row
+-- instead of waiting. A row that commits late at a position below the hint is found when the caller forgets
+-- its hints, every few seconds.
+-- A claim need not survive a crash of the server: the fence (functions/runs/start.sql) refuses the lost run,
+-- and the job waits again. So it does not wait for the disk, unless it ended an old run: a reader of that
+-- event must find it again after a crash.
+-- The slot asks because it is free, so an earlier run of it is over (detector 1 of three, see
+-- functions/maintenance/reap.sql). Not so for a partitionable slot, for which exclusive is false: it asks on
+-- while starters for its claims come up. weights, parallel to autoclusters, overrides weight if a job's
+-- requests decide its cost.
+-- enable_seqscan is off in all functions of a run's way: these tables are empty at one moment and long at the
+-- next, and a session keeps the plan that it made when they were empty. If a table of one row has no usable
+-- index, the penalty makes the plan look so dear, before PostgreSQL 18, that JIT would compile it for 30 ms
+-- at each call; so JIT is off too.
+-- A claim that leaves nothing behind the job it took notifies the agents that may be about to come for it
+-- (tell_demand), which costs one more search in the index.
+-- Locks: the deleted row; the row of limits (lock_limits), if one of the autoclusters is limited.
 CREATE OR REPLACE FUNCTION fetchwork.claim(
     host_id integer,
     slot text,
@@ -67,11 +60,11 @@ DECLARE
     may_count boolean;
     taken record;
 BEGIN
-    -- for many slots the first one says so
+    -- for many slots the first claim does it
     IF current_setting('synchronous_commit') <> 'off' THEN
         PERFORM set_config('synchronous_commit', 'off', true);
     END IF;
-    -- slot_is_free decides which of them are over
+    -- slot_is_free decides which of these runs are over
     IF exclusive AND EXISTS (
         SELECT FROM fetchwork.run AS r
         WHERE r.host_id = claim.host_id
@@ -79,7 +72,7 @@ BEGIN
             AND r.transferring IS DISTINCT FROM 'output'
     ) THEN
         IF fetchwork.slot_is_free(claim.host_id, claim.slot) > 0 THEN
-            -- an event may have been written: it is on disk before anybody reads it
+            -- it may have written an event, which must be on disk before it is read
             PERFORM set_config('synchronous_commit', 'on', true);
         END IF;
     END IF;
@@ -107,7 +100,7 @@ BEGIN
             )
             SELECT
                 f.cluster_id, f.proc_id, autoclusters[i], claim.host_id, claim.slot,
-                -- a cast of what is too small or large for a real would end the claim
+                -- a cast to real of a too small or too large number would end the claim
                 CASE
                     WHEN weights[i] IS NULL THEN claim.weight
                     ELSE least(greatest(weights[i], 1e-6), 1e9)
@@ -129,7 +122,7 @@ BEGIN
         FROM first AS f
         CROSS JOIN made AS m;
         IF NOT FOUND THEN
-            -- only a claim that looked from the start knows that nothing is left
+            -- only a claim without a hint knows that nothing is left
             IF hints[i] = 0 THEN
                 PERFORM fetchwork.end_demand(autoclusters[i], prios[i]);
             END IF;
@@ -145,7 +138,7 @@ BEGIN
         IF NOT taken.more THEN
             PERFORM fetchwork.tell_demand('~', autoclusters[i], prios[i]);
         END IF;
-        -- by a snapshot of its own: an edit that held the deleted row until now has its say
+        -- by a new snapshot, which sees an edit that held the deleted row until now
         SELECT
             j.owner, j.has_policy, c.ad || j.ad,
             fetchwork.offered_facts(j, c.procs)

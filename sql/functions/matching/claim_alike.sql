@@ -1,9 +1,9 @@
--- Gives so many slots of a host the first jobs that wait in one autocluster at one priority, in the order of
--- the slots: a row for each that got one. As claim does for a single slot (functions/matching/claim.sql has
--- what a hint is), in one statement for all. For claim_many, which looks after what none of them may have: a
--- run that it had begun before, a limit on the autocluster. It is not claim's own way too: for a single slot
--- it costs the server 0.05 ms more, of 0.36 on a job's whole way (measured on PostgreSQL 18).
--- Locks: the deleted rows, of which none is waited for.
+-- Gives each of these slots of a host a waiting job of one autocluster at one priority, in the order of the
+-- slots: a row for each slot that got one. Does in one statement what claim does for a single slot
+-- (functions/matching/claim.sql explains hints). claim_many calls it only for slots without an earlier run
+-- and autoclusters without a limit. claim does not use it: for a single slot it costs the server 0.05 ms
+-- more, of 0.36 on a job's whole way (measured on PostgreSQL 18).
+-- Locks: the deleted rows; skips locked ones.
 CREATE OR REPLACE FUNCTION fetchwork.claim_alike(
     host_id integer,
     slots text [],
@@ -62,7 +62,7 @@ BEGIN
         )
         SELECT
             f.cluster_id, f.proc_id, autocluster, claim_alike.host_id, slots[f.n],
-            -- a cast of what is too small or large for a real would end the claim
+            -- as in claim
             CASE WHEN weight IS NULL THEN 1 ELSE least(greatest(weight, 1e-6), 1e9) END,
             make_interval(secs => lease_s),
             clock_timestamp() + make_interval(secs => offer_s)
@@ -78,11 +78,11 @@ BEGIN
     INTO made_ids, positions, more
     FROM numbered AS f
     JOIN made AS m ON m.cluster_id = f.cluster_id AND m.proc_id = f.proc_id;
-    -- where they were fewer than the slots, the next slot's claim finds that nothing is left
+    -- if there were fewer jobs than slots, the next slot's claim finds that nothing is left
     IF NOT more THEN
         PERFORM fetchwork.tell_demand('~', autocluster, prio);
     END IF;
-    -- by a snapshot of its own, as in claim
+    -- by a new snapshot, as in claim
     RETURN QUERY
     SELECT
         g.n::integer, r.run_id, r.token, r.cluster_id, r.proc_id, g.position, j.owner, j.has_policy,

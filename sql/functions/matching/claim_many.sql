@@ -1,25 +1,21 @@
--- Gives each of many slots of a host the first job that waits in its autoclusters, in its own order of
+-- Gives each of many slots of a host the first waiting job of its autoclusters, in its own order of
 -- preference: one row for each slot that got a run, and one with "problem" for a slot whose claim failed.
---
--- Called by FETCH_WORK's handler. autoclusters, prios and hints are parallel and list every choice of all
--- slots once (functions/matching/claim.sql has what a hint is). slots: [{"slot", "exclusive", "choices":
--- [positions in those arrays, from 1], "weights": [of those choices] or one number}, ...]. "choice" is the
--- position there of what the slot got, slot_number its own in slots, from 1. With a problem, choice and
--- position say where the slot stumbled: a hint leads past it, or every further call would fail there.
---
--- What the caller knows of a queue may be old. So what is paused, limited or gone is looked up here, and a
--- host that is taken for a black hole gets one job at most, when a probe is due, and of an owner for whom it
--- rests there is one at a time (functions/matching/turned_away.sql). After a move to another server nobody
--- gets anything until it is known what runs (functions/maintenance/may_claim.sql).
---
--- Slots that want the same get the first jobs of their first choice together (claim_alike). All others, and
--- all if that fails, claim one by one.
---
--- Each slot's claim is a subtransaction: what goes wrong with one slot or job is that slot's "problem", and
--- the others get theirs. Where the caller never hears the answer, each offer ends by its own deadline.
---
--- Locks: those of claim, for all slots to the end of the call; none of them is waited for but the row of
--- limits, and that once, for a second at most: without it nothing limited is claimed.
+-- FETCH_WORK's handler calls it.
+-- autoclusters, prios and hints are parallel and list every choice of all slots once
+-- (functions/matching/claim.sql explains hints). slots: [{"slot", "exclusive", "choices": [positions in those
+-- arrays, from 1], "weights": [of those choices] or one number}, ...]. choice is the position there of the
+-- slot's job, slot_number the slot's position in slots, from 1. With a problem, choice and position tell
+-- where the claim failed: a hint must lead past it, or every further call would fail there.
+-- The caller's picture of a queue may be old, so paused, limited and deleted queues are looked up here. A
+-- black hole gets one job at most, when a probe is due, and of an owner whose jobs failed there one at a time
+-- (functions/matching/turned_away.sql). After a move to another server no slot gets a job before the running
+-- jobs are known (functions/maintenance/may_claim.sql).
+-- Slots with equal wishes get the first jobs of their first choice together (claim_alike). All others, and
+-- all if that fails, claim one by one. Each slot's claim is a subtransaction: a fault of one slot or job is
+-- that slot's "problem", and the others get their jobs. If the caller never gets the answer, each offer ends
+-- by its own deadline.
+-- Locks: those of claim, for all slots to the end of the call; it waits only for the row of limits, once, for
+-- a second at most: without it no limited job is claimed.
 CREATE OR REPLACE FUNCTION fetchwork.claim_many(
     host_id integer,
     autoclusters integer [],
@@ -56,15 +52,15 @@ DECLARE
     -- by choice
     limited boolean[];
     closed boolean[];
-    -- 0, or the place of its owner among those whose jobs failed here
+    -- 0, or the position of its owner among those whose jobs failed here
     turns integer[];
     began_at bigint[] := hints;
     may_count boolean;
     must_flush boolean := false;
-    -- slots that had begun a run before
+    -- slots with an earlier run
     busy text[];
     want record;
-    -- what the slot before had, and whether what was made of it still holds
+    -- the wishes of the slot before, and whether the arrays made of them are outdated
     listed jsonb;
     weighed jsonb;
     anew boolean;
@@ -76,7 +72,7 @@ DECLARE
     its_limited boolean[];
     weights double precision[];
     taken record;
-    -- slots that claim together, and how many of them have got a job so
+    -- slots that claim together, and how many of them have got a job
     alike text[];
     served integer := 0;
     got integer;
@@ -187,7 +183,8 @@ BEGIN
             IF cardinality(alike) = slots_left THEN
                 BEGIN
                     choice := open[1];
-                    -- it has claimed for all before the first row comes: an error leaves none behind
+                    -- claim_alike claims for all slots before it returns a row: an error leaves no claim
+                    -- behind
                     FOR
                         slot_number, run_id, token, cluster_id, proc_id, position, owner, has_policy, ad,
                         facts
@@ -206,7 +203,7 @@ BEGIN
                     slots_left := slots_left - served;
                 EXCEPTION
                     WHEN others THEN
-                        -- which job is at fault, the slots find out one by one
+                        -- the slots find out one by one which job is at fault
                         NULL;
                 END;
                 CONTINUE WHEN served > 0;
@@ -227,7 +224,7 @@ BEGIN
             must_flush := must_flush OR current_setting('synchronous_commit') = 'on';
         EXCEPTION
             WHEN others THEN
-                -- the next slots begin behind the job that this one was about to get
+                -- the next slots begin behind the job that this claim was about to get
                 choice := NULL;
                 behind := NULL;
                 FOREACH n IN ARRAY open LOOP
@@ -255,10 +252,10 @@ BEGIN
 
         got := coalesce(taken.choice, cardinality(open) + 1);
         FOR n IN 1 .. least(got - 1, cardinality(open)) LOOP
-            -- for this call: nothing comes of it that its snapshots do not see now
+            -- for this call: its snapshots see no more of it
             closed[open[n]] := true;
             anew := true;
-            -- the claim itself knows so only where it looked from the start
+            -- the claim itself knows this only without a hint
             IF began_at[open[n]] = 0 AND hints[open[n]] > 0 THEN
                 PERFORM fetchwork.end_demand(autoclusters[open[n]], prios[open[n]]);
             END IF;

@@ -1,5 +1,5 @@
--- What the ad of every HTCondor job says from its submission on, and fetchwork does not store: what the job's
--- own ad, the queue's columns and the facts of its life say goes before it.
+-- The attributes that every HTCondor job's ad has from its submission on, which fetchwork does not store: the
+-- job's own ad, the queue's columns and the facts of its life override them.
 CREATE OR REPLACE FUNCTION fetchwork.default_attributes()
 RETURNS jsonb
 LANGUAGE sql

@@ -1,8 +1,8 @@
--- Takes back what ensure_demand announced, if nothing waits there, and tells the agents. Called by a claim
--- that looked from the start and found nothing. The race with a submitter is described in
--- functions/matching/ensure_demand.sql: a row
--- that a submitter holds is left (SKIP LOCKED); and after getting the others a new statement, so a new
--- snapshot, looks again before exactly those are deleted.
+-- Ends the demand of this autocluster and priority, if nothing waits there, and notifies the agents. A claim
+-- without a hint that found nothing calls it. functions/matching/ensure_demand.sql describes the race with a
+-- submitter: a row that a submitter holds is skipped, and after the others are locked, a new statement with a
+-- new snapshot checks again before it deletes them.
+-- Locks: the rows of demand; skips locked ones.
 CREATE OR REPLACE FUNCTION fetchwork.end_demand(autocluster integer, prio integer)
 RETURNS void
 LANGUAGE plpgsql

@@ -1,16 +1,13 @@
--- The autocluster of a checked, whole job ad; made if there is none yet.
---
--- Its ad is what matching looks at (functions/matching/matched_names.sql). Where that is something that the
--- queue keeps of the job (ProcId, NumJobStarts), its present value is in it, or undefined: as in HTCondor,
--- jobs that differ in it are autoclusters of their own. A job that waits again is looked at anew (enqueue).
---
--- Two transactions that find none at the same time make one each; all later ones take the older. To make the
--- second wait would let a submission of a million jobs delay all others with equal jobs, and two submissions
--- with several autoclusters each wait for the other.
---
+-- The autocluster of a checked, whole job ad, which is made if it is new. Its ad has the attributes
+-- that matching reads (functions/matching/matched_names.sql). If these include one that the queue keeps of
+-- the job (ProcId, NumJobStarts), it has the present value, or undefined: as in HTCondor, jobs that differ in
+-- it are separate autoclusters. enqueue looks a job up again when it waits again.
+-- Two transactions that find none at the same time make one each; all later ones take the older. If the
+-- second waited, a submission of a million jobs would delay all others with equal jobs, and two submissions
+-- with several autoclusters could deadlock.
 -- Locks: KEY SHARE on the autocluster, so that it is not forgotten (functions/maintenance/forget.sql). A new
 -- submitter gets its row later (functions/maintenance/fold.sql): here it would wait for another transaction
--- that has the same one.
+-- with the same one.
 CREATE OR REPLACE FUNCTION fetchwork.ensure_autocluster(whole jsonb, job fetchwork.job)
 RETURNS integer
 LANGUAGE plpgsql
@@ -37,7 +34,7 @@ BEGIN
     WHERE t.key = ANY (names)
         AND (
             t.rule = 'ours'
-            -- what every ad says, where this one says nothing else; a Rank of 0 is as none
+            -- an attribute of every ad, unless this ad sets it; a Rank of 0 counts as no Rank
             OR (
                 t.name <> 'Rank'
                 AND fetchwork.default_attributes() ? t.name
@@ -62,7 +59,7 @@ BEGIN
     WHERE a.signature = job_signature
     ORDER BY a.autocluster_id
     LIMIT 1
-    -- passes over one that is being forgotten
+    -- skips one that is being forgotten
     FOR KEY SHARE SKIP LOCKED;
     IF autocluster IS NOT NULL THEN
         RETURN autocluster;

@@ -1,5 +1,5 @@
--- Does an autocluster's ad hold what changes while a job is in the queue? Then the job may belong to another
--- autocluster when it waits again.
+-- Whether an autocluster's ad has attributes that change while a job is in the queue: then the job may belong
+-- to another autocluster when it waits again.
 CREATE OR REPLACE FUNCTION fetchwork.follows_job(matched jsonb)
 RETURNS boolean
 LANGUAGE sql

@@ -1,8 +1,8 @@
--- Holds the waiting jobs of autoclusters that two hosts could not evaluate, some at a time, and returns how
--- many. A fault counts for a day.
---
--- Called by maintain_queue, so by every agent: SKIP LOCKED keeps them from waiting for each other, and for a
--- submitter who has locked a job. A released job is held again while the faults count, with the same reason.
+-- Holds the waiting jobs of autoclusters that two hosts could not evaluate, at most 1000 in a call of
+-- maintain_queue, and returns how many. A fault counts for a day; a released job is held again while the
+-- faults count.
+-- Locks: the jobs; skips locked ones, so that agents do not wait for each other or for a submitter who has
+-- locked a job.
 CREATE OR REPLACE FUNCTION fetchwork.hold_faulty()
 RETURNS integer
 LANGUAGE plpgsql

@@ -1,12 +1,10 @@
--- May one more run of this autocluster be claimed, by the concurrency limits and the maximum of its queue and
--- of its submitter? Counted from the live runs. ConcurrencyLimits is HTCondor's "name:amount,name"; a name
--- that no limit is set for is unlimited.
--- Jobs of the scheduler universe take no slot and are not counted: a DAG must not stand in its nodes' way.
---
--- The caller has taken the turn (lock_limits), so that two claims can't both get the last unit.
---
--- claim turns sequential scans off; here, where all live runs are counted, they are right, and their penalty
--- would call in the JIT compiler.
+-- Whether one more run of this autocluster may be claimed, by the concurrency limits and the maxima of its
+-- queue and its submitter. Counts the live runs. ConcurrencyLimits is HTCondor's "name:amount,name"; a name
+-- without a limit is unlimited. Jobs of the scheduler universe take no slot and are not counted: a DAG must
+-- not block its nodes. The caller holds the lock of lock_limits, so that two claims can't both get the last
+-- unit.
+-- Does not turn sequential scans off, as claim does: here, where all live runs are counted, they are right,
+-- and the penalty would call in the JIT compiler.
 CREATE OR REPLACE FUNCTION fetchwork.limit_allows(autocluster integer)
 RETURNS boolean
 LANGUAGE plpgsql

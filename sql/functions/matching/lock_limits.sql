@@ -1,8 +1,8 @@
--- Lets one claim at a time count limited runs, to the end of its transaction. False if another kept that for
--- longer than a second: then the caller offers nothing that is limited, and the slot asks again.
---
--- Locks: one row for all limits, which only functions of this schema can lock. One for each limit would let
--- two claims that look at several autoclusters, in different orders, wait for each other.
+-- Makes the caller the only one to count limited runs, to the end of its transaction. False if another
+-- transaction held the lock for longer than a second: then the caller offers nothing that is limited, and the
+-- slot asks again.
+-- Locks: one row for all limits, which only functions of this schema can lock. With one for each limit, two
+-- claims with several autoclusters in different orders could deadlock.
 CREATE OR REPLACE FUNCTION fetchwork.lock_limits()
 RETURNS boolean
 LANGUAGE plpgsql

@@ -1,7 +1,7 @@
--- The names, lower case, of all that matching looks at in an ad: what is always looked at, every Request*
--- that it has, what slots are known to look at (significant_attribute), and every word of an expression of
--- one of those, and so on until nothing is added. Words that the ad has no attribute for are among them: an
--- ad with more attributes, none of whose names is here or begins with "request", matches alike.
+-- The names, in lower case, of the attributes that matching reads in an ad: those that it always reads, every
+-- Request*, those that slots refer to (significant_attribute), and every word of these attributes'
+-- expressions, and so on. Words that are no attributes of the ad are included: an ad with more attributes
+-- matches alike if none of their names is here or begins with "request".
 CREATE OR REPLACE FUNCTION fetchwork.matched_names(ad jsonb)
 RETURNS text[]
 LANGUAGE plpgsql

@@ -1,7 +1,8 @@
--- An agent reports which job attributes the expressions of its slots look at (START = TARGET.Project == "x").
--- A name that is new becomes part of every autocluster from now on; the jobs of the queue that have it are
--- sorted anew, so that a slot's refusal of one does not stand for the others. There are 200 such names at
--- most. Returns how many names were new.
+-- Notes the job attributes that the expressions of an agent's slots refer to (START = TARGET.Project == "x"),
+-- 200 at most. A new name becomes part of every autocluster from now on; jobs in the queue that have it get
+-- new autoclusters, so that a slot's refusal of one job does not count for the others. Returns how many names
+-- were new.
+-- Locks: the jobs; skips locked ones.
 CREATE OR REPLACE FUNCTION fetchwork.note_significant(names text [])
 RETURNS integer
 LANGUAGE plpgsql
@@ -18,7 +19,7 @@ BEGIN
         SELECT DISTINCT lower(n)
         FROM unnest(names) AS n
         WHERE n ~ '^[A-Za-z_][A-Za-z0-9_]*$' AND length(n) <= 256
-        -- in one order, so that two agents can't wait for each other
+        -- in one order, so that two agents can't deadlock
         ORDER BY 1
         LIMIT greatest(0, 200 - (SELECT count(*) FROM fetchwork.significant_attribute))
         ON CONFLICT DO NOTHING
@@ -36,7 +37,7 @@ BEGIN
         JOIN fetchwork.cluster AS c ON c.cluster_id = j.cluster_id
         WHERE j.job_status NOT IN (3, 4)
             AND (
-                -- every job has what the queue keeps of it
+                -- every job has the attributes that the queue keeps
                 EXISTS (
                     SELECT FROM fetchwork.attribute AS t
                     WHERE t.key = ANY (fresh) AND t.rule IN ('ours', 'unhonoured')

@@ -1,5 +1,4 @@
--- What the job ad of an offer has of the job's life, besides what its submitter wrote. procs: the jobs of its
--- cluster.
+-- The attributes of an offer's job ad that describe the job's life. procs: the number of jobs of its cluster.
 CREATE OR REPLACE FUNCTION fetchwork.offered_facts(its fetchwork.job, procs integer)
 RETURNS jsonb
 LANGUAGE sql

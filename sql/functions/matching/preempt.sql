@@ -2,15 +2,13 @@
 -- functions/settings/set_queue.sql). HTCondor itself can't: it drops a better-ranked job that a hook offers
 -- to a busy slot. Agents call it every few seconds; one at a time does the work. Returns how many runs were
 -- asked to end.
---
--- A run may give way when a waiting job of the same queue fits its slot by the numbers (as far as they are
--- known) and
+-- A run may give way if a waiting job of the same queue fits its slot by the known numbers and
 -- - its submitter's effective priority is better by the queue's ratio, or
 -- - it is of the same submitter and its JobPrio is higher by the queue's step.
---
--- At most one run gives way for each (autocluster, priority) that waits, and none while an earlier request
--- for it is still under way, so that a slow end does not cost more runs than there are jobs. The job goes
--- back to Idle and is not charged a try (functions/runs/finish.sql).
+-- At most one run gives way for each waiting (autocluster, priority), and none while an earlier request for
+-- it is still under way, so that a slow end does not cost more runs than there are jobs. The job goes back to
+-- Idle and is not charged a try (functions/runs/finish.sql).
+-- Locks: the jobs and runs; skips jobs that are locked, because it holds other jobs' rows meanwhile.
 CREATE OR REPLACE FUNCTION fetchwork.preempt()
 RETURNS integer
 LANGUAGE plpgsql
@@ -74,11 +72,10 @@ BEGIN
             AND coalesce(want.request_cpus <= coalesce(l.cpus, a.request_cpus), true)
             AND coalesce(want.request_memory_mib <= coalesce(l.memory_mib, a.request_memory_mib), true)
             AND coalesce(want.request_gpus <= coalesce(l.gpus, a.request_gpus, 0), true)
-        -- furthest above its share, lowest priority, youngest run: the least work is lost
+        -- furthest above its share, lowest priority, youngest run: this loses the least work
         ORDER BY s.effective_prio DESC, j.job_prio, r.started_at DESC
         LIMIT 1;
         CONTINUE WHEN NOT FOUND;
-        -- SKIP LOCKED: this holds other jobs' rows, and must not wait for one
         PERFORM FROM fetchwork.job AS j
         WHERE j.cluster_id = victim.cluster_id AND j.proc_id = victim.proc_id
         FOR UPDATE SKIP LOCKED;

@@ -1,4 +1,4 @@
--- How long a host rests after so many probes that failed.
+-- The time for which a host backs off after so many failed probes.
 CREATE OR REPLACE FUNCTION fetchwork.probe_rest(failed integer)
 RETURNS interval
 LANGUAGE sql

@@ -1,5 +1,5 @@
--- What the queue itself knows of a job that waits, as attributes of its ad: for Requirements and the like
--- that look at them. JobStatus is Idle, because only an Idle job is matched.
+-- The attributes that the queue knows of a waiting job, for expressions that refer to them (Requirements).
+-- JobStatus is Idle, because only an Idle job is matched.
 CREATE OR REPLACE FUNCTION fetchwork.queue_attributes(job fetchwork.job)
 RETURNS jsonb
 LANGUAGE sql

@@ -1,28 +1,27 @@
--- What waits and could run on a host, as its agent keeps it: all of it, or what was announced since an
--- earlier answer, whose "seen" is passed on. Always: the rests of the host's slots (slot_rest), in seconds
--- that are left; how many agents are alive, over which the news of one job spreads; and whether the host is
--- taken for a black hole (candidates).
---
--- "seen" is the oldest transaction that had not ended: what that or a later one announces is in the next
--- answer, or again in it, however late it commits. Nothing says what ended since: a claim finds out, and the
--- whole is read now and then. A "seen" that lies ahead is of a server that was replaced: that gets it all.
---
--- No news comes with a row of "waiting" where "demand" has its row already: that is only notified
--- (functions/matching/ensure_demand.sql), so who hears no notifications tries what he keeps.
+-- The demand that a host could serve, for its agent's copy: all of it, or only demand announced since an
+-- earlier answer, whose "seen" is passed as since. Always: the backoffs of the host's slots (slot_rest), in
+-- remaining seconds; how many agents are alive, over which the announcement of one job spreads; and whether
+-- the host is a black hole (candidates).
+-- seen is the oldest transaction that had not ended: demand that it or a later one announces is in the next
+-- answer, perhaps for the second time, however late it commits. No answer says which demand ended since: a
+-- claim finds out, and the agent reads everything now and then. A since that lies ahead is from a replaced
+-- server: then everything is returned.
+-- A new row of "waiting" under an existing row of "demand" is only notified
+-- (functions/matching/ensure_demand.sql), so an agent without notifications tries the demand that it has.
 CREATE OR REPLACE FUNCTION fetchwork.read_demand(host_id integer, queues text [], since xid8 DEFAULT '0')
 RETURNS TABLE (
     seen xid8,
     whole boolean,
     agents bigint,
     black_hole boolean,
-    -- parallel: what waits, and the resources that it asks for
+    -- parallel: the demand, and the resources that it requests
     autoclusters integer [],
     prios integer [],
     cpus double precision [],
     memory_mib double precision [],
     disk_kib double precision [],
     gpus double precision [],
-    -- parallel: the rests
+    -- parallel: the backoffs
     resting_slots text [],
     resting_autoclusters integer [],
     resting_s double precision []

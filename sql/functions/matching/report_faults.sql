@@ -1,11 +1,8 @@
--- A host could not evaluate these autoclusters on one of its slots: that took too much CPU time, or ended the
--- matchmaker. Each rests on that host for ten minutes: it is none of the host's candidates.
---
--- What one host says may be the fault of that host's START, so the jobs are held only when a second host has
--- said the same (hold_faulty); then no third host needs to find out.
---
--- Called by FETCH_WORK's handler. Locks: the rows of autocluster_fault that it writes; no call waits for
--- those of another host.
+-- Notes that a host could not evaluate these autoclusters on one of its slots: the evaluation took too much
+-- CPU time, or ended the matchmaker. Each backs off from that host for ten minutes (candidates). The host's
+-- own START may be at fault, so the jobs are held only when a second host reports the same (hold_faulty),
+-- before a third one has to find out. FETCH_WORK's handler calls it.
+-- Locks: the rows of autocluster_fault that it writes; calls of different hosts do not wait for each other.
 CREATE OR REPLACE FUNCTION fetchwork.report_faults(host_id integer, autoclusters integer [], reasons text [])
 RETURNS void
 LANGUAGE sql

@@ -1,8 +1,7 @@
--- Each submitter's use of the pool now, as HTCondor's negotiator has it: usage decays with a half-life, a
--- factor weighs it. usage: weighted slot seconds decayed to now, what the live runs have used so far
--- included. effective_prio = usage-based real priority x factor: the submitter with the lowest gets the next
--- slot. Real priority is the decayed usage over halflife/ln 2, which is the number of slots that a constant
--- use would be, and 0.5 at least (condor_userprio).
+-- Each submitter's use of the pool now, as HTCondor's negotiator computes it. usage: weighted slot seconds
+-- decayed by a half-life to now, with those of live runs so far. effective_prio = real priority x factor: the
+-- submitter with the lowest gets the next slot. Real priority is usage / (halflife / ln 2), the number of
+-- slots that a constant use would be, and 0.5 at least (condor_userprio).
 CREATE OR REPLACE FUNCTION fetchwork.shares()
 RETURNS TABLE (
     submitter text,
@@ -28,7 +27,7 @@ BEGIN ATOMIC
                 AS used
         FROM fetchwork.run AS r
         JOIN fetchwork.autocluster AS a ON a.autocluster_id = r.autocluster_id
-        -- what an access point runs takes no slot
+        -- runs at an access point take no slot
         WHERE a.access_point IS NULL
         GROUP BY a.submitter
     ),

@@ -1,16 +1,16 @@
--- Tells the agents what changed in the demand for slots, so that each can decide without a call whether that
--- concerns it. The payload on the channel fetchwork_work is a JSON array:
--- - ["+", autocluster, JobPrio, jobs, queue, RequestCpus, RequestMemory, RequestDisk, RequestGPUs]: so many
---   jobs at least came into the queue; the numbers as in "autocluster", null for an expression
--- - ["~", autocluster, JobPrio]: a claim took what looked like the last one
+-- Notifies the agents of a change of the demand, so that each can decide without a call whether it is
+-- concerned. The payload on the channel fetchwork_work is a JSON array:
+-- - ["+", autocluster, JobPrio, jobs, queue, RequestCpus, RequestMemory, RequestDisk, RequestGPUs]: at least
+--   so many jobs were queued; the numbers as in "autocluster", null for an expression
+-- - ["~", autocluster, JobPrio]: a claim took the apparently last job
 -- - ["-", autocluster, JobPrio]: the demand has ended (functions/matching/end_demand.sql)
--- and '' for everything else: look at all again (queues, limits, hosts that administrators changed).
---
--- Notifications come in the order of commits, so who applies them to what he read has what is true. They are
--- hints all the same: any role may send one, so no agent believes more than costs it a little time
--- (fetchwork/matching/demand.py). PostgreSQL sends equal ones of a transaction once, where the first was: a
--- "+" after a "-" or "~" of its transaction ends with spaces in a number of its own, so that it comes after
--- that. One that has more than 64 sends '' instead of the rest, so that a large submission is no flood.
+-- and '' for other changes: read everything again (queues, limits, hosts that administrators changed).
+-- Notifications come in the order of commits, so an agent that applies them to its copy has a true one. Still
+-- they are hints: any role may send one, so an agent trusts none that could cost it more than a little time
+-- (fetchwork/matching/demand.py). PostgreSQL sends equal ones of a transaction once, at the place of the
+-- first: a "+" after a "-" or "~" of its transaction ends with a number of spaces of its own, so that it
+-- comes after that. A transaction with more than 64 sends '' instead of the rest, so that a large submission
+-- is no flood.
 CREATE OR REPLACE FUNCTION fetchwork.tell_demand(
     what text, autocluster integer, prio integer, jobs bigint DEFAULT 0
 )

@@ -1,9 +1,8 @@
 -- The owners whose jobs a host gets one by one or not at all, because jobs of theirs failed on it
--- (note_start). "failing": these owners, the one whose jobs last failed longest ago first. "closed": those
--- of them whose jobs may not start now. "newcomers": whether the jobs of all other owners may.
---
--- A black hole gets one job at a time of a failing owner and one of another. A job that takes longer than
--- black_hole_rest to begin keeps none of the others out.
+-- (note_start). failing: these owners, the one whose last failure is oldest first. closed: those of them
+-- whose jobs may not start now. newcomers: whether the jobs of all other owners may. A black hole gets one
+-- job at a time of a failing owner and one of another. A job that takes longer than black_hole_rest to begin
+-- does not block the others.
 CREATE OR REPLACE FUNCTION fetchwork.turned_away(host_id integer)
 RETURNS TABLE (black_hole boolean, failing text [], closed text [], newcomers boolean)
 LANGUAGE sql

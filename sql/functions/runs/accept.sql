@@ -1,6 +1,5 @@
--- REPLY_FETCH said accept: the startd is willing. No starter exists yet; the offer goes on until its
--- deadline. True if the run is live. Harmless when repeated or late: the starter's first hooks are not
--- ordered against this one.
+-- REPLY_FETCH said accept. No starter exists yet, and the offer keeps its deadline. True if the run is live.
+-- Harmless when repeated or late: the order of this call and of the starter's first hooks is not defined.
 CREATE OR REPLACE FUNCTION fetchwork.accept(run_id bigint, token uuid)
 RETURNS boolean
 LANGUAGE plpgsql

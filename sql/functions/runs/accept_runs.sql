@@ -1,6 +1,6 @@
--- REPLY_FETCH said accept for runs that have not started since: accept(), for those whose rows no other
--- transaction holds. "accepted_s" is how many seconds ago. Returns their numbers in the arrays.
--- Locks: the runs, none that it would have to wait for.
+-- accept() for the runs that have not started and whose rows no other transaction holds. accepted_s: seconds
+-- since REPLY_FETCH said accept. Returns their positions in the arrays.
+-- Locks: the runs; skips locked ones.
 CREATE OR REPLACE FUNCTION fetchwork.accept_runs(
     run_ids bigint [],
     tokens uuid [],

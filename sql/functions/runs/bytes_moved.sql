@@ -1,6 +1,6 @@
--- BytesSent and BytesRecvd of a job's ad, which count all of its runs: facts has those of the runs before the
--- one of which note_transfer has noted this. Empty where that run moved no files. Not
--- IMMUTABLE, as jsonb_build_object is not: it would not be inlined.
+-- BytesSent and BytesRecvd of a job's ad, over all of its runs: facts has the sums of earlier runs, transfer
+-- the bytes of this one (note_transfer). Empty if this run moved no files. Not IMMUTABLE, as
+-- jsonb_build_object is not: it would not be inlined.
 CREATE OR REPLACE FUNCTION fetchwork.bytes_moved(facts jsonb, transfer jsonb)
 RETURNS jsonb
 LANGUAGE sql

@@ -1,6 +1,5 @@
--- Adds a run's time to its job's totals: run_s of wall-clock time, and the CPU seconds of the report of
--- JOB_EXIT. A job that ran has started, so the count of failed starts begins anew. The caller has locked the
--- job.
+-- Adds a run's time to its job's totals: run_s of wall-clock time, and the CPU seconds of JOB_EXIT's report.
+-- Resets the count of failed starts, since the job ran. The caller has locked the job.
 CREATE OR REPLACE FUNCTION fetchwork.charge_job(
     cluster integer,
     proc integer,

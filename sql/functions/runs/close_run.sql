@@ -1,6 +1,5 @@
--- Ends a live run: its row moves to run_history with what is known of it, its use is charged to its
--- submitter, and what it leaves in the job's ad is noted. What becomes of the job is decided by the caller,
--- which has locked the job's and the run's row.
+-- Ends a live run: moves its row to run_history, charges its use to its submitter, and notes its facts in the
+-- job's ad. The caller decides about the job, and has locked the job and the run.
 CREATE OR REPLACE FUNCTION fetchwork.close_run(
     live fetchwork.run,
     outcome fetchwork.run_outcome,
@@ -14,7 +13,7 @@ SET enable_seqscan = off
 SET jit = off
 AS $$
 DECLARE
-    -- the same for the history and for the charge
+    -- one time for the history and the charge
     closed_at timestamptz := clock_timestamp();
 BEGIN
     DELETE FROM fetchwork.run AS r

@@ -1,5 +1,5 @@
--- All that a TERMINATED event says of a run whose job has exited by itself. resources: requested_resources of
--- it. The job may have had other runs before: how many starts it had, and what CPU time all of them took.
+-- The attributes of a TERMINATED event for a run whose job has exited by itself. resources:
+-- requested_resources of the run; starts and CPU times: those of all runs of the job.
 CREATE OR REPLACE FUNCTION fetchwork.completion(
     resources jsonb,
     starts integer,

@@ -1,7 +1,7 @@
--- A run that was accepted but whose job never ran: the starter failed (bad Cmd, Iwd, account, ...). HTCondor
--- has no hook that says why, so "reason" is what fetchwork found out itself. The try is counted; at the limit
--- the job is Held with that reason, before it the job waits again after a growing delay. With at_once it is
--- Held now, as HTCondor's shadow does where it knows the fault. The caller has locked job and run.
+-- Ends an accepted run whose job never ran, because its starter failed (bad Cmd, Iwd, account, ...). HTCondor
+-- has no hook that tells the cause, so "reason" is fetchwork's own finding. Counts the try: at the limit the
+-- job is Held with that reason, before it the job waits with a growing delay. With at_once the job is Held
+-- now, as by HTCondor's shadow when it knows the fault. The caller has locked job and run.
 CREATE OR REPLACE FUNCTION fetchwork.could_not_start(
     live fetchwork.run,
     reason text,
@@ -22,7 +22,7 @@ DECLARE
     longest_delay double precision := fetchwork.setting_value('max_retry_delay');
 BEGIN
     PERFORM fetchwork.close_run(live, 'could_not_start', could_not_start.reason, report);
-    -- a job that missed its time (20) says nothing about the host
+    -- a job that missed its time (20) proves nothing about the host
     IF code <> 20 THEN
         PERFORM fetchwork.note_start(live, false, could_not_start.reason);
     END IF;
@@ -34,9 +34,6 @@ BEGIN
         PERFORM fetchwork.record_eviction(live, could_not_start.reason);
     END IF;
     IF (at_once OR tries >= maximum) AND status IN (1, 2, 7) THEN
-        UPDATE fetchwork.job AS j
-        SET run_id = NULL, num_not_started = 0
-        WHERE j.cluster_id = live.cluster_id AND j.proc_id = live.proc_id AND j.job_status = 1;
         PERFORM fetchwork.hold_job(
             live.cluster_id,
             live.proc_id,
@@ -50,7 +47,7 @@ BEGIN
             subcode
         );
         UPDATE fetchwork.job AS j
-        SET run_id = NULL, num_not_started = 0
+        SET num_not_started = 0
         WHERE j.cluster_id = live.cluster_id AND j.proc_id = live.proc_id;
     ELSE
         PERFORM fetchwork.back_to_idle(

@@ -1,7 +1,8 @@
--- Asks for the end of a job's live run, if it has one: an offer that has not started is withdrawn at once
--- (the fence refuses it from then on), a started run is ended by its host's agent, which hears of it, or at
--- its next update. True if a started run lives on until then. The caller has locked the job and set its
--- status.
+-- Asks for the end of a job's live run, if it has one. A run that has not started is withdrawn at once, and
+-- the fence refuses it from then on; a started run is ended by its host's agent when it gets the
+-- notification, or at its next update. True if a started run is still to end. The caller has locked the job
+-- and set its status.
+-- Locks: the run.
 CREATE OR REPLACE FUNCTION fetchwork.end_live_run(cluster integer, proc integer, request text, reason text)
 RETURNS boolean
 LANGUAGE plpgsql

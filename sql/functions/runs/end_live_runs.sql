@@ -1,5 +1,4 @@
--- Asks for the end of the live runs of jobs, as end_live_run does for one; returns how many started runs live
--- on until then. The caller has locked the jobs.
+-- end_live_run for many jobs; returns how many started runs are still to end. The caller has locked the jobs.
 CREATE OR REPLACE FUNCTION fetchwork.end_live_runs(
     clusters integer [],
     procs integer [],

@@ -1,4 +1,4 @@
--- A run that has ended as what it was, for the functions that decide about its job later.
+-- An ended run in the form of a live one, for functions that decide about its job later.
 CREATE OR REPLACE FUNCTION fetchwork.ended_as_run(ended fetchwork.run_history)
 RETURNS fetchwork.run
 LANGUAGE plpgsql

@@ -1,4 +1,4 @@
--- The ended run with this id; FWNOT if there never was one, FWTOK if the token is not the run's.
+-- The ended run with this id. Errors: FWNOT (no such run), FWTOK (another run's token).
 CREATE OR REPLACE FUNCTION fetchwork.ended_run(run_id bigint, token uuid)
 RETURNS fetchwork.run_history
 LANGUAGE plpgsql

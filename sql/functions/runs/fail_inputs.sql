@@ -1,8 +1,8 @@
--- PREPARE_JOB could not bring a job's inputs into its sandbox, after the fence had said yes: the run ends,
--- and the job is Held with HTCondor's code for it (13, 32), as a schedd would hold it. A subcode of -1000 and
--- below (no plugin, one that can't be run, one without a result) says that the host was at fault
--- (condor_holdcodes.h): such a job is tried again, as any that could not start. A job whose end was asked for
--- meanwhile goes that way. False if the run is over.
+-- Ends a run whose PREPARE_JOB could not fetch the job's inputs after the fence had let it start. The job is
+-- Held with HTCondor's code for it (13, 32), as by a schedd. A subcode of -1000 and below (no plugin, a
+-- plugin that can't be run or has no result) means that the host was at fault (condor_holdcodes.h): that job
+-- is tried again, like any that could not start. If the run's end was requested meanwhile, the request
+-- decides. False if the run is over.
 -- Locks: the job, then the run (live_run).
 CREATE OR REPLACE FUNCTION fetchwork.fail_inputs(
     run_id bigint,
@@ -37,16 +37,9 @@ BEGIN
         PERFORM fetchwork.back_to_idle(live, live.end_reason);
         RETURN true;
     END IF;
-    -- not while it runs: the event comes now
-    UPDATE fetchwork.job AS j
-    SET run_id = NULL
-    WHERE j.cluster_id = live.cluster_id AND j.proc_id = live.proc_id AND j.job_status = 1;
     PERFORM fetchwork.hold_job(
         live.cluster_id, live.proc_id, fail_inputs.reason, fail_inputs.code, fail_inputs.subcode
     );
-    UPDATE fetchwork.job AS j
-    SET run_id = NULL
-    WHERE j.cluster_id = live.cluster_id AND j.proc_id = live.proc_id;
     RETURN true;
 END
 $$;

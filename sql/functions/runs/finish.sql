@@ -1,18 +1,15 @@
--- JOB_EXIT: the run's end, and what becomes of the job. Returns what was made of it: a run_outcome, or
--- 'duplicate' or 'late' for a run that had ended.
---
--- hook_reason is HTCondor's argument, "exit" or "evict"; it says less than the report does: an exec that
--- failed is an "evict", a job that a hook ended is an "exit". report: ExitCode | ExitBySignal + ExitSignal,
--- JobPid, JobDuration, RemoteUserCpu, ... as JSON. What happened follows from
--- - a JobPid or an exit status: without any the job never ran (finish_not_run);
--- - what had been requested: a job that a hook ended on request, and that then ended, did so for that reason;
--- - verdict, the answer of the policy expressions, which the agent evaluates (follow_verdict):
---   {"action": "complete" | "requeue" | "hold" | "remove", "reason": text, "code": n, "subcode": n,
---   "delay_s": s}; NULL: complete.
--- A run that has ended already, given up or not, goes to finish_late.
---
--- Events: TERMINATED (005), EVICTED (004), HELD (012), ABORTED (009).
--- Locks: the job, then the run (live_run).
+-- JOB_EXIT: ends a run and decides about its job. Returns the run_outcome, or 'duplicate' or 'late' for a run
+-- that had ended (finish_late).
+-- hook_reason is HTCondor's argument, "exit" or "evict". It is less exact than the report: a failed exec is
+-- an "evict", and a job that a hook ended is an "exit". report: ExitCode | ExitBySignal + ExitSignal, JobPid,
+-- JobDuration, RemoteUserCpu, ... as JSON. The outcome follows from
+-- - a JobPid or an exit status: without both the job never ran (finish_not_run);
+-- - a requested end: a job that ended after a hook had signalled it ended for that reason;
+-- - verdict, the result of the policy expressions, which the agent evaluates (follow_verdict): {"action":
+-- "complete" | "requeue" | "hold" | "remove", "reason": text, "code": n, "subcode": n, "delay_s": s}; NULL:
+-- complete.
+-- Events: TERMINATED (005), EVICTED (004), HELD (012), ABORTED (009). Locks: the job, then the run
+-- (live_run).
 CREATE OR REPLACE FUNCTION fetchwork.finish(
     run_id bigint,
     token uuid,
@@ -50,7 +47,7 @@ BEGIN
         RETURN fetchwork.finish_not_run(live, finish.report);
     END IF;
 
-    -- the common end
+    -- most jobs end so
     IF hook_reason = 'exit'
         AND finish.verdict IS NULL
         AND fetchwork.finish_runs(ARRAY[live.run_id], ARRAY[live.token], ARRAY[finish.report]) <> '{}'
@@ -64,7 +61,7 @@ BEGIN
     ));
     PERFORM fetchwork.charge_job(live.cluster_id, live.proc_id, finish.report, run_s);
 
-    -- ended on request, which a hook had passed on (or HTCondor evicted it meanwhile)
+    -- ended on a request that a hook had passed on (or HTCondor evicted it meanwhile)
     IF live.end_requested IS NOT NULL
         AND (
             live.signalled_at IS NOT NULL

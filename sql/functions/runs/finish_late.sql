@@ -1,11 +1,9 @@
 -- JOB_EXIT of a run that has ended already, for finish(): 'duplicate' if it has reported before, 'late' if
--- the report changes nothing, 'completed' if it is as good as one in time.
---
--- The report of a run that was given up (lost) is kept on the run. It is used if the job exited by itself
--- (exited) and still waits, untaken: then the job need not run a second time.
---
--- Errors: FWNOT, FWDEN (ended_run). Locks: the job, where the report may be used. A claim that is taking the
--- job at the moment wins: dequeue waits for it, and finds the job gone.
+-- the report changes nothing, 'completed' if it counts as if it had come in time.
+-- The report of a lost run is kept with the run. It counts if the job exited by itself (exited) and still
+-- waits unclaimed: then the job need not run a second time.
+-- Errors: FWNOT, FWTOK (ended_run). Locks: the job, if the report may count. A claim that takes the job at
+-- the same moment wins: dequeue waits for it, and finds the job gone.
 CREATE OR REPLACE FUNCTION fetchwork.finish_late(
     run_id bigint,
     token uuid,
@@ -36,7 +34,7 @@ BEGIN
     IF NOT FOUND THEN
         RETURN 'duplicate';
     END IF;
-    -- SIGKILL: most likely by the hook, which had heard that the run was given up
+    -- SIGKILL came most likely from the hook, after it heard that the run was lost
     IF ended.outcome <> 'lost' OR NOT exited OR finish_late.report @> '{"ExitSignal": 9}' THEN
         RETURN 'late';
     END IF;
@@ -48,14 +46,14 @@ BEGIN
     IF NOT FOUND THEN
         RETURN 'late';
     END IF;
-    -- a later try of the job, live or ended, has superseded this run
+    -- a later run of the job, live or ended, has superseded this run
     IF EXISTS (
         SELECT FROM fetchwork.run_history AS h
         WHERE h.cluster_id = ended.cluster_id AND h.proc_id = ended.proc_id AND h.run_id > ended.run_id
     ) THEN
         RETURN 'late';
     END IF;
-    -- what it left in its sandbox was not kept while it was live (keep_outputs), and is lost with it
+    -- outputs in its sandbox that were not kept while it was live (keep_outputs) are lost with the sandbox
     IF EXISTS (
             SELECT FROM fetchwork.cluster AS c
             WHERE c.cluster_id = ended.cluster_id
@@ -88,7 +86,7 @@ BEGIN
     ));
     revived := fetchwork.ended_as_run(ended);
     PERFORM fetchwork.charge_job(ended.cluster_id, ended.proc_id, finish_late.report, run_s);
-    -- the job forgot this run when it was given up; what goes to history names it again
+    -- the job forgot this run when it was lost; the history of a job names its last run
     IF coalesce(finish_late.verdict ->> 'action', 'complete') IN ('complete', 'remove') THEN
         UPDATE fetchwork.job AS j
         SET run_id = ended.run_id

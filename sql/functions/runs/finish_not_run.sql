@@ -1,6 +1,6 @@
--- JOB_EXIT of a job that never ran, for finish(): 'withdrawn' if its end had been asked for, otherwise
--- 'could_not_start'. One that came too late for its DeferralTime is Held, as a schedd does it: its starter
--- looks at that after PREPARE_JOB, and says nothing. The caller has locked job and run.
+-- JOB_EXIT of a job that never ran, for finish(): 'withdrawn' if its end was requested, otherwise
+-- 'could_not_start'. A job that was too late for its DeferralTime is Held, as by a schedd: its starter checks
+-- that after PREPARE_JOB, and does not report it. The caller has locked job and run.
 CREATE OR REPLACE FUNCTION fetchwork.finish_not_run(live fetchwork.run, report jsonb)
 RETURNS text
 LANGUAGE plpgsql
@@ -14,7 +14,7 @@ DECLARE
     END;
 BEGIN
     IF live.end_requested IS NULL THEN
-        -- of a time that is an expression the starter has the number
+        -- if the time is an expression, the starter reports its value
         SELECT d.late_at
         INTO late_at
         FROM fetchwork.job AS j

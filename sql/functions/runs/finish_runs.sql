@@ -1,10 +1,9 @@
--- The common end of a job, for many at once: JOB_EXIT reports an exit, nobody asked for the run's end, no
--- policy has a say, and the host does well. The run's and the job's row move to history, use is charged, and
--- a TERMINATED event (005) is written, as finish() would, but each row is touched once. Returns the numbers
--- of those in the arrays. All others (over, to end, evicted, failed at once, another's token, with files for
--- an access point), and those whose rows another transaction holds, are left as they are: they are for
--- finish().
--- Locks: the jobs and the runs, none that it would have to wait for.
+-- The common end of many jobs at once: JOB_EXIT reports an exit, no end was requested, no policy decides, and
+-- the host is healthy. Does as finish() would (the run's and the job's row move to history, use is charged,
+-- TERMINATED (005) is written), but touches each row once. Returns their positions in the arrays. finish()
+-- must do the others, which stay unchanged: runs that are over, to end, evicted, failed at once, with another
+-- token, with files for an access point, or whose rows another transaction holds.
+-- Locks: the jobs and the runs; skips locked ones.
 CREATE OR REPLACE FUNCTION fetchwork.finish_runs(run_ids bigint [], tokens uuid [], reports jsonb [])
 RETURNS integer []
 LANGUAGE plpgsql
@@ -43,7 +42,7 @@ BEGIN
             AND r.end_requested IS NULL
             AND j.run_id = r.run_id
             AND j.job_status IN (2, 7)
-            -- its end waits for its files: await_files
+            -- await_files makes such a job wait
             AND NOT EXISTS (
                 SELECT FROM fetchwork.job_file AS f
                 WHERE f.cluster_id = r.cluster_id
@@ -54,7 +53,7 @@ BEGIN
             )
             AND NOT (j.has_policy AND fetchwork.stays(j.cluster_id, j.proc_id))
             AND coalesce(a.exit_code, a.exit_signal) IS NOT NULL
-            -- whether host or job is at fault is for note_start() to find out
+            -- note_start() finds out whether host or job is at fault
             AND h.bad_starts = 0
             AND h.black_hole_since IS NULL
             AND NOT EXISTS (

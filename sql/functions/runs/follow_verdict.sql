@@ -1,9 +1,7 @@
--- A job has exited by itself, for finish() and finish_late(): the verdict of its policy decides about it
--- (settle_exit), now, or when its access point has brought back what it left (await_files). run_s: how long
+-- Handles a job that has exited by itself, for finish() and finish_late(): its policy's verdict decides
+-- (settle_exit), now, or after its access point has delivered its outputs (await_files). run_s: seconds that
 -- it ran.
---
--- Events: those of settle_exit, then.
--- The caller has locked the job and closed the run.
+-- Events: those of settle_exit, then. The caller has locked the job and closed the run.
 CREATE OR REPLACE FUNCTION fetchwork.follow_verdict(
     exited fetchwork.run,
     report jsonb,
@@ -17,7 +15,7 @@ AS $$
 DECLARE
     failed boolean := fetchwork.integer_of(report -> 'ExitCode') IS DISTINCT FROM 0;
     quick boolean := run_s < fetchwork.setting_value('quick_failure');
-    -- killed because it used too much: no exit of its own, and no fault of the host's
+    -- killed because it used too much: not an exit of its own, and not the host's fault
     killed boolean := fetchwork.integer_of(verdict -> 'code') IS NOT DISTINCT FROM 34;
 BEGIN
     PERFORM fetchwork.note_start(

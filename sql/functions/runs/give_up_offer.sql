@@ -1,6 +1,6 @@
--- Ends an offer that led to no start. After an accept that means that no starter followed: HTCondor says
--- nothing when the account does not exist, when it does not run that universe, or when a hook is missing;
--- problem is what the starter wrote down of it, if anything. The caller has locked job and run.
+-- Ends an offer that led to no start. After an accept, no starter followed: HTCondor reports nothing if the
+-- account does not exist, if it does not run that universe, or if a hook is missing. problem: the cause in
+-- the starter's log, if any. The caller has locked job and run.
 CREATE OR REPLACE FUNCTION fetchwork.give_up_offer(live fetchwork.run, problem text DEFAULT NULL)
 RETURNS void
 LANGUAGE plpgsql

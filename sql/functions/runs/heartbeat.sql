@@ -1,13 +1,11 @@
--- UPDATE_JOB_INFO: the starter lives. Usage is written, the run's deadline moves on, and the answer says
--- whether the job has to end.
---
--- report: the update's attributes that matter, in JSON: JobState, JobPid, ImageSize, ResidentSetSize,
--- RemoteUserCpu, RemoteSysCpu, ... Without JobState it is the first update, before the job exists.
---
--- Returns action NULL, or 'end' with the reason, how long ago a hook first got that answer (signalled_s;
+-- UPDATE_JOB_INFO: the starter is alive. Writes the usage, extends the run's deadline, and answers whether
+-- the job must end.
+-- report: the update's relevant attributes as JSON: JobState, JobPid, ImageSize, ResidentSetSize,
+-- RemoteUserCpu, RemoteSysCpu, ... The first update, before the job exists, has no JobState.
+-- Returns action NULL; or 'end' with the reason, the seconds since a hook first got that answer (signalled_s;
 -- NULL: never) and the job's own signals and vacate time; 'gone' if the run is over without a report of its
--- own (superseded, lost): the job must end at once; 'late' if it came after the run's own end. Events:
--- JOB_SUSPENDED (010), JOB_UNSUSPENDED (011), IMAGE_SIZE (006) when it grew by a tenth.
+-- own (superseded, lost), so the job must end at once; 'late' after the run's own end. Events: JOB_SUSPENDED
+-- (010), JOB_UNSUSPENDED (011), IMAGE_SIZE (006) when it grew by a tenth. Locks: as live_run.
 CREATE OR REPLACE FUNCTION fetchwork.heartbeat(run_id bigint, token uuid, report jsonb)
 RETURNS TABLE (
     action text,
@@ -43,7 +41,7 @@ BEGIN
     old_size := fetchwork.number_of(live.usage -> 'ImageSize');
     UPDATE fetchwork.run AS r
     SET contact_at = clock_timestamp(),
-        -- before the start an offer has its own short time; this shows only that a starter begins
+        -- before the start the offer's own short deadline holds: this report shows only that a starter begins
         deadline = CASE WHEN r.state = 'running' THEN clock_timestamp() + r.lease ELSE r.deadline END,
         job_pid = coalesce(fetchwork.integer_of(heartbeat.report -> 'JobPid'), r.job_pid),
         usage = CASE WHEN heartbeat.report ? 'JobState' THEN heartbeat.report ELSE r.usage END,

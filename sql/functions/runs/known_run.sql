@@ -1,5 +1,5 @@
--- As live_run, for callers that only want to know whether there is something left to do: a row of NULLs if
--- the run has ended, FWNOT if there never was one.
+-- live_run, for callers that only ask whether the run still needs them: a row of NULLs if it has ended.
+-- Errors: FWNOT (no such run), FWTOK.
 CREATE OR REPLACE FUNCTION fetchwork.known_run(run_id bigint, token uuid)
 RETURNS fetchwork.run
 LANGUAGE plpgsql

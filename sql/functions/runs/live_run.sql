@@ -1,8 +1,8 @@
--- The live run with this id, locked together with its job; a row of NULLs if it has ended or never was.
--- Refused (FWTOK) if the token is not the run's.
--- Locks: the job, then the run, here and wherever both are needed. A claim holds neither when it waits. Who
--- owns the job can keep its row in a transaction of his own for as long as he likes: an agent's connection
--- waits a second (SQLSTATE 55P03 then), and the hook asks again.
+-- The live run with this id, locked together with its job; a row of NULLs if it has ended or never existed.
+-- Errors: FWTOK (another run's token), 55P03.
+-- Locks: the job, then the run, as every function that needs both. A claim holds neither while it waits. A
+-- job's owner can lock its row in a transaction for any time: an agent's connection waits a second (SQLSTATE
+-- 55P03 then), and the hook asks again.
 CREATE OR REPLACE FUNCTION fetchwork.live_run(run_id bigint, token uuid)
 RETURNS fetchwork.run
 LANGUAGE plpgsql

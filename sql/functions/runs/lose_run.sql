@@ -1,5 +1,5 @@
--- A run that had started and fell silent. Its job waits again; after many such losses in its life it is Held
--- (something about it kills hosts or starters). The caller has locked job and run.
+-- Ends a started run that fell silent. Its job waits again; after max_lost losses in its life it is Held,
+-- because it may be killing hosts or starters. The caller has locked job and run.
 CREATE OR REPLACE FUNCTION fetchwork.lose_run(live fetchwork.run, reason text)
 RETURNS void
 LANGUAGE plpgsql
@@ -23,9 +23,6 @@ BEGIN
             26,
             0
         );
-        UPDATE fetchwork.job AS j
-        SET run_id = NULL
-        WHERE j.cluster_id = live.cluster_id AND j.proc_id = live.proc_id;
         RETURN;
     END IF;
     PERFORM fetchwork.back_to_idle(live, lose_run.reason);

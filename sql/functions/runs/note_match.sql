@@ -1,8 +1,8 @@
--- What an offer put into the job's ad of the slot's (MATCH_Attr, MATCH_EXP_Attr), as a schedd keeps it in its
--- queue: the job's own ad remembers it of its last offer. False if the run is over, or has started.
---
--- Called by FETCH_WORK's handler for a job whose ad has $$(Attr), before the offer is handed over. An agent
--- may write nothing else into a job's ad by it.
+-- Keeps the attributes that an offer took from the slot's ad (MATCH_Attr, MATCH_EXP_Attr) in the job's ad, as
+-- a schedd does in its queue. False if the run is over or has started. FETCH_WORK's handler calls it for a
+-- job with $$(Attr) before it hands the offer over. An agent can write no other attribute into a job's ad
+-- with it.
+-- Errors: FWINV (another attribute, too large). Locks: as live_run.
 CREATE OR REPLACE FUNCTION fetchwork.note_match(run_id bigint, token uuid, remembered jsonb)
 RETURNS boolean
 LANGUAGE plpgsql
@@ -22,7 +22,7 @@ BEGIN
         RAISE EXCEPTION USING
             ERRCODE = 'FWINV',
             MESSAGE = format(
-                'what a match left is attribute "%s", or too large; allowed: MATCH_..., and %s bytes '
+                'a match''s attribute is "%s", or they are too large; allowed: MATCH_..., and %s bytes '
                 '(setting max_job_bytes)',
                 left(strange, 80), fetchwork.setting_value('max_job_bytes')
             );

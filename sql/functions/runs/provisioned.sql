@@ -1,6 +1,5 @@
--- What a slot has, with the names of its ad, as its agent last reported it; only of a static slot: a dynamic
--- one is made for each job anew, under a name that others had before. An empty object for it, and where no
--- slot is known.
+-- The resources of a static slot, by their names in its ad, as its agent last reported them. Empty for an
+-- unknown slot and for a dynamic one, which is made anew for each job, under a name that earlier ones had.
 CREATE OR REPLACE FUNCTION fetchwork.provisioned(its fetchwork.slot)
 RETURNS jsonb
 LANGUAGE sql

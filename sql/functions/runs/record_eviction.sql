@@ -1,5 +1,5 @@
--- EVICTED (004) for a run that started and ended without ending its job. requeued: the job exited by itself,
--- and its policy has it run again.
+-- Writes EVICTED (004) for a run that started and ended without ending its job. requeued: the job exited by
+-- itself, and its policy makes it run again.
 CREATE OR REPLACE FUNCTION fetchwork.record_eviction(
     live fetchwork.run,
     reason text,

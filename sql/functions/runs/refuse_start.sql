@@ -1,6 +1,6 @@
--- PREPARE_JOB found, as the job's user, that the job can't start here (Cmd is not there, ...), or the agent
--- found that the account does not exist. code is HTCondor's hold code for the cause. False if the run is over
--- already.
+-- Ends a run before its start: PREPARE_JOB found, as the job's user, that the job can't start here (Cmd is
+-- missing, ...), or the agent found that the account does not exist. code: HTCondor's hold code for the
+-- cause. False if the run is over or has started.
 CREATE OR REPLACE FUNCTION fetchwork.refuse_start(
     run_id bigint,
     token uuid,

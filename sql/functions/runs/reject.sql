@@ -1,7 +1,6 @@
--- REPLY_FETCH said reject: the run ends, the job waits again. With rest, this slot is not offered the
--- autocluster for a while, longer each time, so that the same job is not offered and refused for ever; a slot
--- that was only busy at the moment (rest false) needs none. Harmless when repeated; a run that has started
--- meanwhile is left alone.
+-- REPLY_FETCH said reject: ends the run, and the job waits again. With rest, the autocluster backs off from
+-- this slot, longer each time, so that the same job is not offered and refused for ever; without rest the
+-- slot was only busy at the moment. False if the run is over or has started. Harmless when repeated.
 CREATE OR REPLACE FUNCTION fetchwork.reject(
     run_id bigint,
     token uuid,

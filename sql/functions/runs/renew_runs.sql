@@ -1,7 +1,7 @@
--- UPDATE_JOB_INFO of runs of which it says only that they live and what they use, as heartbeat() does: usage
--- is written, deadlines move on. Returns the numbers of those in the arrays; the others (over, to end,
--- suspended or resumed, another's token), and those whose rows another transaction holds, are for
--- heartbeat(). IMAGE_SIZE events (006). Locks: the runs, none that it would have to wait for.
+-- UPDATE_JOB_INFO of many runs that only live and report usage, as heartbeat() does: writes the usage,
+-- extends the deadlines. Returns their positions in the arrays. heartbeat() must do the others: runs that are
+-- over, to end, suspended or resumed, with another token, or whose rows another transaction holds.
+-- Events: IMAGE_SIZE (006). Locks: the runs; skips locked ones.
 CREATE OR REPLACE FUNCTION fetchwork.renew_runs(run_ids bigint [], tokens uuid [], reports jsonb [])
 RETURNS integer []
 LANGUAGE plpgsql
@@ -33,7 +33,7 @@ BEGIN
     renewed AS (
         UPDATE fetchwork.run AS r
         SET contact_at = clock_timestamp(),
-            -- before the start an offer has its own short time; this shows only that a starter begins
+            -- as in heartbeat
             deadline = CASE WHEN r.state = 'running' THEN clock_timestamp() + r.lease ELSE r.deadline END,
             job_pid = coalesce(fetchwork.integer_of(a.report -> 'JobPid'), r.job_pid),
             usage = CASE WHEN a.has_state THEN a.report ELSE r.usage END

@@ -1,11 +1,10 @@
--- What the hooks of one agent told it in the same few milliseconds: runs that the startd accepted, that
--- start, live, and end, each as parallel arrays. One call, one transaction and one wait for the disk
+-- Processes the reports of one agent's hooks that arrived within a few milliseconds: runs that the startd
+-- accepted, that start, live, and end, each kind as parallel arrays. One transaction waits for the disk once
 -- for all.
---
--- Does what is common and needs no lock that another transaction holds (accept_runs, start_runs, renew_runs,
--- finish_runs), and returns the numbers of those in the arrays. Of the others nothing is done here: the agent
--- calls accept, start, heartbeat or finish for each, which wait, refuse with the reason, and know a repeated
--- report. So one run that is over, locked or forged changes nothing for those that came with it.
+-- Does the common cases without waiting for a lock (accept_runs, start_runs, renew_runs, finish_runs), and
+-- returns their positions in the arrays. For each other run the agent calls accept, start, heartbeat or
+-- finish, which wait, refuse with a reason, and recognize a repeated report. So a run that is over, locked or
+-- forged does not affect the runs reported with it.
 CREATE OR REPLACE FUNCTION fetchwork.report_runs(
     accept_ids bigint [],
     accept_tokens uuid [],

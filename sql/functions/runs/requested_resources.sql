@@ -1,5 +1,5 @@
--- What a run's job asked for, had and used (resource_table). "report" is that of JOB_EXIT, which may lack
--- what the last update had.
+-- The resources that a run's job requested, had and used (resource_table). report is JOB_EXIT's, which may
+-- lack attributes of the last update.
 CREATE OR REPLACE FUNCTION fetchwork.requested_resources(
     exited fetchwork.run,
     report jsonb,

@@ -1,6 +1,6 @@
--- What a job asked for, had and used, with the names that JobEventLog gives the table at the end of a
--- TERMINATED or EVICTED event; a request that only a slot's ad could answer is left out. used: what the hooks
--- of its run reported, over run_s seconds.
+-- The resources that a job requested, had and used, by JobEventLog's names for the table at the end of a
+-- TERMINATED or EVICTED event; leaves out a request that depends on a slot's ad. used: the reports of the
+-- run's hooks, over run_s seconds.
 CREATE OR REPLACE FUNCTION fetchwork.resource_table(
     its fetchwork.autocluster,
     provisioned jsonb,

@@ -1,8 +1,6 @@
--- A running job used too much, and its agent kills it: it runs again, asking for more (ask_for_more), where
--- it would be held with this reason, code and subcode otherwise. False where the run is over, or is to end.
---
--- Called by the agent before it kills the job, whose JOB_EXIT then ends the run as vacated.
--- Locks: the job, then the run (live_run).
+-- Makes a running job that used too much run again with larger requests (ask_for_more), instead of holding it
+-- with this reason, code and subcode. The agent calls this before it kills the job, and JOB_EXIT then ends
+-- the run as vacated. False if the run is over or to end. Locks: the job, then the run (live_run).
 CREATE OR REPLACE FUNCTION fetchwork.retry_with_more(
     run_id bigint,
     token uuid,
@@ -27,7 +25,7 @@ BEGIN
         live.cluster_id, live.proc_id, changes, retry_with_more.code, retry_with_more.subcode
     );
     PERFORM fetchwork.end_live_run(live.cluster_id, live.proc_id, 'vacate', retry_with_more.reason);
-    -- its end is none of its own
+    -- so finish() does not take it for the job's own exit
     UPDATE fetchwork.run AS r
     SET signalled_at = clock_timestamp()
     WHERE r.run_id = live.run_id;

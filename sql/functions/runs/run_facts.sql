@@ -1,5 +1,5 @@
--- What a run that started leaves in its job's ad: where it was, what it used, why it was vacated. "used" is
--- what its hooks reported; it ran run_s seconds, and ended at "at".
+-- The attributes that a started run leaves in its job's ad: its slot, its use, the reason of a vacate. used:
+-- the reports of its hooks; it ran run_s seconds and ended at "at".
 CREATE OR REPLACE FUNCTION fetchwork.run_facts(
     live fetchwork.run,
     outcome fetchwork.run_outcome,
@@ -31,7 +31,7 @@ RETURN jsonb_strip_nulls(
         END
     )
     || fetchwork.memory_use(used)
-    -- what few runs have is not built for all
+    -- few runs have these
     || CASE
         WHEN used ?| ARRAY['BlockReads', 'BlockWrites', 'BlockReadKbytes', 'BlockWriteKbytes']
             THEN jsonb_build_object(

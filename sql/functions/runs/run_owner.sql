@@ -1,5 +1,5 @@
--- The Owner of the job of a run, live or ended; NULL if there is no such run or the token is not its. An
--- agent asks before it believes a hook: only the owner's account may report the run.
+-- The Owner of the job of a run, live or ended; NULL if there is no such run or the token is another's. An
+-- agent calls this before it trusts a hook: only the owner's account may report the run.
 CREATE OR REPLACE FUNCTION fetchwork.run_owner(run_id bigint, token uuid)
 RETURNS text
 LANGUAGE sql

@@ -1,7 +1,6 @@
--- The whole ad of a live run's job, with the counters that policy expressions look at, as HTCondor names
--- them: for the agent, which evaluates OnExit*, Periodic*, Allowed*Duration. NULL if the run is over; but one
--- that was given up (lost) may report yet, and the policy has a say then, too (finish_late): its job's ad is
--- that of a job that runs.
+-- The whole ad of a live run's job, with the counters that policy expressions read, by HTCondor's names: the
+-- agent evaluates OnExit*, Periodic*, Allowed*Duration with it. NULL if the run is over, except a lost run:
+-- it may still report, the policy then decides too (finish_late), and the ad is that of a running job.
 CREATE OR REPLACE FUNCTION fetchwork.run_policy(run_id bigint, token uuid)
 RETURNS jsonb
 LANGUAGE plpgsql

@@ -1,10 +1,8 @@
--- What becomes of a job that has exited by itself, and whose files are where they belong: the verdict of its
--- policy says complete, requeue, hold or remove (see finish); requeue with changes for a job that used too
--- much, and asks for more when it runs again. run_s: how long it ran. For follow_verdict()
--- and brought().
---
--- Events: TERMINATED (005), EVICTED (004), HELD (012) or ABORTED (009).
--- The caller has locked the job and closed the run.
+-- Decides about a job that has exited by itself and whose outputs are delivered, for follow_verdict() and
+-- brought(): its policy's verdict says complete, requeue, hold or remove (see finish). A requeue with changes
+-- is for a job that used too much, and has it ask for more. run_s: seconds that it ran.
+-- Events: TERMINATED (005), EVICTED (004), HELD (012) or ABORTED (009). The caller has locked the job and
+-- closed the run.
 CREATE OR REPLACE FUNCTION fetchwork.settle_exit(
     exited fetchwork.run,
     report jsonb,
@@ -31,7 +29,7 @@ BEGIN
         PERFORM fetchwork.record_eviction(
             exited, coalesce(reason, 'OnExitRemove is false: the job runs again'), settle_exit.report, true
         );
-        -- its next time is to come, though the window of this one may be open still
+        -- it waits for its next time, although this time's window may still be open
         UPDATE fetchwork.job AS j
         SET ad = j.ad - 'DeferralTime'
         WHERE j.cluster_id = exited.cluster_id
@@ -48,9 +46,6 @@ BEGIN
             coalesce(fetchwork.integer_of(verdict -> 'code'), 3),
             coalesce(fetchwork.integer_of(verdict -> 'subcode'), 0)
         );
-        UPDATE fetchwork.job AS j
-        SET run_id = NULL
-        WHERE j.cluster_id = exited.cluster_id AND j.proc_id = exited.proc_id;
     ELSIF action = 'remove' THEN
         reason := coalesce(reason, 'removed by its policy');
         INSERT INTO fetchwork.event (event_type, cluster_id, proc_id, run_id, info)
@@ -63,7 +58,7 @@ BEGIN
         VALUES (
             5, exited.cluster_id, exited.proc_id, exited.run_id,
             (
-                -- of all runs, where there was more than one
+                -- of all runs, if there was more than one
                 SELECT fetchwork.completion(
                     fetchwork.requested_resources(exited, settle_exit.report, run_s),
                     j.num_starts, j.user_cpu_s, j.sys_cpu_s,

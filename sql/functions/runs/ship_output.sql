@@ -1,8 +1,8 @@
--- What a run's host has read of its output since: a chunk of stdout and one of stderr at most, each with its
--- position in the file (NULL: nothing new). ended: nothing more comes, the job being over or, with a
--- problem, because the host can't read it. Kept are the last 256 KiB of each stream. Returns whether
--- somebody still watches. FWTOK: the token is not the run's. Sent twice, it is kept once. Locks: the row of
--- output_watch, shared, so that what was swept stays away.
+-- Stores new output of a run: at most a chunk of stdout and one of stderr, each with its position in the file
+-- (NULL: nothing new). ended: the output is complete or, with a problem, the host can't read it. Keeps the
+-- last 256 KiB of each stream; a chunk that is sent twice is kept once. Returns whether the output is still
+-- watched. Errors: FWTOK (another run's token).
+-- Locks: the row of output_watch, so that chunks of a swept watch do not come back.
 CREATE OR REPLACE FUNCTION fetchwork.ship_output(
     run_id bigint,
     token uuid,
@@ -40,7 +40,7 @@ BEGIN
         (2::smallint, ship_output.stderr_at, ship_output.stderr)
     ) AS n (stream, starts_at, content)
     WHERE n.starts_at IS NOT NULL AND octet_length(n.content) > 0
-        -- not what overlaps with what is there
+        -- not a chunk that overlaps a stored one
         AND n.starts_at >= coalesce(
             (
                 SELECT max(o.starts_at + octet_length(o.content))

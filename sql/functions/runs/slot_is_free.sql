@@ -1,18 +1,15 @@
--- Detector 1 of dead runs: a slot asks for work, so whatever was accepted for it or ran on it is over, though
--- no JOB_EXIT reported it. Returns how many runs that ended. The agent replays its spool before it lets a
--- slot ask: a report that waits there is no silence.
---
--- A run that had started is lost, and its job waits again. One that was accepted and never started shows a
--- job that a starter can't start and does not report (no such account, wrong universe): the try is counted,
--- and the job Held at the limit. One that was only offered, seconds ago, is an offer that arrived nowhere:
--- the answer of the claim was lost, or the hook or the agent died with it.
---
--- Not so for ten seconds after the claim if the slot is dynamic (slot1_2): for an ad that such a slot
--- fetched, HTCondor 25 may make another dynamic slot, and let the first one ask again at once. The run then
--- moves to the slot that PREPARE_JOB names.
---
--- SKIP LOCKED: a run whose job another transaction holds is not silent; and this one may hold several rows,
--- so it must not wait for the next.
+-- Detector 1 of dead runs: a slot asks for work, so a run that was accepted for it or ran on it is over,
+-- although no JOB_EXIT reported it. Returns how many runs that ended. The agent replays its spool before it
+-- lets a slot ask, so a report that waits there is not lost.
+-- A run that had started is lost, and its job waits again. A run that was accepted and never started shows a
+-- job that a starter can't start without reporting it (no such account, wrong universe): the try is counted,
+-- and the job Held at the limit. A run offered seconds ago is an offer that did not arrive: the claim's
+-- answer was lost, or the hook or the agent died with it.
+-- A dynamic slot (slot1_2) has ten seconds after the claim: for an ad that it fetched, HTCondor 25 may make
+-- another dynamic slot, and let the first one ask again at once. The run then moves to the slot that
+-- PREPARE_JOB names.
+-- Locks: the jobs and runs; SKIP LOCKED, because a run whose job another transaction holds is not silent, and
+-- because this function may hold several rows, so it must not wait for the next.
 CREATE OR REPLACE FUNCTION fetchwork.slot_is_free(host_id integer, slot text)
 RETURNS integer
 LANGUAGE plpgsql
@@ -31,7 +28,7 @@ BEGIN
         FROM fetchwork.run AS r
         WHERE r.host_id = slot_is_free.host_id
             AND r.slot = slot_is_free.slot
-            -- its starter is gone, and its agent brings its outputs here
+            -- the starter is gone, but the agent still uploads its outputs
             AND r.transferring IS DISTINCT FROM 'output'
             AND (
                 r.state = 'running'

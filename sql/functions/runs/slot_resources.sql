@@ -1,4 +1,4 @@
--- What the slot of this name has (provisioned).
+-- The resources of the slot of this name (provisioned).
 CREATE OR REPLACE FUNCTION fetchwork.slot_resources(host_id integer, slot text)
 RETURNS jsonb
 LANGUAGE sql

@@ -1,9 +1,8 @@
--- The fence. PREPARE_JOB asks it and the starter waits for the answer: the run must be live, still own its
--- job, and not have started. Returns NULL if the job may start, otherwise the reason why it must not.
---
--- "starter" is the identity of the asking starter (pid and start time): the same starter asking again after a
--- lost answer gets the same answer, another one is refused. It is also the accept, where that got lost. From
--- here on the job is Running; EXECUTE event (001).
+-- The fence that PREPARE_JOB calls before the starter goes on: the run must be live, own its job, and not
+-- have started. Returns NULL if the job may start, otherwise the reason why it must not.
+-- starter identifies the calling starter (pid and start time): the same starter gets the same answer again
+-- after a lost answer, another one is refused. This call also replaces a lost accept. The job is Running from
+-- now on. Events: EXECUTE (001). Locks: as live_run.
 CREATE OR REPLACE FUNCTION fetchwork.start(run_id bigint, token uuid, starter text, slot text DEFAULT NULL)
 RETURNS text
 LANGUAGE plpgsql
@@ -29,7 +28,7 @@ BEGIN
         RETURN format('run %s has started already', start.run_id);
     END IF;
 
-    -- its rows are locked here, so that it starts
+    -- its rows are locked, so start_runs does not skip it
     IF fetchwork.start_runs(
         ARRAY[start.run_id], ARRAY[start.token], ARRAY[start.starter], ARRAY[start.slot], ARRAY[NULL::float8]
     ) = '{}' THEN

@@ -1,8 +1,7 @@
--- The job can't start for a reason that HTCondor's shadow would hold it for, with its code and subcode: what
--- the starter wrote down of it, or what PREPARE_JOB found as the job's user. The job is Held at once, or
--- withdrawn where its end was asked for. False if the run is over already.
---
--- Who says so may be the job's user, who can forge what a starter writes: it is believed of that job alone.
+-- Holds a job at once that can't start for a reason for which HTCondor's shadow would hold it, with the
+-- shadow's code and subcode, from the starter's log or from PREPARE_JOB, which ran as the job's user;
+-- withdraws the run if its end was requested. False if the run is over. The job's user can forge the
+-- starter's log, so it is believed about that job alone.
 CREATE OR REPLACE FUNCTION fetchwork.start_failed(
     run_id bigint,
     token uuid,

@@ -1,8 +1,8 @@
--- The fence for runs whose start nothing stands against: each that is live, has this token, has not started
--- and is not to end, starts, as start() says. Returns the numbers of those in the arrays; the others, and
--- those whose rows another transaction holds, are left as they are: start() tells why, or waits.
--- "accepted_s" is how many seconds ago REPLY_FETCH said accept, where the agent knows.
--- An EXECUTE event (001) each. Locks: the jobs and the runs, none that it would have to wait for.
+-- The fence for runs that nothing hinders: starts, as start(), each run that is live, has this token, has not
+-- started and is not to end. Returns their positions in the arrays. start() must do the others and those
+-- whose rows another transaction holds: it tells the reason, or waits. accepted_s: seconds since REPLY_FETCH
+-- said accept, if the agent knows it.
+-- Events: EXECUTE (001). Locks: the jobs and the runs; skips locked ones.
 CREATE OR REPLACE FUNCTION fetchwork.start_runs(
     run_ids bigint [],
     tokens uuid [],
@@ -43,7 +43,7 @@ BEGIN
             started_at = s.at,
             contact_at = s.at,
             starter = s.starter,
-            -- REPLY_FETCH may not have come yet
+            -- REPLY_FETCH may not have been reported yet
             accepted_at = coalesce(r.accepted_at, greatest(s.accepted_at, r.claimed_at)),
             slot = s.slot,
             deadline = s.at + r.lease

@@ -1,6 +1,6 @@
--- Detector 2 of dead runs: the agent saw the starter process end, and no JOB_EXIT came within seconds. False
--- if the run had ended. A run that did not pass the fence counts as one that could not start.
--- problem: what the starter wrote down of it, if anything.
+-- Detector 2 of dead runs: the agent saw the starter process end, and no JOB_EXIT came within seconds. A run
+-- that did not pass the fence counts as one that could not start. problem: the cause in the starter's log, if
+-- any. False if the run had ended.
 CREATE OR REPLACE FUNCTION fetchwork.starter_gone(
     run_id bigint,
     token uuid,

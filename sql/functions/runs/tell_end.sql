@@ -1,6 +1,6 @@
--- Tells a host's agent that runs of its host shall end: it asks which (functions/hosts/beat.sql). The payload
--- on the channel fetchwork_work is ["!", host_id]. PostgreSQL sends equal ones of a transaction once, so the
--- removal of a thousand running jobs is as many notifications as there are hosts. A hint only: any role may
+-- Notifies a host's agent that runs of its host must end; it asks which (functions/hosts/beat.sql). The
+-- payload on the channel fetchwork_work is ["!", host_id]. PostgreSQL sends equal payloads of a transaction
+-- once, so removing a thousand running jobs sends one notification for each host. Only a hint: any role may
 -- send one, and an agent that misses it learns of the end from its next beat.
 CREATE OR REPLACE FUNCTION fetchwork.tell_end(host_id integer)
 RETURNS void

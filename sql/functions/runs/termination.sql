@@ -1,7 +1,6 @@
--- How a run went, for TERMINATED and EVICTED events: its time, its CPU time, and how its job ended, by
--- report. With what note_transfer and bytes_moved say in it, the bytes of its files and of those of all
--- runs, too. The names are those of JobEventLog where they are fetchwork's to give;
--- fetchwork/queue/events.py makes the rest.
+-- The times and the exit of a run, for TERMINATED and EVICTED events. If the report has the attributes of
+-- note_transfer and bytes_moved, also the bytes of its files and of those of all runs. The names are
+-- JobEventLog's where fetchwork has the value; fetchwork/queue/events.py makes the rest.
 CREATE OR REPLACE FUNCTION fetchwork.termination(report jsonb, run_s double precision)
 RETURNS jsonb
 LANGUAGE sql

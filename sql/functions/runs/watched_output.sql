@@ -1,6 +1,6 @@
--- The runs of a host whose output somebody watches, 50 at most, with the position behind what was shipped of
--- each stream (NULL: nothing yet). An agent asks when it is notified (functions/reading/watch_output.sql),
--- and then each second for as long as there is one.
+-- The runs of a host whose output is watched, at most 50, with the position behind the stored part of each
+-- stream (NULL: nothing yet). An agent asks when it is notified (functions/reading/watch_output.sql), then
+-- each second while there is such a run.
 CREATE OR REPLACE FUNCTION fetchwork.watched_output(host_id integer)
 RETURNS TABLE (run_id bigint, stdout_at bigint, stderr_at bigint)
 LANGUAGE sql

@@ -1,6 +1,6 @@
--- The agent takes back a run that it could not hand over (its ad came out too large, the hook had gone, its
--- slot is not free any more). With hold_reason the job is Held, because it would be the same everywhere;
--- without, it waits again. False if the run is over or has started.
+-- Takes back a run that the agent could not hand over (its ad was too large, the hook had gone, its slot is
+-- no longer free). With hold_reason the job is Held, because every host would fail alike; without, it waits
+-- again. False if the run is over or has started.
 CREATE OR REPLACE FUNCTION fetchwork.withdraw(
     run_id bigint,
     token uuid,
