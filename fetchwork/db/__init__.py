@@ -1,1 +1,1 @@
-"""PostgreSQL as fetchwork uses it; the only room that imports psycopg."""
+"""fetchwork's access to PostgreSQL; the only room that imports psycopg."""

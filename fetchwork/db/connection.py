@@ -1,4 +1,4 @@
-"""Connections: their settings, how one is made, how a broken one is noticed, what a fork does to one."""
+"""Connections: their settings, their making, and their behaviour when the server closes one or we fork."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from fetchwork.db.calls.call import Row
 from fetchwork.db.translate import translated
 from fetchwork.errors import DatabaseRefused
 
-#: libpq settings for what the user's connection string leaves open
+#: libpq settings that the user's connection string leaves open
 DEFAULTS = {
     "connect_timeout": "5",
     "keepalives_idle": "15",
@@ -32,7 +32,7 @@ DEFAULTS = {
     "client_encoding": "UTF8",
 }
 
-#: as psycopg takes SQL that was put together
+#: the type in which psycopg takes composed SQL
 Statement: TypeAlias = Any
 AnyConnection: TypeAlias = psycopg.Connection[Row] | psycopg.AsyncConnection[Row]
 
@@ -43,8 +43,8 @@ _made: WeakSet[AnyConnection] = WeakSet()
 def _after_fork_in_child() -> None:
     """Take the parent's connections away from a child that was forked.
 
-    Two processes that speak on one socket get each other's answers, and whoever closes it politely ends the
-    session of the other. In the child each becomes a connection whose server has gone; it says nothing.
+    Two processes that share a socket get each other's answers, and a process that closes the connection
+    politely ends the other's session. In the child each becomes a connection whose server has gone, silently.
     """
     for connection in list(_made):
         if connection.closed:
@@ -58,7 +58,7 @@ os.register_at_fork(after_in_child=_after_fork_in_child)
 
 
 def with_defaults(conninfo: str, application_name: str = "fetchwork") -> str:
-    """The connection string with our time limits wherever it has none of its own."""
+    """The connection string, with our time limits unless it sets its own."""
     try:
         given = conninfo_to_dict(conninfo)
     except psycopg.ProgrammingError as error:
@@ -70,10 +70,10 @@ def with_defaults(conninfo: str, application_name: str = "fetchwork") -> str:
 
 
 def _read_json(text: str | bytes) -> object:
-    """A jsonb value. One that Python can't read becomes an object that says why, under the name NUL.
+    """The value of a jsonb. If Python can't read it, an object with the reason, under the name NUL.
 
-    Thousands of brackets or digits are JSON: an ad that holds them is the problem of its job, and must not
-    end the call that reads it among others. jsonb can't hold that name.
+    Thousands of brackets or digits are valid JSON: an ad that holds them is the problem of its job, and must
+    not end the call that reads it with others. jsonb can't hold the name NUL.
     """
     try:
         return json.loads(text)
@@ -87,7 +87,7 @@ def _adapt(connection: AnyConnection) -> None:
     _made.add(connection)
     connection.adapters.register_dumper(dict, JsonbDumper)
     set_json_loads(_read_json, connection)
-    # not by psycopg: behind PgBouncer the next call may meet another server (fetchwork.db.prepared asks)
+    # psycopg must not prepare: behind PgBouncer the next call may use another server (fetchwork.db.prepared)
     connection.prepare_threshold = None
 
 
@@ -105,7 +105,7 @@ def connect(conninfo: str, application_name: str = "fetchwork") -> psycopg.Conne
 
 
 async def connect_async(conninfo: str, patience_s: int | None = None) -> psycopg.AsyncConnection[Row]:
-    """As ``connect``, for a connection string that has its defaults; raises the driver's errors."""
+    """As ``connect``, for a connection string that has its defaults already; raises the driver's errors."""
     if patience_s is not None:
         conninfo = make_conninfo(conninfo, connect_timeout=patience_s)
     connection = await psycopg.AsyncConnection[Row].connect(
@@ -116,18 +116,18 @@ async def connect_async(conninfo: str, patience_s: int | None = None) -> psycopg
 
 
 async def slowest_listener(conninfo: str) -> int | None:
-    """The process id of the session that keeps PostgreSQL's queue of notifications more than half full.
+    """The process id of the session that keeps PostgreSQL's notification queue more than half full.
 
-    PostgreSQL names it in a warning to one that notifies, once in five seconds; None: it named none.
+    PostgreSQL names it once in five seconds, in a warning to a session that notifies; None if it named none.
     """
     pids: list[str] = []
     with translated():
         async with await connect_async(conninfo) as connection:
-            # the detail, in any language, holds one number
+            # the detail, in any language, contains one number
             connection.add_notice_handler(
                 lambda warning: pids.extend(re.findall(r"\d+", warning.message_detail or ""))
             )
-            # in a full queue this fails, after the warning
+            # this fails if the queue is full, after the warning
             with contextlib.suppress(psycopg.errors.ProgramLimitExceeded):
                 await connection.execute(
                     "SELECT set_config('client_min_messages', 'warning', true);"
@@ -152,13 +152,13 @@ def timed(sql: str, params: Sequence[object], timeout_s: float | None) -> tuple[
 
 
 def is_stale(connection: AnyConnection) -> bool:
-    """True if the server has closed an idle connection; what else it has said is kept for the next call."""
+    """Whether the server has closed an idle connection; its other messages are kept for the next call."""
     if connection.closed:
         return True
     poll = select.poll()
     poll.register(connection.fileno(), select.POLLIN)
     try:
-        # the end of the stream is found by the read behind what came before it
+        # the end of the stream shows only when the messages before it are read
         while poll.poll(0):
             connection.pgconn.consume_input()
     except psycopg.Error:
@@ -167,7 +167,7 @@ def is_stale(connection: AnyConnection) -> bool:
 
 
 def cut(connection: psycopg.AsyncConnection[Row]) -> None:
-    """Make whoever waits on a connection fail now: the driver reads an end of file."""
+    """Make a task that waits on this connection fail now: the driver reads an end of file."""
     with (
         contextlib.suppress(OSError, psycopg.Error),
         socket.socket(fileno=os.dup(connection.fileno())) as end,
@@ -178,12 +178,12 @@ def cut(connection: psycopg.AsyncConnection[Row]) -> None:
 async def apart(
     connection: psycopg.AsyncConnection[Row], asking: Coroutine[None, None, list[Row]]
 ) -> list[Row]:
-    """What the driver answers; a caller that is cancelled does not wait until the server agrees."""
+    """The driver's answer; a cancelled caller does not wait until the server agrees to the cancellation."""
     work = asyncio.ensure_future(asking)
     try:
         await asyncio.wait({work})
     except asyncio.CancelledError:
-        # closed when the driver has let go of it
+        # close the connection once the driver has released it
         if work.done():
             _close_after(work, connection)
         else:

@@ -1,4 +1,4 @@
-"""Database: one connection, for programs that do one thing after the other."""
+"""Database: one connection, for programs that make one call after the other."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from fetchwork.db.translate import translated
 __all__ = ["Database", "Json"]
 
 T = TypeVar("T")
-#: wraps a list that is one jsonb value; a dict is always one
+#: wraps a list that is a single jsonb value; a dict always is
 Json = Jsonb
 
 
@@ -37,11 +37,10 @@ os.register_at_fork(after_in_child=_after_fork_in_child)
 
 
 class Database:
-    """One connection for programs that do one thing after the other; made when first needed, and again.
+    """One connection for programs that make one call after the other; made on first use and after a failure.
 
-    Safe to share between threads, which then take turns. A process that is forked makes a connection of its
-    own. Every method raises the exceptions of ``fetchwork.errors``; ``timeout_s`` bounds what the server may
-    take for a call.
+    Threads may share it: they take turns. A forked child makes a connection of its own. Every method raises
+    the exceptions of ``fetchwork.errors``; ``timeout_s`` limits the time that the server may take for a call.
     """
 
     def __init__(
@@ -62,7 +61,7 @@ class Database:
         self.close()
 
     def close(self) -> None:
-        """Close the connection; a later call makes another."""
+        """Close the connection; a later call makes a new one."""
         with self._lock:
             if self._connection is not None:
                 self._connection.close()
@@ -73,13 +72,13 @@ class Database:
         return call.read(self.query(*call.statement(), timeout_s=timeout_s))
 
     def carry(self, call: Call[T]) -> T:
-        """As ``run``, for a call that carries or brings bytes: they travel as they are, not as text."""
+        """As ``run``, for a call that sends or returns bytes: they travel in binary, not as text."""
         with self._lock, translated():
             cursor = psycopg.Cursor(self._open(), row_factory=dict_row)
             return call.read(cursor.execute(*call.statement(), binary=True).fetchall())
 
     def query(self, sql: str, params: Sequence[object] = (), *, timeout_s: float | None = None) -> list[Row]:
-        """The rows of one statement, whose ``%s`` are params."""
+        """The rows of one statement; ``params`` are the values of its ``%s``."""
         with self._lock, translated():
             cursor = self._open().execute(*timed(sql, params, timeout_s or self._timeout_s))
             while cursor.nextset():
@@ -87,13 +86,13 @@ class Database:
             return cursor.fetchall() if cursor.description else []
 
     def script(self, sql: bytes) -> None:
-        """Run the statements of a file of SQL."""
+        """Run the statements of a SQL file."""
         with self._lock, translated():
-            # without params: a % is a %
+            # without params, % has no special meaning
             self._open().execute(sql)
 
     def stream(self, sql: str, params: Sequence[object] = (), *, itersize: int = 1000) -> Iterator[Row]:
-        """The rows of a large answer, a few at a time; on a connection of its own, so calls may go on."""
+        """The rows of a large answer, a few at a time, on a separate connection: other calls may run."""
         connection = connect(self._conninfo)
         try:
             with translated(), connection.transaction(), connection.cursor("fetchwork_stream") as cursor:
@@ -105,7 +104,7 @@ class Database:
 
     @contextlib.contextmanager
     def transaction(self) -> Iterator[None]:
-        """The calls inside are one transaction."""
+        """Run the calls inside as one transaction."""
         with self._lock, translated(), self._open().transaction():
             outer, self._in_transaction = self._in_transaction, threading.get_ident()
             try:
@@ -114,9 +113,9 @@ class Database:
                 self._in_transaction = outer
 
     def notifications(self, channel: str, timeout_s: float) -> bool:
-        """Wait until something is notified on ``channel`` or the time is over; tells which.
+        """Wait for a notification on ``channel`` or the end of the time; returns whether one came.
 
-        What is notified between two calls is not lost. Behind PgBouncer nothing comes, so callers poll too.
+        Notifications between two calls are not lost. Behind PgBouncer none come, so callers poll too.
         """
         with self._lock, translated():
             connection = self._open()
@@ -124,14 +123,14 @@ class Database:
             return any(True for _ in connection.notifies(timeout=timeout_s, stop_after=1))
 
     def _forget_threads(self) -> None:
-        """In a forked child: another thread that held the lock is not here to release it."""
+        """In a forked child: replace the lock, because a thread that held it does not exist here."""
         self._lock = threading.RLock()
         if self._in_transaction != threading.get_ident():
             self._in_transaction = None
 
     def _open(self) -> psycopg.Connection[Row]:
         current = self._connection
-        # one that breaks in a transaction stays broken to its end
+        # within a transaction a broken connection is kept until the end
         if current is None or (self._in_transaction is None and is_stale(current)):
             self.close()
             self._connection = connect(self._conninfo)

@@ -1,7 +1,7 @@
 """The statement that reads a page of the event stream.
 
-How far a reader may go, and the events up to there, are of one snapshot. So this is one statement around SQL
-functions, and not a call of each.
+The end of the readable stream and the events up to it must come from one snapshot. So this is one statement
+that contains the SQL functions, not a call of each.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ __all__ = ["EventPage", "Statement", "all_events", "of_jobs", "of_log", "page"]
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """SQL and its parameters: a condition, or a whole statement."""
+    """SQL and its parameters: a condition or a whole statement."""
 
     sql: str
     params: Sequence[object] = ()
@@ -24,7 +24,7 @@ class Statement:
 
 @dataclass(frozen=True, slots=True)
 class EventPage(Record):
-    """Events behind a cursor, and how far they go; see ``reading.EventWindow``."""
+    """Events after a cursor, and the readable window; see ``reading.EventWindow``."""
 
     kept_batch: int
     kept_id: int
@@ -53,7 +53,7 @@ def of_log(path: str) -> Statement:
 
 
 def known_logs(paths: Sequence[str]) -> Statement:
-    """The statement for those of some paths that are the UserLog of a job: ``path``."""
+    """The statement for the paths among ``paths`` that are the UserLog of a job: ``path``."""
     return Statement(
         """
         SELECT named.path
@@ -69,7 +69,7 @@ def of_jobs(clusters: Sequence[int], jobs: Sequence[tuple[int, int]]) -> Stateme
     if not jobs:
         return Statement("clusterid = ANY(%s)", [list(clusters)])
     job_clusters, procs = [cluster for cluster, _ in jobs], [proc for _, proc in jobs]
-    # the first part, alone, can be looked up in an index
+    # the first condition alone can use an index
     return Statement(
         """
         clusterid = ANY(%s)
@@ -85,14 +85,14 @@ def of_jobs(clusters: Sequence[int], jobs: Sequence[tuple[int, int]]) -> Stateme
 def page(condition: Statement, *, after_batch: int, after_id: int, most: int | None) -> Statement:
     """The statement for an ``EventPage`` of the events that fulfil a condition.
 
-    The events come as one text: as rows they would cost the driver several times what they cost so.
+    The events come as one text: as rows they would cost the driver several times as much.
 
-    Some jobs' events from the beginning are looked up by the jobs. By their place in the stream the whole
-    index of it would be read: PostgreSQL takes it for a third of that.
+    Events of some jobs from the beginning are found by job. By position PostgreSQL would read the whole
+    stream's index, because it estimates a third of the real cost.
     """
     position = [after_batch, after_id]
     by_job = after_batch == 0 and condition != all_events()
-    # what is denied leads to no index
+    # NOT keeps the planner from using the index of positions
     between = (
         "NOT (e.batch, e.eventid) > (w.until_batch, w.until_id)"
         if by_job

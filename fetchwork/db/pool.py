@@ -3,25 +3,25 @@
 Theory of operation
 -------------------
 A call is one round trip: ``set_config('statement_timeout', ..., true)`` and the call itself, which PostgreSQL
-runs as one transaction. So the server ends what the caller no longer waits for, nothing of a call's settings
-outlives its transaction, and PgBouncer's transaction pooling needs no allowance. The two travel as text, in
-one message; a call that a connection makes again is prepared where that holds (``fetchwork.db.prepared``).
+runs as one transaction. So the server ends calls whose callers no longer wait, a call's settings end with its
+transaction, and PgBouncer's transaction pooling works. The two statements travel as text in one message. A
+call that a connection repeats is prepared if prepared statements work there (``fetchwork.db.prepared``).
 
-A server may also be deaf: the connection stands, no byte comes. psycopg's way to give up on a call asks the
-server to cancel and waits for its consent. ``AsyncDatabase`` instead shuts the socket down when the time is
-over, upon which the driver fails at once.
+A server may also be deaf: the connection is open but no byte comes. To give up a call, psycopg asks the
+server to cancel it and waits for its consent. ``AsyncDatabase`` instead shuts the socket down when the time
+is over, so the driver fails at once.
 
-The pool is our own, because psycopg_pool's reconnects in a schedule of its own (1, 2, 4, ... seconds, up to
+The pool is our own because psycopg_pool reconnects on a schedule of its own (1, 2, 4, ... seconds, up to
 minutes), while the agent promises the first fetch within 2 s of the database's return. Here a connection is
-made when a call wants one, after a failure at most one try at a time, with a pause of random length below
+made when a call needs one. After a failure there is at most one attempt at a time, after a random pause below
 1.5 s; so a thousand agents that lost the same database come back spread over that time. A connection that the
-server closed while it lay idle is noticed before it is used.
+server closed while it was idle is noticed before it is used.
 
-A server that a thousand agents return to may need longer to let one of them in than any call has time. If
-each gave up then and began anew, all its work would be for nothing and no agent would ever get in (seen with
-1 000 agents on a busy machine). So an attempt goes on when the call that wanted it has given up, and the next
-call uses that connection. Where an attempt or a call did run out of time, the next attempt waits longer
-beforehand and has more time. A refusal costs the server nothing and changes neither.
+If a thousand agents return at once, the server may need longer to admit one than a call's time. If each agent
+gave up then and began anew, all that work would be wasted and no agent would ever get in (seen with 1 000
+agents on a busy machine). So an attempt goes on after the call that wanted it has given up, and the next call
+uses its connection. After an attempt or a call ran out of time, the next attempt waits longer beforehand and
+has more time. A refusal costs the server nothing and changes neither.
 """
 
 from __future__ import annotations
@@ -57,25 +57,25 @@ from fetchwork.errors import DatabaseUnavailable, FetchworkError
 __all__ = ["AsyncDatabase"]
 
 T = TypeVar("T")
-#: asks on a connection, within seconds
+#: runs a call on a connection, within so many seconds
 _Answered: TypeAlias = Callable[[psycopg.AsyncConnection[Row], float], Awaitable[list[Row]]]
 
-#: pauses before another attempt: after a refusal, and where the time was over
+#: pauses before another attempt: after a refusal, and after an attempt that ran out of time
 FIRST_PAUSE_S = 0.1
 LONGEST_PAUSE_S = 1.5
 FIRST_SLOW_PAUSE_S = 1.0
 LONGEST_SLOW_PAUSE_S = 5.0
-#: for an attempt, once many have run out of time (the first has connect_timeout)
+#: the longest time for an attempt, after many ran out of time (the first has connect_timeout)
 LONGEST_PATIENCE_S = 60
-#: the server gets so long to say itself that a call's time is over
+#: extra time in which the server may itself report that a call's time is over
 SERVER_S = 0.25
 
 
 class AsyncDatabase:
-    """A few connections shared by the tasks of one event loop; see the top of the module.
+    """A few connections shared by the tasks of one event loop; see the module's docstring.
 
-    ``timeout_s`` of a call bounds everything it may wait for: a free connection, the connection's making, the
-    answer. DatabaseUnavailable says that it was over, or why sooner.
+    ``timeout_s`` of a call limits everything that it may wait for: a free connection, the making of one, the
+    answer. DatabaseUnavailable says that the time is over, or why the call failed sooner.
     """
 
     def __init__(
@@ -95,28 +95,28 @@ class AsyncDatabase:
         self._freed = asyncio.Event()
         self._idle: list[psycopg.AsyncConnection[Row]] = []
         self._open: set[psycopg.AsyncConnection[Row]] = set()
-        #: of an earlier conninfo, to be closed after their calls
+        #: connections of an earlier conninfo, to be closed after their calls
         self._outdated: set[psycopg.AsyncConnection[Row]] = set()
-        #: made by ``another``
+        #: databases made by ``another``
         self._others: weakref.WeakSet[AsyncDatabase] = weakref.WeakSet()
-        #: of each of them
+        #: the kept statements of each open connection
         self._kept: dict[psycopg.AsyncConnection[Row], KeptStatements] = {}
-        # in a row: attempts that failed, and attempts and calls that ran out of time
+        # consecutive failed attempts, and consecutive attempts and calls that ran out of time
         self._failures = 0
         self._slow = 0
         self._retry_at = 0.0
-        #: monotonic time of the last answer, and the problem since then, if there is one
+        #: monotonic time of the last answer, and the present problem, if there is one
         self.answered_at = time.monotonic()
         self.problem: str | None = None
 
     def another(self) -> AsyncDatabase:
-        """The same database over a connection of its own."""
+        """The same database over a separate connection."""
         other = AsyncDatabase(self._conninfo, size=1, timeout_s=self._timeout_s)
         self._others.add(other)
         return other
 
     def use(self, conninfo: str) -> None:
-        """Make further connections by another conninfo of the same database, and soon have no others."""
+        """Make new connections by another conninfo of the same database; close the old ones after use."""
         self._conninfo = with_defaults(conninfo, self._application_name)
         self._outdated |= self._open
         self._failures = 0
@@ -131,16 +131,16 @@ class AsyncDatabase:
         await self.close()
 
     async def close(self) -> None:
-        """Close every connection, for good; calls in flight fail."""
+        """Close every connection for good; calls in flight fail."""
         self._closed = True
-        # a cancelled attempt keeps its connection, and the server waits for the login, until nobody keeps it
+        # a cancelled attempt keeps its connection, and the server awaits the login, while a reference exists
         attempt, self._attempt = self._attempt, None
         if attempt is not None:
             attempt.cancel()
             await asyncio.wait({attempt})
         for connection in self._open:
             cut(connection)
-        # the others are closed by the calls that hold them, which fail now
+        # calls in flight fail now and close their own connections
         while self._idle:
             await self._discard(self._idle.pop())
 
@@ -154,8 +154,8 @@ class AsyncDatabase:
     ) -> T:
         """The result of a call of a SQL function (``fetchwork.db.calls``).
 
-        With ``again`` a call whose connection broke is repeated on another within its time: right wherever
-        the same call twice does what it does once. ``acting_for``: with the rights of this account alone.
+        With ``again`` a call whose connection broke is repeated on another one within its time: right if
+        repeating the call has no further effect. ``acting_for``: with the rights of this account alone.
         """
         sql, params = call.statement()
         if acting_for is not None:
@@ -185,9 +185,9 @@ class AsyncDatabase:
         acting_for: str | None = None,
         kept: bool = False,
     ) -> list[Row]:
-        """The rows of one statement, whose ``%s`` are params.
+        """The rows of one statement; ``params`` are the values of its ``%s``.
 
-        ``kept``: for one that is asked often, in the same words; each is kept for as long as its connection.
+        ``kept``: prepare the statement and keep it with its connection; for a text that is used often.
         """
         if kept and acting_for is None:
             return await self._answer(self._by_kept(sql, params), timeout_s, again=again)
@@ -199,9 +199,9 @@ class AsyncDatabase:
         return await self._answer(answered, timeout_s, again=again)
 
     async def carry(self, call: Call[T], *, timeout_s: float | None = None) -> T:
-        """As ``run``, for a call that carries or brings bytes: they travel as they are, not as text.
+        """As ``run``, for a call that sends or returns bytes: they travel in binary, not as text.
 
-        The server does not know how long the caller waits; it finds the connection gone.
+        The server does not know the caller's time limit; it finds the connection closed.
         """
         statement = call.statement()
 
@@ -232,17 +232,17 @@ class AsyncDatabase:
             self._turn.release()
 
     async def notifications(self, channel: str) -> AsyncGenerator[str, None]:
-        """What is notified on ``channel``, on a connection of its own; ends with DatabaseUnavailable.
+        """The notifications on ``channel``, on a separate connection; ends with DatabaseUnavailable.
 
-        The first item is '' and says that notifications do arrive: behind PgBouncer it never comes. Whoever
-        may leave early does so through ``contextlib.aclosing``, which closes the connection.
+        The first item is '' and shows that notifications do arrive: behind PgBouncer it never comes. A caller
+        that may leave early uses ``contextlib.aclosing``, which closes the connection.
         """
         with translated():
             connection = await connect_async(self._conninfo)
             async with connection:
                 probe = f"probe {os.getpid()} {random.getrandbits(64)}"
                 await connection.execute(f"LISTEN {channel}")
-                # not on this connection: PgBouncer hands it what comes while its own query is answered
+                # on another connection: during a connection's own query PgBouncer would let the probe through
                 await self.query("SELECT pg_notify(%s, %s)", [channel, probe])
                 while True:
                     for payload in await notified(connection):
@@ -252,7 +252,7 @@ class AsyncDatabase:
                             yield payload
 
     async def slowest_listener(self) -> int | None:
-        """As ``connection.slowest_listener``, with a connection of its own."""
+        """As ``connection.slowest_listener``, on a separate connection."""
         return await slowest_listener(self._conninfo)
 
     async def _connection(self, end: float) -> psycopg.AsyncConnection[Row]:
@@ -282,14 +282,14 @@ class AsyncDatabase:
         return None
 
     async def _attempt_or_freed(self) -> FetchworkError | None:
-        """Wait until a connection was made or put back; the error if the attempt failed."""
+        """Wait until a connection was made or returned; the error if the attempt failed."""
         if self._attempt is None:
             self._attempt = asyncio.ensure_future(self._connect())
         attempt = self._attempt
         self._freed.clear()
         freed = asyncio.ensure_future(self._freed.wait())
         try:
-            # an attempt outlives the call that gives up on it
+            # an attempt outlives a call that gives up on it
             await asyncio.wait({attempt, freed}, return_when=asyncio.FIRST_COMPLETED)
         finally:
             freed.cancel()
@@ -300,7 +300,7 @@ class AsyncDatabase:
         return None if attempt.cancelled() else attempt.result()
 
     async def _connect(self) -> FetchworkError | None:
-        """Make one connection, after the pause that is due, and put it among the idle ones."""
+        """Make one connection, after the pause that is due, and add it to the idle ones."""
         pause = self._retry_at - time.monotonic()
         if pause > 0:
             await asyncio.sleep(pause)
@@ -321,7 +321,7 @@ class AsyncDatabase:
         if not self._slow:
             return None
         first = int(conninfo_to_dict(self._conninfo).get("connect_timeout") or 0)
-        # 0 is for ever
+        # 0 means no limit
         return first and max(first, min(LONGEST_PATIENCE_S, first * 2 ** min(self._slow, 10)))
 
     def _failed(self, *, slow: bool) -> None:
@@ -357,7 +357,7 @@ class AsyncDatabase:
                 ) from None
             translation = translate(error)
             if isinstance(error, psycopg.errors.ReadOnlySqlTransaction) and not connection.closed:
-                # a server that another one has replaced: the next connection may find that
+                # this server is no longer the primary: the next connection may find the new one
                 await self._discard(connection)
                 self.problem = str(translation)
             elif connection.closed:
@@ -367,11 +367,11 @@ class AsyncDatabase:
                 self._put_back(connection)
             raise translation from error
         except Exception:
-            # what can't be sent
+            # a parameter can't be sent
             await self._discard(connection)
             raise
         except BaseException:
-            # cancelled: who waited for it closes it
+            # cancelled: the code that waited for the connection closes it
             self._forget(connection)
             raise
         finally:

@@ -1,16 +1,16 @@
-"""Calls by statements that the server keeps: prepared once a connection, where what is between agrees.
+"""Calls by prepared statements: prepared once for each connection, if the pooler in between allows it.
 
-A call is one round trip and one transaction, as without: a pipeline of the time limit and the call itself, up
-to one Sync. The second call of a function on a connection prepares it. Values travel as text whose type
-PostgreSQL takes from the function's own arguments, as it does for quoted literals; so a function has one
-statement, whatever its values are.
+A call is one round trip and one transaction, as without: a pipeline of the time limit and the call itself,
+up to one Sync. The second call of a function on a connection prepares it. Values travel as text; PostgreSQL
+takes their types from the function's own arguments, as it does for quoted literals. So a function has one
+statement for all values.
 
-A pooler may hand each transaction to another server process, which knows nothing of what was prepared before.
-PgBouncer from 1.21 on keeps track, by names of its own, where its max_prepared_statements allows. So before
-its first statement a connection is probed: it may prepare if its server process is the one that greeted it
-(a pooler tells a number of its own making), or if what it prepared has another name there. Where the answer
-changes under a connection (a pooler's settings, an upgrade of the schema), the server refuses the call as a
-whole, and it is sent as text.
+A pooler may hand each transaction to another server process, which lacks the statements prepared before.
+PgBouncer from 1.21 on tracks them, under names of its own, if its max_prepared_statements allows it. So a
+connection is probed before its first statement. It may prepare if its server process is the process that
+greeted it (a pooler invents the number in the greeting), or if a statement prepared on it has another name at
+the server. If this changes during the connection's life (a pooler's settings, an upgrade of the schema), the
+server refuses the call as a whole, and the call is sent as text.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from fetchwork.db.calls.call import Row
 __all__ = ["KeptStatements", "notified"]
 
 _LIMIT = "SELECT set_config('statement_timeout', %s, true)"
-#: the statement is not there, is there already, or gives other columns than when it was prepared
+#: the statement is missing, exists already, or returns other columns than when it was prepared
 _REFUSALS = (
     psycopg.errors.InvalidSqlStatementName,
     psycopg.errors.DuplicatePreparedStatement,
@@ -44,18 +44,18 @@ _ERRORS = (pq.ExecStatus.FATAL_ERROR, pq.ExecStatus.BAD_RESPONSE)
 
 
 class KeptStatements:
-    """The statements of one connection, which one caller at a time uses."""
+    """The prepared statements of one connection, which one caller at a time uses."""
 
     def __init__(self, connection: psycopg.AsyncConnection[Row]) -> None:
         self._connection = connection
         self._called: set[str] = set()
         self._names: dict[str, bytes] = {}
-        #: None: not known yet
+        #: whether statements can be kept; None: not known yet
         self._keeps: bool | None = None
         self._direct = False
 
     async def rows(self, sql: str, params: Sequence[object], timeout_s: float) -> list[Row] | None:
-        """The rows of a statement, whose ``%s`` are params; None: nothing was done, it has to go as text.
+        """The rows of a statement with ``%s`` for params; None: nothing was done, send it as text.
 
         Raises the driver's errors.
         """
@@ -72,7 +72,7 @@ class KeptStatements:
             return await self._run(((_LIMIT, [limit]), (sql, params)))
         except _REFUSALS:
             if self._direct:
-                # the server still has them, by names that are not used again
+                # the server still has the old statements, under names that are not used again
                 self._called.clear()
             else:
                 self._keeps = False
@@ -89,7 +89,7 @@ class KeptStatements:
         return bool(row["pid"] == self._connection.pgconn.backend_pid)
 
     async def _is_tracked(self) -> bool:
-        """Whether a statement has another name at the server than here, which keeps none of it."""
+        """Whether the statement has another name at the server: then a pooler keeps track of it."""
         if not psycopg.capabilities.has_send_close_prepared():
             return False
         name = f"fetchwork_probe_{secrets.token_hex(8)}"
@@ -99,13 +99,13 @@ class KeptStatements:
         pgconn.send_query_prepared(name.encode(), [name.encode()])
         pgconn.send_close_prepared(name.encode())
         _, found, _ = await self._results()
-        # where a pooler does not let one of them pass there is no such answer
+        # if a pooler refuses one of these messages, this answer is missing
         return found.status == pq.ExecStatus.TUPLES_OK and found.ntuples == 0
 
     async def _run(self, statements: Sequence[tuple[str, Sequence[object]]]) -> list[Row]:
-        """Run them as one transaction; the rows of the last."""
+        """Run the statements as one transaction; return the rows of the last."""
         adapt: AdaptTransformer = Transformer(self._connection)
-        # before anything is sent: what can't be text is the caller's error
+        # convert first: a value that can't become text is the caller's error, before anything is sent
         dumped = [(sql, _dumped(adapt, params)) for sql, params in statements]
         pgconn = self._connection.pgconn
         pgconn.enter_pipeline_mode()
@@ -131,7 +131,7 @@ class KeptStatements:
         return adapt.load_rows(0, result.ntuples, lambda row: dict(zip(columns, row, strict=True)))
 
     async def _results(self) -> list[pq.abc.PGresult]:
-        """Send what was put into the pipeline; a result for each message of it, once all have come."""
+        """Send the pipeline; return a result for each of its messages, once all have come."""
         pgconn = self._connection.pgconn
         pgconn.pipeline_sync()
         results: list[pq.abc.PGresult] = []
@@ -140,7 +140,7 @@ class KeptStatements:
             try:
                 await _ready(pgconn.socket, write=bool(unsent))
             except asyncio.CancelledError:
-                # what comes yet would be taken for the answer to the next call
+                # later results would be taken for the answer to the next call
                 pgconn.finish()
                 raise
             pgconn.consume_input()
@@ -157,7 +157,7 @@ class KeptStatements:
                 results.append(result)
 
     def _last(self, results: Sequence[pq.abc.PGresult]) -> pq.abc.PGresult:
-        """The last result; raises the error of the first that is one."""
+        """The last result; raises the first error among the results."""
         for result in results:
             if result.status in _ERRORS:
                 raise error_from_result(result, self._connection.info.encoding)
@@ -181,9 +181,9 @@ def _dumped(adapt: AdaptTransformer, params: Sequence[object]) -> list[Buffer | 
 
 
 def _array(items: list[object]) -> str | None:
-    """The text of an array of numbers, texts or objects; None for any other, which psycopg writes.
+    """The text of an array of numbers, texts or objects; None for other arrays, which psycopg converts.
 
-    As psycopg would, whose way from a list to its text took half of the time of a call with a dozen of them.
+    The text equals psycopg's. psycopg's conversion of lists took half the time of a call with a dozen lists.
     """
     texts: list[str] = []
     for item in items:
@@ -205,24 +205,24 @@ def _array(items: list[object]) -> str | None:
 
 @cache
 def _numbered(sql: str) -> bytes:
-    """A statement with PostgreSQL's parameters for ours."""
+    """A statement with PostgreSQL's numbered parameters in place of ``%s``."""
     first, *rest = sql.split("%s")
     return "".join([first, *(f"${n}{part}" for n, part in enumerate(rest, 1))]).encode()
 
 
 async def notified(connection: psycopg.AsyncConnection[Row]) -> list[str]:
-    """Wait for notifications, at which the driver's own way wakes ten times a second; what they say."""
+    """Wait for notifications and return their payloads; the driver's own method wakes ten times a second."""
     pgconn = connection.pgconn
     await _ready(pgconn.socket, write=False)
     pgconn.consume_input()
-    told: list[str] = []
+    payloads: list[str] = []
     while (note := pgconn.notifies()) is not None:
-        told.append(note.extra.decode(connection.info.encoding))
-    return told
+        payloads.append(note.extra.decode(connection.info.encoding))
+    return payloads
 
 
 async def _ready(socket: int, *, write: bool) -> None:
-    """Wait until something can be read, or, with ``write``, written."""
+    """Wait until the socket is readable or, with ``write``, writable."""
     loop = asyncio.get_running_loop()
     came: asyncio.Future[None] = loop.create_future()
 

@@ -1,14 +1,14 @@
-"""Applies ``sql/`` to a database, and tells whether a database has the schema that this fetchwork speaks.
+"""Applies ``sql/`` to a database, and compares a database's schema with the one of this fetchwork.
 
-Why no migration library: a DBA must be able to apply the same files with psql and leave the same books, so
-each migration writes its own row into ``fetchwork.migration`` (a library keeps its own table, and only when
-it runs itself); and functions and views are not migrated but replaced as a whole at each upgrade.
+There is no migration library, because a DBA must be able to apply the same files with psql and leave the same
+records. So each migration writes its own row into ``fetchwork.migration`` (a library keeps its own table, and
+only when it runs itself). Functions and views are not migrated but replaced as a whole at each upgrade.
 
-``sql/install.sql`` is the one list of the files and their order; psql reads it by ``\\ir``, and so does this
+``sql/install.sql`` is the only list of the files and their order; psql reads it by ``\\ir``, and so does this
 module. Everything is one transaction: a failed upgrade changes nothing. Two upgrades at once are harmless: a
-row of ``fetchwork.turn``, which only the schema's owner can lock, makes the second wait, and it finds nothing
-left to do. Of two that make the schema the second waits until the first has made it, is refused, and begins
-again.
+row of ``fetchwork.turn``, which only the schema's owner can lock, makes the second wait, and the second then
+has nothing left to do. If two create the schema at once, the second waits for the first, is refused, and
+begins again.
 """
 
 import re
@@ -19,11 +19,11 @@ from pathlib import Path
 from fetchwork.db.database import Database
 from fetchwork.errors import AlreadyThere, FetchworkError, SchemaMismatch
 
-#: migrations that checkouts before the first release had, and that are part of the base since
+#: migrations of checkouts before the first release, which are now part of the base
 _BEFORE_RELEASE = {"attributes", "event_logs", "restore"}
 
 _OTHER_BASE = (
-    "; where another checkout from before the first release made the database there is no upgrade: make a new"
+    "; if a checkout from before the first release made the database, there is no upgrade: make a new"
     " database, and run `fetchwork db init` there"
 )
 
@@ -31,7 +31,7 @@ _PACKAGE = Path(__file__).resolve().parents[1]
 
 
 def sql_directory() -> Path:
-    """Where the SQL files are: inside an installed package, or beside it in a checkout."""
+    """The directory of the SQL files: inside an installed package, or beside it in a checkout."""
     for directory in (_PACKAGE / "_sql", _PACKAGE.parent / "sql"):
         if (directory / "install.sql").is_file():
             return directory
@@ -48,33 +48,33 @@ class Migration:
 
 @dataclass(frozen=True)
 class Status:
-    """What a database has (``installed``; none: no schema) and what this fetchwork brings (``known``)."""
+    """A database's migrations (``installed``; empty: no schema) and those of this fetchwork (``known``)."""
 
     installed: tuple[int, ...]
     known: tuple[int, ...]
-    #: of what is installed, by version
+    #: names of the installed migrations, by version
     names: Mapping[int, str] = field(default_factory=dict)
-    #: there is a schema
+    #: whether there is a schema
     is_there: bool = True
 
     @property
     def pending(self) -> tuple[int, ...]:
-        """Migrations that an upgrade would apply."""
+        """The migrations that an upgrade would apply."""
         return tuple(version for version in self.known if version not in self.installed)
 
     @property
     def newer(self) -> bool:
-        """The database has a later version than this fetchwork speaks."""
+        """Whether the database has a later version than this fetchwork knows."""
         return bool(self.installed) and max(self.installed) > max(self.known)
 
     @property
     def before_release(self) -> bool:
-        """The database was made by a checkout from before the first release, whose migrations are gone."""
+        """Whether a checkout from before the first release made the database; its migrations are gone."""
         return self.newer and self.names.get(max(self.installed)) in _BEFORE_RELEASE
 
     @property
     def problem(self) -> str | None:
-        """Why no upgrade helps this database, and what to do; None: one does."""
+        """The reason that no upgrade helps this database, and the remedy; None if an upgrade helps."""
         if not self.newer:
             return None
         version = max(self.installed)
@@ -90,7 +90,7 @@ class Status:
 
 
 def files() -> tuple[list[Migration], list[Path]]:
-    """The migrations, and the files that are applied again at each upgrade, both in order."""
+    """The migrations, and the files that are applied again at each upgrade, in their order."""
     directory = sql_directory()
     listed = re.findall(r"^\\ir (\S+)$", (directory / "install.sql").read_text(encoding="utf-8"), re.M)
     migrations, replaced = [], []
@@ -104,7 +104,7 @@ def files() -> tuple[list[Migration], list[Path]]:
 
 
 def latest() -> int:
-    """The schema version that this fetchwork speaks."""
+    """The schema version of this fetchwork."""
     return max(migration.version for migration in files()[0])
 
 
@@ -118,16 +118,16 @@ def status(conninfo: str) -> Status:
 
 
 def init(conninfo: str) -> list[int]:
-    """Make the schema in a database that has none; returns the migrations applied.
+    """Make the schema in a database that has none; return the applied migrations.
 
-    On a database that has one it does what upgrade does. Raises DatabaseUnavailable, DatabaseRefused (no
-    right to create a schema, or roles), SchemaMismatch (made by a newer fetchwork).
+    On a database that has a schema it does the same as upgrade. Raises DatabaseUnavailable, DatabaseRefused
+    (no right to create a schema or roles), SchemaMismatch (made by a newer fetchwork).
     """
     return upgrade(conninfo, create=True)
 
 
 def upgrade(conninfo: str, *, create: bool = False) -> list[int]:
-    """Apply what is missing, and replace functions, views and grants; returns the migrations applied.
+    """Apply missing migrations, and replace functions, views and grants; return the applied migrations.
 
     Raises as init does, and SchemaMismatch if there is no schema and create is false.
     """
@@ -138,7 +138,7 @@ def upgrade(conninfo: str, *, create: bool = False) -> list[int]:
 
 
 def _upgrade(conninfo: str, create: bool) -> list[int]:
-    """What upgrade does; raises AlreadyThere where another has made the schema meanwhile."""
+    """As upgrade; raises AlreadyThere if another session has made the schema meanwhile."""
     migrations, replaced = files()
     with _open(conninfo) as database, database.transaction():
         if status_of(database).installed:

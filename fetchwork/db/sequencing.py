@@ -1,15 +1,15 @@
-"""Puts committed events into the stream, for all readers: the leading agent and access points do it.
+"""Puts committed events into the stream for all readers; the leading agent and access points run it.
 
 Theory of operation
 -------------------
-``fetchwork.sequence_events`` gives all events that are committed and have no place yet the next batch. Its
-lock lasts to the end of the transaction, so only those whose transactions are short may call it, and each
-call is a transaction of its own. The caller keeps the snapshot that the last call returned: so a call looks
-only at transactions that have ended since, and costs next to nothing when none has.
+``fetchwork.sequence_events`` gives all committed events that have no place yet the next batch. Its lock lasts
+to the end of the transaction, so only callers with short transactions may call it, and each call here is a
+transaction of its own. The caller keeps the snapshot that its last call returned: so a call reads only
+transactions that have ended since, and costs next to nothing if none has.
 
-The pace follows the work. While events come, a call follows a few milliseconds after the last one; where none
-come the pause grows. A reader that may call the function itself does so (``queue.reader``), and waits for no
-pace. Several callers are no harm: one at a time does the work, the others return at once.
+The pace follows the work. While events come, a call follows a few milliseconds after the last one; while none
+come, the pause grows. A reader that may call the function does so itself (``queue.reader``) and does not
+depend on this pace. Several callers do no harm: one at a time does the work, the others return at once.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from fetchwork.db.calls import maintenance
 from fetchwork.db.pool import AsyncDatabase
 from fetchwork.errors import FetchworkError
 
-#: between two calls while events come, and the longest pause where none do
+#: the pause between two calls while events come, and the longest pause while none do
 SHORTEST_PAUSE_S = 0.02
 LONGEST_PAUSE_S = 0.25
-#: after a call that failed, and while it is not this process's work
+#: the pause after a call that failed, and while another process does the work
 OTHER_PAUSE_S = 1.0
 CALL_S = 5.0
 
@@ -39,18 +39,18 @@ class Sequencer:
         self._pause_s = SHORTEST_PAUSE_S
 
     async def run(self) -> None:
-        """Do so for ever."""
+        """Sequence events for ever."""
         pause_s = OTHER_PAUSE_S
         while True:
             await asyncio.sleep(pause_s)
             pause_s = await self._round() if self._wanted() else OTHER_PAUSE_S
 
     async def _round(self) -> float:
-        """One call; the seconds until the next."""
+        """Make one call; return the seconds until the next."""
         try:
             done = await self._database.run(maintenance.sequence_events(since=self._since), timeout_s=CALL_S)
         except FetchworkError:
-            # the database is away, which others say; it may be another one that comes back
+            # the database is down, which other code reports; another one may come back
             self._since = None
             return OTHER_PAUSE_S
         self._since = done.until

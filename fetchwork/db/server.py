@@ -1,4 +1,4 @@
-"""What administrators ask: which server a database is on, what its roles may, and what waits after a move."""
+"""Answers for administrators: a database's server, its roles' rights, and hosts awaited after a move."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from fetchwork.db.database import Database
 
 
 def may_submit(database: Database, role: str) -> bool:
-    """Has a role the rights of ``fetchwork_submitter``?"""
+    """Whether a role has the rights of ``fetchwork_submitter``."""
     rows = database.query(
         "SELECT pg_has_role(oid, 'fetchwork_submitter', 'USAGE') AS may FROM pg_roles WHERE rolname = %s",
         [role],
@@ -19,7 +19,7 @@ def may_submit(database: Database, role: str) -> bool:
 
 
 def location(conninfo: str) -> str:
-    """Which database a connection string names, on which server, and as which role."""
+    """The database that a connection string names, its server, and the role."""
     with Database(conninfo) as database:
         (row,) = database.query(
             "SELECT current_database() AS name, current_user AS role, host(inet_server_addr()) AS host"
@@ -28,15 +28,15 @@ def location(conninfo: str) -> str:
 
 
 def quoted(name: str) -> str:
-    """A role's name as SQL writes it."""
+    """A role's name, quoted for SQL."""
     return '"' + name.replace('"', '""') + '"'
 
 
 @dataclass(frozen=True, slots=True)
 class Unsettled(Record):
-    """A host that claims wait for after the database has moved or was restored (sql/views/unsettled.sql).
+    """A host that blocks claims after the database has moved or was restored (sql/views/unsettled.sql).
 
-    It has not said what runs on it. Without a name: all hosts that this database does not know.
+    It has not reported its runs yet. Without a name it stands for all hosts that this database does not know.
     """
 
     machine: str | None
@@ -45,7 +45,7 @@ class Unsettled(Record):
 
 
 def unsettled(conninfo: str) -> list[Unsettled]:
-    """The hosts that claims wait for, by name; raises DatabaseUnavailable, DatabaseRefused."""
+    """The hosts that block claims, by name; raises DatabaseUnavailable, DatabaseRefused."""
     with Database(conninfo) as database:
         return [
             Unsettled.from_row(row)

@@ -1,4 +1,4 @@
-"""What a driver's error means to a caller: one of fetchwork's exceptions, chosen by SQLSTATE."""
+"""Translates a driver's error into one of fetchwork's exceptions, by its SQLSTATE."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _BY_SQLSTATE: dict[str, type[FetchworkError]] = {
     "42703": SchemaMismatch,  # undefined_column
     "42501": InsufficientPrivilege,
     "42P06": AlreadyThere,  # duplicate_schema
-    "23505": AlreadyThere,  # unique_violation: it was made in a transaction that has just ended
+    "23505": AlreadyThere,  # unique_violation: made in a transaction that has just ended
     "57014": DatabaseUnavailable,  # query_canceled: its time was over
     "25006": DatabaseUnavailable,  # read_only_sql_transaction: a standby, or a disk that is nearly full
     "55P03": DatabaseUnavailable,  # lock_not_available
@@ -48,34 +48,34 @@ _UNAVAILABLE_CLASSES = ("08", "53", "57", "58")
 
 
 def translate(error: psycopg.Error) -> FetchworkError:
-    """The exception of our own that tells a caller what to do about a driver's error."""
+    """The exception that tells a caller how to react to a driver's error."""
     state = error.sqlstate
     message = error.diag.message_primary or next(iter(str(error).splitlines()), type(error).__name__)
     if state is None:
-        # libpq found it without the server's word: the connection is gone, or never came to be
+        # libpq noticed this, without a message from the server: the connection is lost, or was never made
         if isinstance(error, psycopg.OperationalError | psycopg.InterfaceError):
             return DatabaseUnavailable(f"database does not answer: {message}")
         return DatabaseRefused(f"database call is wrong: {message}")
     error_type = _BY_SQLSTATE.get(state)
     if error_type is None and state.startswith("XX"):
-        # internal errors: some pass, like those of calls during an upgrade
+        # internal errors: some are transient, like those of calls during an upgrade
         return FetchworkError(f"database failed during the call: {message}")
     if error_type is None:
         error_type = DatabaseUnavailable if state.startswith(_UNAVAILABLE_CLASSES) else DatabaseRefused
     if error_type is SchemaMismatch:
-        # there is none at all, or another version's
+        # there is no schema, or it has another version
         todo = "; 'fetchwork db status' says what is there, 'fetchwork db init' makes it in a new database"
         hint = todo if state in ("3F000", "42P01") else ""
         return SchemaMismatch(f"database schema does not fit this fetchwork: {message}{hint}")
     if error_type is DatabaseUnavailable:
         return DatabaseUnavailable(f"database can't take the call now: {message}")
-    # the schema's own words need no introduction
+    # messages of our own SQL functions need no introduction
     return error_type(message if state.startswith("FW") else f"database refused the call: {message}")
 
 
 @contextlib.contextmanager
 def translated() -> Iterator[None]:
-    """Inside this block a psycopg error becomes one of fetchwork's."""
+    """Turn a psycopg error inside this block into one of fetchwork's."""
     try:
         yield
     except psycopg.Error as error:

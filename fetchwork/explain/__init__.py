@@ -1,1 +1,1 @@
-"""Why a job does not run, and what a slot may run."""
+"""Explains why a job does not run, and which jobs a slot may run."""

@@ -1,4 +1,4 @@
-"""Has a job judged by the known slots in a process of its own, which can be thrown away."""
+"""Judges a job against the known slots in a separate process, which may be killed without harm."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from fetchwork.matchmaker.bounds import ITEM_CPU_S
 
 
 class TooCostly(FetchworkError):
-    """Judging took more CPU time or memory than it may."""
+    """Judging took too much CPU time or memory."""
 
 
 def judge_apart(ad: JsonObject, owner: str, queue: str, slots: Iterable[Row]) -> Judged:
-    """Put a job against slots, as the database has both.
+    """Judge a job by each of the slots, with the ads that the database has.
 
-    Raises ClassAdError where the job's ad can't be read, TooCostly where evaluating it has to be ended.
+    Raises ClassAdError if the job's ad can't be read, TooCostly if its evaluation had to be ended.
     """
     process = subprocess.Popen(
         [sys.executable, "-P", "-m", "fetchwork.explain.judging"],
@@ -35,7 +35,7 @@ def judge_apart(ad: JsonObject, owner: str, queue: str, slots: Iterable[Row]) ->
     )
     with process:
         assert process.stdin and process.stdout
-        # one that was ended says so by its status
+        # a process that was killed shows this by its exit status
         with contextlib.suppress(BrokenPipeError):
             print(json.dumps({"ad": ad, "owner": owner, "queue": queue}), file=process.stdin)
             for slot in slots:

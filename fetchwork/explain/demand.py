@@ -1,8 +1,8 @@
-"""How many slots like a given one the idle jobs would fill: what to start, for whoever starts machines.
+"""The number of slots like a given one that the idle jobs would fill: for tools that start machines.
 
-The slot need not exist: its ad may be a pilot's that is only planned. An autocluster counts if slot and jobs
-accept each other, evaluated as an agent does. Of an undivided slot each job fills one; of a partitionable one
-the jobs share it by what they request, packed in the order of their size.
+The slot need not exist: its ad may be a planned pilot's. An autocluster counts if slot and jobs accept each
+other, evaluated as agents do. An undivided slot takes one job. A partitionable slot takes as many jobs as fit
+by their requests; they are packed in the order of their size.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from fetchwork.matching.slotstate import slot_resources
 if TYPE_CHECKING:
     from fetchwork.queue.remote import AnySession
 
-#: why idle jobs would not run on such a slot; the first that is true counts
+#: reasons that idle jobs would not run on such a slot; the first that applies counts
 REASONS = {
     "resources": "ask for more than the slot has",
     "job_refuses": "reject the slot by their Requirements",
@@ -33,13 +33,13 @@ REASONS = {
     "costly": "are too costly to evaluate",
 }
 
-#: what one job takes, or one slot has: Cpus, MiB of Memory, KiB of Disk, GPUs
+#: the resources of a job or a slot: Cpus, MiB of Memory, KiB of Disk, GPUs
 Size = tuple[float, float, float, float]
 
 
 @dataclass(frozen=True, slots=True)
 class _Idle(Record):
-    """The idle jobs of an autocluster, and what each requests."""
+    """The idle jobs of an autocluster, and the resources that each requests."""
 
     autocluster_id: int
     idle: int
@@ -55,13 +55,13 @@ class _Idle(Record):
 
 @dataclass(slots=True)
 class Fill:
-    """How many slots the idle jobs would fill."""
+    """The number of slots that the idle jobs would fill."""
 
-    #: slots that would have work
+    #: slots that would get work
     slots: int = 0
-    #: idle jobs that may run on such a slot
+    #: idle jobs that could run on such a slot
     jobs: int = 0
-    #: idle jobs that may not, by reason
+    #: idle jobs that could not, by reason
     passed_over: dict[str, int] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, object]:
@@ -70,7 +70,7 @@ class Fill:
 
 
 def fill(session: AnySession, slot: ClassAd, queues: list[str] | None = None) -> Fill:
-    """How many slots with the ad ``slot`` the idle jobs of some queues (None: of all) would fill."""
+    """Compute the slots with the ad ``slot`` that the idle jobs of some queues (None: of all) would fill."""
     rows = session.perform("idle", queues=queues)
     idle = [_Idle.from_row(row) for row in rows]
     autoclusters = Autoclusters(len(rows) + 1)
@@ -99,7 +99,7 @@ def fill(session: AnySession, slot: ClassAd, queues: list[str] | None = None) ->
 
 
 def _size_of(slot: ClassAd) -> Size:
-    """What the slot has; what its ad does not say bounds nothing."""
+    """The slot's resources; a resource that its ad lacks is unlimited."""
     left = slot_resources(slot)
     cpus, memory, disk, gpus = left["cpus"], left["memory_mib"], left["disk_kib"], left["gpus"]
     return (
@@ -111,10 +111,10 @@ def _size_of(slot: ClassAd) -> Size:
 
 
 def packed(jobs: Counter[Size], slot: Size) -> int:
-    """How many slots the jobs, counted by size, fill if each slot takes the largest that still fit.
+    """The number of slots that the jobs, counted by size, fill if each slot takes the largest that still fit.
 
-    Slots that would be filled alike are counted at once, so a million jobs cost what their sizes cost. Each
-    job fits an empty slot.
+    Slots with equal contents are counted at once, so the cost depends on the number of sizes, not of jobs.
+    Each job fits an empty slot.
     """
     left = {size: number for size, number in jobs.items() if number}
     slots = 0
@@ -132,7 +132,7 @@ def packed(jobs: Counter[Size], slot: Size) -> int:
                     room[3] - number * size[3],
                 )
         if not taken:
-            # larger than the whole slot, though the slot's expressions let them in: one each
+            # the remaining jobs exceed the whole slot, though its expressions accept them: one slot each
             return slots + sum(left.values())
         alike = min(left[size] // number for size, number in taken.items())
         slots += alike
@@ -144,7 +144,7 @@ def packed(jobs: Counter[Size], slot: Size) -> int:
 
 
 def _times(room: Size, size: Size) -> int:
-    """How often a size fits into the room; sys.maxsize where nothing bounds it."""
+    """The number of times that a size fits into the room; sys.maxsize if nothing limits it."""
     most = min((room[n] / size[n] for n in range(len(size)) if size[n] > 0), default=math.inf)
-    # not one less for a hair's breadth of rounding
+    # a rounding error must not cost one
     return int(most + 1e-9) if most < sys.maxsize else sys.maxsize

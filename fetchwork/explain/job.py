@@ -1,7 +1,7 @@
 """Why a job does not run: its state in the database, and how it and the known slots judge each other.
 
-The evaluation is that of agents: the autocluster's ad against the slots' ads as they were last reported. A
-partitionable slot is evaluated twice, as it is and as it would be with nothing running on it.
+The evaluation equals an agent's: the autocluster's ad against the slots' ads as last reported. A
+partitionable slot is evaluated twice, as it is and as it would be if empty.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from fetchwork.matching.shares import Shares
 if TYPE_CHECKING:
     from fetchwork.queue.remote import AnySession
 
-#: jobs of its own autocluster before a job are counted up to this (functions/reading/prospects.sql)
+#: jobs of a job's autocluster that come before it are counted up to this (functions/reading/prospects.sql)
 MOST_AHEAD = 1000
 
 
 @dataclass(frozen=True, slots=True)
 class JobState:
-    """A job as the database has it; ``ad`` is its autocluster's."""
+    """A job in the database; ``ad`` is its autocluster's."""
 
     status: int
     owner: str
@@ -46,33 +46,33 @@ class Ahead:
     """A submitter whose turn comes before the job's."""
 
     submitter: str
-    #: of its autoclusters, those with a job that could be claimed from the same queue
+    #: the submitter's autoclusters with a job that could be claimed from the same queue
     autoclusters_waiting: int
     priority: float | None = None
     running: int | None = None
-    #: the reason, where it is not the priority
+    #: the reason, if it is not the priority
     why: str | None = None
 
 
 @dataclass(slots=True)
 class Analysis:
-    """Why a job does not run; ``reasons`` are sentences, what weighs most first."""
+    """The reasons that a job does not run; ``reasons`` are sentences, the most important first."""
 
     job: str
     status: int
     owner: str
-    #: further Idle jobs of its autocluster, where it was chosen to speak for them
+    #: further Idle jobs of its autocluster, if this job represents them
     alike: int = 0
     submitter: str = ""
     queue: str = ""
     reasons: list[str] = field(default_factory=list)
-    #: slots that were looked at; dynamic ones come from a partitionable one and are not
+    #: slots that were judged; dynamic slots are part of a partitionable one and do not count
     slots: int = 0
     verdicts: dict[str, int] = field(default_factory=dict)
     clauses: list[Clause] = field(default_factory=list)
     resources: dict[str, int] = field(default_factory=dict)
     refusals: list[Refusal] = field(default_factory=list)
-    #: submitters whose turn comes before this job's, with their figures
+    #: submitters whose turn comes before this job's submitter, with their figures
     ahead: list[Ahead] = field(default_factory=list)
 
     def to_json(self) -> dict[str, object]:
@@ -81,7 +81,7 @@ class Analysis:
 
 
 def analyze(session: AnySession, cluster_id: int, proc_id: int) -> Analysis:
-    """Look into one job; raises NotFound."""
+    """Analyze one job; raises NotFound."""
     found = session.perform("prospects", cluster=cluster_id, proc=proc_id)
     if found is None:
         raise NotFound(f"job '{cluster_id}.{proc_id}' is not in the queue, or not yours to see")
@@ -123,14 +123,14 @@ def _prospects_of(fields: JsonObject) -> Prospects:
 
 
 def analyze_idle(session: AnySession, most: int) -> tuple[list[Analysis], bool]:
-    """Look into one Idle job of each of ``most`` autoclusters, those with most; whether there are more."""
+    """Analyze one Idle job of each of the ``most`` autoclusters with most jobs; whether there are more."""
     found = session.perform("first_idle", at_most=most + 1)
     analyses = []
     for first in found[:most]:
         try:
             analysis = analyze(session, first["cluster_id"], first["proc_id"])
         except NotFound:
-            # it has left the queue meanwhile
+            # the job has left the queue meanwhile
             continue
         analysis.alike = first["idle"] - 1
         analyses.append(analysis)
@@ -138,7 +138,7 @@ def analyze_idle(session: AnySession, most: int) -> tuple[list[Analysis], bool]:
 
 
 def _standing(job: JobState, prospects: Prospects) -> Iterator[str]:
-    """The job's state in the database, in sentences."""
+    """The job's state in the database, as sentences."""
     if job.status == JobStatus.HELD:
         yield f"It is held: {_sentence(job.hold_reason)}"
     elif job.status == JobStatus.REMOVED:
@@ -170,7 +170,7 @@ def _sentence(text: str | None) -> str:
 
 
 def _ahead(session: AnySession, analysis: Analysis, prospects: Prospects) -> list[Ahead]:
-    """Submitters with jobs that could be claimed from the same queue, whose turn comes first."""
+    """Submitters with jobs that could be claimed from the same queue and whose turn comes first."""
     own = analysis.submitter
     waiting: Counter[str] = Counter()
     higher = 0
@@ -197,7 +197,7 @@ def _ahead(session: AnySession, analysis: Analysis, prospects: Prospects) -> lis
 
 
 def _conclusion(analysis: Analysis, prospects: Prospects) -> Iterator[str]:
-    """The verdicts on the slots, in sentences."""
+    """The slots' verdicts, as sentences."""
     if analysis.status != JobStatus.IDLE:
         return
     counts = analysis.verdicts
@@ -220,7 +220,7 @@ def _conclusion(analysis: Analysis, prospects: Prospects) -> Iterator[str]:
     elif counts.get("free"):
         yield f"{_slots(counts['free'])} can take it: it runs when one asks and its turn has come."
     else:
-        yield f"What matches is busy ({_slots(counts['busy'])})."
+        yield f"Every matching slot is busy ({_slots(counts['busy'])})."
     if could and prospects.waits:
         number = prospects.ahead
         if number:

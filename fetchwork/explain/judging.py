@@ -1,8 +1,8 @@
-"""How a job and the known slots judge each other: ``python -m fetchwork.explain.judging``, a bounded process.
+"""Judges a job by the known slots: ``python -m fetchwork.explain.judging``, a process with strict limits.
 
-A job's expressions are a program that somebody wrote, and who asks may be a page that serves everybody. So
-the process has little CPU time for each slot, little memory and no rights; the kernel ends it otherwise.
-It reads lines of JSON: the job's ad, owner and queue, then the slots; and prints one: a ``Judged``.
+A job's expressions are a program by its submitter, and a page that serves all users may be asking. So the
+process has little CPU time for each slot, little memory and no rights; the kernel ends it if it exceeds them.
+It reads lines of JSON: the job's ad, owner and queue, then the slots. It prints one line: a ``Judged``.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ from fetchwork.matchmaker import mark
 from fetchwork.matchmaker.bounds import drop_rights, limit_memory
 from fetchwork.matchmaker.messages import sentence
 
-#: names of slots that are given as examples
+#: the number of slots named as examples
 EXAMPLES = 3
 
-#: the verdict on a slot; the first that is true counts
+#: the verdicts on a slot; the first that applies counts
 VERDICTS = {
     "other_queue": "drawing from other queues",
     "silent": "of hosts whose agent is silent",
@@ -54,7 +54,7 @@ VERDICTS = {
 
 @dataclass(frozen=True, slots=True)
 class KnownSlot(Record):
-    """A slot that has asked for work, its host, and how long it rests from the job's autocluster."""
+    """A slot that has asked for work, its host, and its backoff from the job's autocluster."""
 
     name: str
     machine: str
@@ -73,7 +73,7 @@ class KnownSlot(Record):
 
     @property
     def is_free(self) -> bool:
-        """A job could start on it now; a partitionable slot still has to have enough left."""
+        """Whether a job could start on it now; a partitionable slot must also have enough resources left."""
         if self.slot_type == "Partitionable":
             return self.state in ("Unclaimed", "Owner")
         return self.run_id is None and (
@@ -83,20 +83,20 @@ class KnownSlot(Record):
 
 @dataclass(slots=True)
 class Clause:
-    """One conjunct of Requirements, with the number of slots on which it is true, false, ..."""
+    """One conjunct of Requirements, with the numbers of slots on which it is true, false, ..."""
 
     text: str
     true: int = 0
     false: int = 0
     undefined: int = 0
     error: int = 0
-    #: attributes that it refers to and that are in no ad
+    #: attributes that the clause refers to and that no ad has
     unknown: list[str] = field(default_factory=list)
 
 
 @dataclass(slots=True)
 class Refusal:
-    """A reason that several slots have in common."""
+    """A reason that several slots share."""
 
     text: str
     slots: int = 0
@@ -110,9 +110,9 @@ class Refusal:
 
 @dataclass(slots=True)
 class Judged:
-    """What came of it: figures by slots, the parts of Requirements, and what slots say."""
+    """The result: figures by slots, the clauses of Requirements, and the slots' refusals."""
 
-    #: slots that were looked at
+    #: slots that were judged
     slots: int = 0
     verdicts: dict[str, int] = field(default_factory=dict)
     clauses: list[Clause] = field(default_factory=list)
@@ -121,7 +121,7 @@ class Judged:
 
 
 def request_of(ad: JsonObject, owner: str) -> JobRequest:
-    """What a job asks of a slot; raises ClassAdError."""
+    """A job's request to a slot; raises ClassAdError."""
     job = from_json(ad)
     check_cost(job)
     as_offered(job, owner)
@@ -131,7 +131,7 @@ def request_of(ad: JsonObject, owner: str) -> JobRequest:
 def judge(
     request: JobRequest, queue: str, slots: Iterable[KnownSlot], begin: Callable[[], None] = lambda: None
 ) -> Judged:
-    """Put the job against each slot; ``begin`` is called before each."""
+    """Judge the job by each slot; ``begin`` is called before each."""
     judged = Judged()
     verdicts: Counter[str] = Counter()
     resources: Counter[str] = Counter()
@@ -186,7 +186,7 @@ def judge(
 
 
 def _emptied(ad: ClassAd) -> ClassAd:
-    """A partitionable slot with nothing running on it; any other slot as it is."""
+    """The ad of a partitionable slot as if no job ran on it; any other slot's ad unchanged."""
     if ad.get("SlotType") != "Partitionable":
         return ad
     empty = ClassAd()
@@ -198,7 +198,7 @@ def _emptied(ad: ClassAd) -> ClassAd:
 
 
 def _targets(part: ExprTree, job: ClassAd) -> Iterator[str]:
-    """The attributes of a slot that a clause refers to."""
+    """The slot attributes that a clause refers to."""
     for name in references(part):
         bare = name.removeprefix("TARGET.").removeprefix("target.")
         if "." not in bare and (bare != name or bare not in job):
@@ -217,7 +217,7 @@ def _count(clause: Clause, value: object) -> None:
 
 
 def _why_slot_refuses(slot: ClassAd, job: ClassAd) -> list[str]:
-    """The clauses of a slot's Requirements, START looked into, that are not true."""
+    """The clauses of a slot's Requirements, with START expanded, that are not true."""
     texts = []
     for top in clauses.split(slot.lookup("Requirements")):
         for part in clauses.explain(slot, top):
@@ -230,7 +230,7 @@ def _why_slot_refuses(slot: ClassAd, job: ClassAd) -> list[str]:
 
 
 def main() -> None:
-    """Read, judge, print."""
+    """Read the job and the slots, judge, print the result."""
     _rehearse()
     drop_rights()
     limit_memory()
@@ -248,7 +248,7 @@ def main() -> None:
 
 
 def _rehearse() -> None:
-    """Evaluate once: nobody may not be able to read what is imported on first use."""
+    """Evaluate once before the rights are dropped: without them late imports may not be readable."""
     request = request_of({"Requirements": "/Expr(TARGET.Cpus > 0 && TARGET.Nothing)/"}, "")
     slot = KnownSlot(
         "", "", None, None, None, None, None, {"Requirements": "/Expr(true)/"}, True, False, *[None] * 3

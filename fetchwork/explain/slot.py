@@ -1,8 +1,8 @@
-"""The jobs that a slot would get if it asked now, in order, with the figures behind that order.
+"""The jobs that a slot would get if it asked now, in order, with the figures that decide the order.
 
 An agent does the same at FETCH_WORK (``matching.choose``), with two differences: here the age of waiting jobs
-is read from the queue and not remembered, and nothing is claimed. Autoclusters whose ads the caller may not
-see can't be evaluated; they are counted.
+is read from the queue and not remembered, and no job is claimed. Autoclusters whose ads the caller can't see
+can't be evaluated; they are counted only.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from fetchwork.matchmaker.messages import Explanation
 if TYPE_CHECKING:
     from fetchwork.queue.remote import AnySession
 
-#: why a waiting autocluster is not for this slot; the first that is true counts
+#: reasons that a waiting autocluster is not for this slot; the first that applies counts
 REASONS = {
     "blocked": "kept by a limit or a paused queue",
     "resting": "refused by this slot a while ago",
@@ -44,7 +44,7 @@ REASONS = {
 
 @dataclass(frozen=True, slots=True)
 class AskedSlot:
-    """The slot, as it was last reported, and its host."""
+    """A slot as last reported, and its host."""
 
     name: str
     machine: str
@@ -63,24 +63,24 @@ class AskedSlot:
 
 @dataclass(slots=True)
 class Candidate:
-    """An autocluster, at one JobPrio, of which the slot would be offered a job."""
+    """An autocluster, at one JobPrio, whose jobs the slot would be offered."""
 
     autocluster_id: int
     job: str | None
     submitter: str
     queue: str
     job_prio: int
-    #: the slot's Rank of it
+    #: the slot's Rank for it
     slot_rank: float
     #: effective priority + factor x (slots in use + 1): the lowest is next
     share: float
-    #: the figure that puts it behind the one before it
+    #: the figure that places it behind the candidate before it
     decided_by: str = ""
 
 
 @dataclass(slots=True)
 class SlotMatch:
-    """The jobs that a slot would get; ``reasons`` are sentences on why it gets nothing, or not now."""
+    """The jobs that a slot would get; ``reasons`` are sentences that say why it gets none, or none now."""
 
     slot: str
     state: str
@@ -88,7 +88,7 @@ class SlotMatch:
     queues: list[str]
     reasons: list[str] = field(default_factory=list)
     candidates: list[Candidate] = field(default_factory=list)
-    #: autoclusters that wait in its queues and are not for it, by reason
+    #: autoclusters of its queues that wait but are not for it, by reason
     passed_over: dict[str, int] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, object]:
@@ -97,7 +97,7 @@ class SlotMatch:
 
 
 def match(session: AnySession, slot: str) -> SlotMatch:
-    """The jobs that ``slot`` would get; raises NotFound, also where the name stands for several slots."""
+    """The jobs that ``slot`` would get; raises NotFound, also if the name stands for several slots."""
     asked, ad = _slot(session, slot)
     found = session.perform("waiting", queues=asked.queues)
     waiting = [WaitingAutocluster(**one) for one in found["autoclusters"]]
@@ -134,7 +134,7 @@ def match(session: AnySession, slot: str) -> SlotMatch:
         shares=shares,
         queues=queues,
     )
-    # stable: what the slot ranks the same stays in its order
+    # a stable sort: candidates with equal Rank keep their order
     choices.sort(key=lambda choice: -explained[choice.autocluster.autocluster_id].rank)
     for choice in choices:
         autocluster = choice.autocluster
@@ -154,9 +154,9 @@ def match(session: AnySession, slot: str) -> SlotMatch:
 
 
 def _slot(session: AnySession, name: str) -> tuple[AskedSlot, ClassAd]:
-    """The slot of a name, and its ad in its present state."""
+    """The slot with a name, and its ad with its present state."""
     slots = [AskedSlot(**row) for row in session.perform("slots_named", name=name)]
-    # a host that changed its name has left slots of the same names: the one that asked last is meant
+    # a host that changed its name left slots with the same names: choose the one that asked last
     slots = [slot for slot in slots if slot.name == name][:1] or slots
     if not slots:
         raise NotFound(f"no slot '{name}' has asked for work; allowed: a name that 'fetchwork slots' shows")
@@ -194,7 +194,7 @@ def _reasons(slot: AskedSlot, ad: ClassAd) -> list[str]:
 
 
 async def explained_on(slot: ClassAd, autoclusters: dict[int, Autocluster]) -> dict[int, Explanation]:
-    """What stands against each autocluster on the slot, evaluated where other people's ads do no harm."""
+    """Evaluate each autocluster on the slot in a matchmaker, where other people's ads do no harm."""
     matchmaker = Matchmaker()
     try:
         return await matchmaker.explain(print_old(slot).encode(), autoclusters)
@@ -203,7 +203,7 @@ async def explained_on(slot: ClassAd, autoclusters: dict[int, Autocluster]) -> d
 
 
 def _reason(waiting: WaitingAutocluster, explained: Explanation | None, resting: set[int]) -> str | None:
-    """Why a waiting autocluster is not for the slot; None if it is."""
+    """The reason that a waiting autocluster is not for the slot; None if it is."""
     if waiting.blocked is not None:
         return "blocked"
     if explained is None:
@@ -214,7 +214,7 @@ def _reason(waiting: WaitingAutocluster, explained: Explanation | None, resting:
 
 
 def _difference(before: Candidate, this: Candidate) -> str:
-    """The figure that puts one candidate before the next, in the order of ``matching.choose``."""
+    """The figure that places one candidate before the next, in the order of ``matching.choose``."""
     if before.slot_rank != this.slot_rank:
         return "slot's Rank"
     if before.queue != this.queue:

@@ -130,7 +130,7 @@ def test_slot_that_runs_something_is_busy(queue: Queue, slots: DirectQueue, host
     assert slots.claim().job == first
     found = look(queue, slots.submit())
     assert found.verdicts == {"busy": 1}
-    assert "What matches is busy (1 slot)." in found.reasons
+    assert "Every matching slot is busy (1 slot)." in found.reasons
 
 
 def test_slot_of_another_queue_is_not_looked_at(queue: Queue, slots: DirectQueue, hosts: Hosts) -> None:

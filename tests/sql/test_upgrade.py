@@ -275,7 +275,7 @@ def test_a_database_of_an_earlier_checkout_is_told_from_a_later_one(
 
 def test_a_base_of_an_earlier_checkout_is_told(conninfo: str, connect: Connect) -> None:
     connect().execute("ALTER TABLE fetchwork.host DROP COLUMN settled_at CASCADE")
-    with pytest.raises(SchemaMismatch, match="where another checkout from before the first release made"):
+    with pytest.raises(SchemaMismatch, match="if a checkout from before the first release made"):
         schema.upgrade(conninfo)
 
 

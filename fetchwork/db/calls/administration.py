@@ -1,4 +1,4 @@
-"""Calls about rights, and those by which an administrator sets queues, submitters, limits and settings."""
+"""Administrators' calls: rights, queues, submitters, limits, settings and buckets."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from fetchwork.db.calls.call import Call, JsonObject, Record, done, records_of, 
 
 
 def set_queue(*, name: str, changes: JsonObject) -> Call[None]:
-    """Make a queue, or change its settings."""
+    """Create a queue, or change its settings."""
     return done("set_queue", {"name": name, "changes": dict(changes)})
 
 
@@ -18,7 +18,7 @@ def set_submitter(*, name: str, changes: JsonObject) -> Call[None]:
 
 
 def set_limit(*, name: str, maximum: float | None) -> Call[None]:
-    """Set a concurrency limit; None takes it away."""
+    """Set a concurrency limit; None removes it."""
     return done("set_limit", {"name": name, "maximum": maximum})
 
 
@@ -35,7 +35,7 @@ def set_bucket(
     region: str | None = None,
     above: int = 64 * 1024 * 1024,
 ) -> Call[None]:
-    """Have the bytes of new contents of more than ``above`` bytes in a bucket; None as the URL: in none."""
+    """Store the bytes of new contents of more than ``above`` bytes in a bucket; no URL: in no bucket."""
     return done(
         "set_bucket",
         {
@@ -50,21 +50,21 @@ def set_bucket(
 
 @dataclass(frozen=True, slots=True)
 class BucketState(Record):
-    """A bucket, and what is in it."""
+    """A bucket and the amount stored in it."""
 
     url: str
-    #: for new contents
+    #: new contents go to it
     used: bool
     #: bytes
     above: int
     contents: int
     bytes: int
-    #: that are to be deleted
+    #: objects that are to be deleted
     objects_over: int
 
 
 def buckets() -> Call[list[BucketState]]:
-    """The buckets that there are, without their keys."""
+    """All buckets, without their keys."""
     return records_of(BucketState, "buckets")
 
 
@@ -74,7 +74,7 @@ def grant_owner(*, role: str, owner: str) -> Call[None]:
 
 
 def act_for(*, owner: str) -> Call[None]:
-    """Have the rights of one account until the end of the transaction, and no others."""
+    """Restrict the caller to the rights of one account until the end of the transaction."""
     return done("act_for", {"owner": owner})
 
 
@@ -84,10 +84,10 @@ def grant_group(*, role: str, accounting_group: str) -> Call[None]:
 
 
 def revoke_group(*, role: str, accounting_group: str) -> Call[bool]:
-    """Take that right away; False if there was none."""
+    """Take that right away; False if the role did not have it."""
     return value_of("revoke_group", {"role": role, "accounting_group": accounting_group})
 
 
 def revoke_owner(*, role: str, owner: str) -> Call[bool]:
-    """Take that right away; False if there was none."""
+    """Take that right away; False if the role did not have it."""
     return value_of("revoke_owner", {"role": role, "owner": owner})

@@ -1,4 +1,4 @@
-"""A call of one SQL function: its name, its arguments, and how its rows become what the caller gets."""
+"""A call of one SQL function: its name, its arguments, and the conversion of its rows."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ __all__ = [
     "value_of",
 ]
 
-#: what PostgreSQL answers, by column
+#: a row of PostgreSQL's answer, by column
 Row: TypeAlias = dict[str, Any]
 #: a jsonb value that is an object: an ad in HTCondor's JSON form, a report, a verdict
 JsonObject: TypeAlias = Mapping[str, Any]
@@ -39,9 +39,9 @@ class Call(Generic[T_co]):
 
     function: str
     arguments: Mapping[str, object]
-    #: makes the result of the rows
+    #: converts the rows to the result
     read: Callable[[list[Row]], T_co]
-    #: the class of its rows, where they are not single values
+    #: the class of its rows, unless they are single values
     record: type[Record] | None = None
 
     def statement(self) -> tuple[str, list[object]]:
@@ -53,42 +53,42 @@ class Call(Generic[T_co]):
 
 def jsonb(value: object) -> object:
     """A value as PostgreSQL's jsonb."""
-    # on use: the client of an access point runs no call, and may be in a Python without the driver
+    # imported on use: the client of an access point runs no call, and may run in a Python without the driver
     from psycopg.types.json import Jsonb
 
     return Jsonb(value)
 
 
 def _placeholder(value: object) -> str:
-    # the driver would send a list of bytes as text, which costs several times what it holds
+    # the driver would send a list of bytes as text, several times as long as the bytes
     return "%b" if isinstance(value, list) and value and isinstance(value[0], bytes) else "%s"
 
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """A row of a SQL function. A field is the column of its name, or of its metadata's ``column``.
+    """A row of a SQL function. A field holds the column of its name, or the column that COLUMNS gives it.
 
-    Columns that the class has no field for are left out: a later schema may have more.
+    Columns without a field are ignored: a later schema may have more.
     """
 
-    #: SQL names that are not the field's own
+    #: the columns of fields whose names differ
     COLUMNS: ClassVar[Mapping[str, str]] = {}
 
     @classmethod
     def columns(cls) -> list[str]:
-        """The columns that the fields are read from, in the order of the fields."""
+        """The columns of the fields, in the order of the fields."""
         return [cls.COLUMNS.get(one.name, one.name) for one in dataclasses.fields(cls)]
 
     @classmethod
     def from_row(cls, row: Row) -> Self:
-        """The record that a row is."""
+        """The record of a row; raises SchemaMismatch if a column is missing."""
         try:
             return cls(*_reader(cls)(row))
         except KeyError as column:
             raise SchemaMismatch(f"database schema does not fit this fetchwork: no column {column}") from None
 
 
-#: by class: what takes the values of its fields out of a row
+#: by class: extracts the values of its fields from a row
 _READERS: dict[type[Record], Callable[[Row], Sequence[object]]] = {}
 
 
@@ -105,25 +105,25 @@ def _reader(record: type[Record]) -> Callable[[Row], Sequence[object]]:
 def records_of(
     record: type[R], function: str, arguments: Mapping[str, object] | None = None
 ) -> Call[list[R]]:
-    """A call that answers with any number of rows."""
+    """A call that returns any number of rows."""
     return Call(function, arguments or {}, lambda rows: [record.from_row(row) for row in rows], record)
 
 
 def first_of(record: type[R], function: str, arguments: Mapping[str, object] | None = None) -> Call[R | None]:
-    """A call that answers with one row or none."""
+    """A call that returns one row or None."""
     return Call(function, arguments or {}, lambda rows: record.from_row(rows[0]) if rows else None, record)
 
 
 def one_of(record: type[R], function: str, arguments: Mapping[str, object] | None = None) -> Call[R]:
-    """A call that always answers with one row."""
+    """A call that always returns one row."""
     return Call(function, arguments or {}, lambda rows: record.from_row(rows[0]), record)
 
 
 def value_of(function: str, arguments: Mapping[str, object] | None = None) -> Call[Any]:
-    """A call that answers with one value; the function that makes it tells its type."""
+    """A call that returns one value; the function that makes the call declares the type."""
     return Call(function, arguments or {}, lambda rows: next(iter(rows[0].values())))
 
 
 def done(function: str, arguments: Mapping[str, object] | None = None) -> Call[None]:
-    """A call that answers nothing."""
+    """A call that returns nothing."""
     return Call(function, arguments or {}, lambda rows: None)

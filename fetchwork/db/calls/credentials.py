@@ -1,4 +1,4 @@
-"""Calls about credentials: storing them sealed, what a run's job needs of them, renewing them, their keys."""
+"""Calls about credentials: storing them sealed, handing them to a run, renewing them, and their keys."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class SealingKey(Record):
 
 @dataclass(frozen=True, slots=True)
 class RunCredential(Record):
-    """A credential that a run's job asks for; all but owner and name is None where none is stored."""
+    """A credential that a run's job asks for; if it is not stored, only owner and name are set."""
 
     owner: str
     name: str
@@ -34,13 +34,13 @@ class RunCredential(Record):
 
 @dataclass(frozen=True, slots=True)
 class ChangedCredential(Record):
-    """A credential that a run has an older version of, or one that expires soon."""
+    """A credential whose older version a run has, or a credential that expires soon."""
 
     run_id: int
     token: UUID
-    #: where the run's credentials lie on the host
+    #: the directory of the run's credentials on the host
     directory: str
-    #: by name: the versions that are there
+    #: by name: the versions in that directory
     versions: JsonObject
     owner: str
     name: str
@@ -53,7 +53,7 @@ class ChangedCredential(Record):
 
 @dataclass(frozen=True, slots=True)
 class SealedCredential(Record):
-    """A credential as it is stored."""
+    """A stored credential."""
 
     owner: str
     name: str
@@ -63,7 +63,7 @@ class SealedCredential(Record):
 
 
 def sealing_key() -> Call[SealingKey | None]:
-    """The key that credentials are sealed to now; None where there is none."""
+    """The key that credentials are sealed to now; None if there is no key."""
     return first_of(SealingKey, "sealing_key")
 
 
@@ -78,7 +78,7 @@ def put_credential(
     renewable: bool = False,
     expires_at: datetime | None = None,
 ) -> Call[int]:
-    """Store a credential, sealed to the current key, over one of the same name; its version."""
+    """Store a credential, sealed to the current key, in place of one of the same name; its version."""
     return value_of(
         "put_credential",
         {
@@ -95,19 +95,19 @@ def put_credential(
 
 
 def delete_credential(*, owner: str, name: str) -> Call[bool]:
-    """Delete a credential; False if there is none."""
+    """Delete a credential; False if it does not exist."""
     return value_of("delete_credential", {"owner": owner, "name": name})
 
 
 def run_credentials(*, run_id: int, token: str | UUID) -> Call[list[RunCredential]]:
-    """What the job of a live run asks for; nothing if the run is over."""
+    """The credentials that the job of a live run asks for; empty if the run is over."""
     return records_of(RunCredential, "run_credentials", {"run_id": run_id, "token": proof(token)})
 
 
 def note_credentials(
     *, run_id: int, token: str | UUID, directory: str, versions: Mapping[str, int]
 ) -> Call[bool]:
-    """Where a live run's credentials lie on its host, and which versions; False if the run is over."""
+    """Note the directory and versions of a live run's credentials on its host; False if the run is over."""
     return value_of(
         "note_credentials",
         {"run_id": run_id, "token": proof(token), "directory": directory, "versions": dict(versions)},
@@ -115,9 +115,9 @@ def note_credentials(
 
 
 def changed_credentials(*, host_id: int, within_s: float, settled_s: float) -> Call[list[ChangedCredential]]:
-    """What is to be replaced on a host, and what can be renewed and expires within so many seconds.
+    """Credentials to replace on a host, and renewable ones that expire within ``within_s`` seconds.
 
-    Of runs that started within ``settled_s`` nothing: their hooks may still write.
+    Runs that started within the last ``settled_s`` are left out: their hooks may still be writing.
     """
     return records_of(
         ChangedCredential,
@@ -127,7 +127,7 @@ def changed_credentials(*, host_id: int, within_s: float, settled_s: float) -> C
 
 
 def begin_renewal(*, run_id: int, token: str | UUID, name: str, version: int) -> Call[bool]:
-    """Whether the agent of a live run may ask the issuer of a credential, for a minute, and no other."""
+    """Whether the agent of a live run, and no other, may ask the credential's issuer for the next minute."""
     return value_of(
         "begin_renewal", {"run_id": run_id, "token": proof(token), "name": name, "version": version}
     )
@@ -143,7 +143,7 @@ def renew_credential(
     sealed: bytes,
     expires_at: datetime | None,
 ) -> Call[int | None]:
-    """Store what the issuer gave for a version; the new version, None if it is not the current one."""
+    """Store a renewed version from the issuer; its number, or None if ``version`` is not the current one."""
     return value_of(
         "renew_credential",
         {
@@ -159,7 +159,7 @@ def renew_credential(
 
 
 def publish_credential_key(*, public_key: bytes) -> Call[bool]:
-    """Have credentials sealed to this key from now on; False if they were before."""
+    """Seal credentials to this key from now on; False if it is the current key already."""
     return value_of("publish_credential_key", {"public_key": public_key})
 
 
@@ -170,7 +170,7 @@ def sealed_otherwise(*, n: int, after_owner: str = "", after_name: str = "") -> 
 
 
 def reseal_credential(*, owner: str, name: str, version: int, key_id: str, sealed: bytes) -> Call[bool]:
-    """A credential sealed to the current key; False if it has changed meanwhile."""
+    """Store a credential sealed anew to the current key; False if it has changed meanwhile."""
     return value_of(
         "reseal_credential",
         {"owner": owner, "name": name, "version": version, "key_id": key_id, "sealed": sealed},

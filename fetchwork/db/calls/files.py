@@ -1,6 +1,6 @@
-"""Calls about the files of jobs: what submitters store, what agents bring to a run and take from it.
+"""Calls about the files of jobs: uploads by submitters, and downloads and uploads by agents for runs.
 
-Contents travel in chunks of ``CHUNK_BYTES``, numbered from 0; the last one has what is left.
+Contents travel in chunks of ``CHUNK_BYTES``, numbered from 0; the last one may be shorter.
 """
 
 from __future__ import annotations
@@ -22,52 +22,52 @@ from fetchwork.db.calls.call import (
 )
 from fetchwork.db.calls.runs import proof
 
-#: as the function chunk_bytes says
+#: must equal the SQL function chunk_bytes
 CHUNK_BYTES = 1024 * 1024
-#: as the function part_bytes says: bytes of one object of a content in a bucket
+#: must equal the SQL function part_bytes: bytes of one object of a content in a bucket
 PART_BYTES = 8 * CHUNK_BYTES
 
 
 @dataclass(frozen=True, slots=True)
 class RunFiles(Record):
-    """The files that a run's job needs on its host, and what its ad says about files."""
+    """The files that a run's job needs on its host, and the job's ad."""
 
     owner: str
     ad: JsonObject
-    #: each with direction, name, mode, size, source ('content', 'url', 'shared', 'directory'), and as it has
-    #: them content_id, sha256, path, url
+    #: each with direction, name, mode, size, source ('content', 'url', 'shared', 'directory'), and, if it has
+    #: them, content_id, sha256, path, url
     files: list[JsonObject]
 
 
 @dataclass(frozen=True, slots=True)
 class BegunOutput(Record):
-    """A content that a run leaves, and which of its chunks are stored."""
+    """A content that a run uploads, and the numbers of its stored chunks."""
 
     content_id: int
     chunks: list[int]
-    #: of one whose bytes are in a bucket: ``chunks`` are its parts
+    #: of a content whose bytes are in a bucket: ``chunks`` are the numbers of its parts
     part_bytes: int | None
 
 
 @dataclass(frozen=True, slots=True)
 class BegunContent(Record):
-    """A content that a submitter stores, and which of its chunks are."""
+    """A content that a submitter uploads, and the numbers of its stored chunks."""
 
     content_id: int
-    #: it was stored before; chunks is empty then
+    #: the content was stored before; chunks is empty then
     complete: bool
     chunks: list[int]
-    #: of one whose bytes are in a bucket: ``chunks`` are its parts
+    #: of a content whose bytes are in a bucket: ``chunks`` are the numbers of its parts
     part_bytes: int | None
 
 
 @dataclass(frozen=True, slots=True)
 class LeftCheckpoint(Record):
-    """A checkpoint that lies at URLs, and that no run needs any more."""
+    """A checkpoint that is stored at URLs and that no run needs any more."""
 
     cluster_id: int
     proc_id: int
-    #: what the URLs of its files begin with, and the rest of each
+    #: the common beginning of the URLs of its files; ``names`` are their ends
     base: str
     owner: str
     names: list[str]
@@ -75,30 +75,30 @@ class LeftCheckpoint(Record):
 
 @dataclass(frozen=True, slots=True)
 class JobOutputs(Record):
-    """What a job has left and nobody has brought back."""
+    """The outputs of a job that were uploaded but not delivered yet."""
 
     cluster_id: int
     proc_id: int
     run_id: int
     owner: str
-    #: what of the job's ad is about files
+    #: the attributes of the job's ad that are about files
     ad: JsonObject
-    #: as those of ``RunFiles``
+    #: like ``RunFiles.files``
     files: list[JsonObject]
 
 
 def run_files(*, run_id: int, token: str | UUID) -> Call[RunFiles | None]:
-    """The files to bring to the host of a live run; None if it is over."""
+    """The files to download to the host of a live run; None if the run is over."""
     return first_of(RunFiles, "run_files", {"run_id": run_id, "token": proof(token)})
 
 
 def read_chunk(*, run_id: int, token: str | UUID, content_id: int, n: int) -> Call[bytes | None]:
-    """A chunk of a file that a live run's job needs; None if there is none, or the run is over."""
+    """A chunk of a file that a live run's job needs; None if it does not exist or the run is over."""
     return value_of("read_chunk", {"run_id": run_id, "token": proof(token), "content_id": content_id, "n": n})
 
 
 def begin_output(*, run_id: int, token: str | UUID, sha256: str, size: int) -> Call[BegunOutput | None]:
-    """Begin a content that a live run leaves, or go on with it; None if the run is over."""
+    """Begin or resume the upload of a live run's content; None if the run is over."""
     return first_of(
         BegunOutput,
         "begin_output",
@@ -109,7 +109,7 @@ def begin_output(*, run_id: int, token: str | UUID, sha256: str, size: int) -> C
 def put_output_chunk(
     *, run_id: int, token: str | UUID, content_id: int, n: int, data: bytes, sha256: str | None = None
 ) -> Call[bool]:
-    """Store a chunk of a run's output, compared with a hash if one is given; False if the run is over."""
+    """Store a chunk of a run's output, checked against the hash if one is given; False if the run is over."""
     return value_of(
         "put_output_chunk",
         {
@@ -124,7 +124,7 @@ def put_output_chunk(
 
 
 def put_whole_outputs(*, run_id: int, token: str | UUID, datas: Sequence[bytes]) -> Call[bool]:
-    """Store contents of at most one chunk each that a live run leaves; False if the run is over."""
+    """Store contents of a live run, each of at most one chunk; False if the run is over."""
     return value_of("put_whole_outputs", {"run_id": run_id, "token": proof(token), "datas": list(datas)})
 
 
@@ -136,11 +136,11 @@ def keep_outputs(
     spool: bool = False,
     checkpoint: int | None = None,
 ) -> Call[str]:
-    """Keep what a live run leaves, before its finish: 'kept', 'late' if the run is over, 'busy': not now.
+    """Keep the outputs of a live run, before its finish: 'kept', 'late' if the run is over, 'busy': not now.
 
-    A file of the manifest has name, mode, size and sha256; a directory, whose name ends in "/", name and
-    mode; what a plugin took elsewhere name, size and url. ``spool``: for the job's next run, and not for its
-    submitter; with the number of the ``checkpoint`` that it is.
+    The manifest gives a file name, mode, size and sha256; a directory, whose name ends in "/", name and mode;
+    and a file that a plugin uploaded elsewhere name, size and url. ``spool``: keep them for the job's next
+    run instead of its submitter; ``checkpoint`` is then the checkpoint's number.
     """
     return value_of(
         "keep_outputs",
@@ -162,9 +162,9 @@ def leave_outputs(
     datas: Sequence[bytes],
     seconds: float,
 ) -> Call[str]:
-    """Store and keep what a live run leaves, few contents of at most one chunk each: 'kept', or 'late'.
+    """Store and keep a live run's outputs, few contents of at most one chunk each: 'kept', or 'late'.
 
-    The manifest is that of ``keep_outputs``; ``seconds`` is how long it took so far.
+    The manifest is that of ``keep_outputs``; ``seconds`` is the time that the transfer has taken so far.
     """
     return value_of(
         "leave_outputs",
@@ -187,10 +187,10 @@ def note_transfer(
     bytes: int | None = None,
     seconds: float | None = None,
 ) -> Call[bool]:
-    """Note that a run's files are moved: ``phase`` 'input', 'output', or None when that is over.
+    """Note a transfer of a run's files: ``phase`` is 'input' or 'output', or None once it is over.
 
-    With ``direction`` ('input', 'output') what was moved, and in how many seconds. False if the run is over,
-    or its row is held by another transaction.
+    ``direction`` ('input', 'output'), ``bytes`` and ``seconds`` describe a finished transfer. False if the
+    run is over, or another transaction has locked its row.
     """
     return value_of(
         "note_transfer",
@@ -206,19 +206,19 @@ def note_transfer(
 
 
 def content_part_url(*, content_id: int, n: int) -> Call[str]:
-    """A URL to PUT a part of a content that a submitter stores in a bucket."""
+    """A URL to PUT a part of a content that a submitter uploads to a bucket."""
     return value_of("content_part_url", {"content_id": content_id, "n": n})
 
 
 def output_part_url(*, run_id: int, token: str | UUID, content_id: int, n: int) -> Call[str | None]:
-    """A URL to PUT a part of a content that a live run leaves in a bucket; None if the run is over."""
+    """A URL to PUT a part of a content that a live run uploads to a bucket; None if the run is over."""
     return value_of(
         "output_part_url", {"run_id": run_id, "token": proof(token), "content_id": content_id, "n": n}
     )
 
 
 def input_part_url(*, run_id: int, token: str | UUID, content_id: int, n: int) -> Call[str | None]:
-    """A URL to GET a part of a content in a bucket that a live run's job needs; None as ``read_chunk``."""
+    """A URL to GET a part, in a bucket, of a content that a live run's job needs; None as ``read_chunk``."""
     return value_of(
         "input_part_url", {"run_id": run_id, "token": proof(token), "content_id": content_id, "n": n}
     )
@@ -232,9 +232,9 @@ def left_part_url(*, content_id: int, n: int) -> Call[str | None]:
 def lacking_contents(
     *, owner: str, sha256s: Sequence[str], sizes: Sequence[int], job_bytes: int
 ) -> Call[list[int]]:
-    """Which of some contents are not stored for an owner: their numbers, from 1.
+    """The numbers, from 1, of the given contents that are not stored for an owner.
 
-    ``job_bytes`` has the job with the most. QueueRefused if there is no room for them.
+    ``job_bytes`` are the bytes of the job with the most. QueueRefused if there is no room for the contents.
     """
     return value_of(
         "lacking_contents",
@@ -243,29 +243,29 @@ def lacking_contents(
 
 
 def put_whole_contents(*, owner: str, datas: Sequence[bytes]) -> Call[None]:
-    """Store contents of at most one chunk each, those that are not there yet."""
+    """Store contents of at most one chunk each, unless they are stored already."""
     return done("put_whole_contents", {"owner": owner, "datas": list(datas)})
 
 
 def begin_content(*, owner: str, sha256: str, size: int) -> Call[BegunContent]:
-    """Begin to store a content, or go on with it."""
+    """Begin or resume the upload of a content."""
     return one_of(BegunContent, "begin_content", {"owner": owner, "sha256": sha256, "size": size})
 
 
 def put_content_chunk(*, content_id: int, n: int, data: bytes, sha256: str) -> Call[None]:
-    """Store a chunk of a content, after comparing it with its hash."""
+    """Store a chunk of a content, after checking its hash."""
     return done("put_content_chunk", {"content_id": content_id, "n": n, "data": data, "sha256": sha256})
 
 
 def end_content(*, content_id: int) -> Call[bool]:
-    """End the storing of a content; False where its chunks do not make it, and it has to begin anew."""
+    """End the upload of a content; False if its chunks do not add up to it: the upload must begin anew."""
     return value_of("end_content", {"content_id": content_id})
 
 
 def add_job_files(*, cluster: int, files: Sequence[JsonObject]) -> Call[None]:
-    """Say which files the jobs of a cluster need, in the transaction that submits it.
+    """Name the files that the jobs of a cluster need, in the transaction that submits the cluster.
 
-    A file has name, mode, size, and sha256 and/or path, or url; with proc it is one job's.
+    A file has name, mode, size, and sha256 and/or path, or url; with proc it belongs to one job.
     """
     return done("add_job_files", {"cluster": cluster, "files": jsonb([dict(one) for one in files])})
 
@@ -273,7 +273,7 @@ def add_job_files(*, cluster: int, files: Sequence[JsonObject]) -> Call[None]:
 def add_job_key(
     *, cluster: int, access_key_id: str, secret: str, session_token: str | None = None
 ) -> Call[None]:
-    """Keep the key that presigns URLs of a cluster's jobs, in the transaction that submits it."""
+    """Keep the key that presigns URLs of a cluster's jobs, in the transaction that submits the cluster."""
     return done(
         "add_job_key",
         {
@@ -288,13 +288,13 @@ def add_job_key(
 def output_url(*, run_id: int, token: str | UUID, url: str) -> Call[str | None]:
     """A URL to PUT an output of a live run, presigned for an hour; None if the run is over.
 
-    QueueRefused for a URL that the job's ad names for no output, NotFound where the job has no key.
+    QueueRefused if the job's ad names no output with this URL, NotFound if the job has no key.
     """
     return value_of("output_url", {"run_id": run_id, "token": proof(token), "url": url})
 
 
 def output_clusters() -> Call[list[int]]:
-    """The clusters with outputs that nobody has brought back, of Owners that the caller may name."""
+    """The clusters with undelivered outputs, of Owners that the caller may name."""
     return value_of("output_clusters")
 
 
@@ -307,9 +307,9 @@ def job_outputs(
     after_proc: int = -1,
     most_jobs: int = 100,
 ) -> Call[list[JobOutputs]]:
-    """What jobs, given as "42.0" or "42", or all have left and nobody has brought back.
+    """The undelivered outputs of jobs, given as "42.0" or "42", or of all jobs.
 
-    Of one owner, where one is given, and of the jobs that were submitted to this access point.
+    ``of_owner`` limits them to one owner, ``access_point`` to jobs that were submitted to this access point.
     """
     return records_of(
         JobOutputs,
@@ -326,14 +326,14 @@ def job_outputs(
 
 
 def awaited_owners(*, access_point: str) -> Call[list[str]]:
-    """Of whom ends of jobs wait for this access point to bring what they left."""
+    """The owners of ended jobs that wait for this access point to deliver their outputs."""
     return value_of("awaited_owners", {"access_point": access_point})
 
 
 def awaited_outputs(
     *, access_point: str, of_owner: str, after_cluster: int = -1, after_proc: int = -1, most_jobs: int = 100
 ) -> Call[list[JobOutputs]]:
-    """What jobs of one owner have left whose end waits for this access point to bring it."""
+    """The outputs of one owner's ended jobs that wait for this access point to deliver them."""
     return records_of(
         JobOutputs,
         "awaited_outputs",
@@ -348,21 +348,21 @@ def awaited_outputs(
 
 
 def read_output_chunk(*, content_id: int, n: int) -> Call[bytes | None]:
-    """A chunk of an output; None if there is none, as when it was brought back meanwhile."""
+    """A chunk of an output; None if it does not exist, for example because it was delivered meanwhile."""
     return value_of("read_output_chunk", {"content_id": content_id, "n": n})
 
 
 def drop_outputs(*, cluster: int, proc: int, run_id: int) -> Call[bool]:
-    """Acknowledge that what this run of a job left is where it belongs; False if it was done before."""
+    """Acknowledge that this run's outputs are delivered; False if that was done before."""
     return value_of("drop_outputs", {"cluster": cluster, "proc": proc, "run_id": run_id})
 
 
 def left_checkpoints(
     *, most_rows: int = 1000, but_for: int = 0, access_point: str | None = None, of_owner: str | None = None
 ) -> Call[list[LeftCheckpoint]]:
-    """One's own checkpoints at their destination that no run needs any more: some behind the oldest.
+    """The caller's checkpoints at a destination that no run needs, oldest first, without ``but_for`` of them.
 
-    With ``access_point`` those of jobs that were submitted there and are ``of_owner``.
+    ``access_point`` limits them to jobs of ``of_owner`` that were submitted there.
     """
     return records_of(
         LeftCheckpoint,
@@ -372,17 +372,17 @@ def left_checkpoints(
 
 
 def checkpoint_owners(*, access_point: str) -> Call[list[str]]:
-    """Of whom checkpoints of jobs of this access point are at their destination."""
+    """The owners of checkpoints, at a destination, of jobs of this access point."""
     return value_of("checkpoint_owners", {"access_point": access_point})
 
 
 def forget_checkpoint(*, cluster: int, proc: int, base: str) -> Call[bool]:
-    """Acknowledge that a left checkpoint was deleted; False if it is needed, or not there."""
+    """Acknowledge that a left checkpoint was deleted; False if it is needed, or does not exist."""
     return value_of("forget_checkpoint", {"cluster": cluster, "proc": proc, "base": base})
 
 
 def not_brought(*, cluster: int, proc: int, run_id: int, reason: str, errno: int) -> Call[bool]:
-    """Hold a job whose outputs an access point can't write; False if its end does not wait for that."""
+    """Hold a job whose outputs an access point can't write; False if the job does not wait for delivery."""
     return value_of(
         "not_brought",
         {"cluster": cluster, "proc": proc, "run_id": run_id, "reason": reason, "errno": errno},

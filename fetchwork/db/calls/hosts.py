@@ -1,4 +1,4 @@
-"""Calls by which a host and its agent make themselves known and stay alive."""
+"""Calls by which a host's agent registers its host and keeps it alive."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from fetchwork.db.calls.runs import proof
 
 @dataclass(frozen=True, slots=True)
 class Greeting(Record):
-    """What a host is told that makes itself known."""
+    """The database's answer when a host registers."""
 
     host_id: int
     lease_s: float
@@ -24,7 +24,7 @@ class Greeting(Record):
 
 @dataclass(frozen=True, slots=True)
 class UnwantedRun(Record):
-    """A run that an agent takes for alive: the database has asked it to 'end', or it is 'gone' there."""
+    """A run that an agent takes for alive: the database wants it to 'end', or it is 'gone' there."""
 
     run_id: int
     action: str
@@ -32,7 +32,7 @@ class UnwantedRun(Record):
 
 @dataclass(frozen=True, slots=True)
 class HostRun(Record):
-    """A live run of a host, as an agent that comes back finds it."""
+    """A live run of a host, for an agent that comes back."""
 
     run_id: int
     token: UUID
@@ -58,9 +58,9 @@ def hello(
     location: str | None = None,
     replaces: Sequence[str] = (),
 ) -> Call[Greeting]:
-    """Make a host known: the lease of its agent begins.
+    """Register a host: the lease of its agent begins.
 
-    HostTaken while another agent has a live lease, unless that is one of ``replaces``, which are dead.
+    HostTaken while another agent has a live lease, unless ``replaces`` names that agent as dead.
     """
     return one_of(
         Greeting,
@@ -83,9 +83,9 @@ def beat(
     tokens: Sequence[str | UUID],
     agent_id: str | UUID,
 ) -> Call[list[UnwantedRun]]:
-    """Renew the lease of a host and of its living runs; the answer names the runs that must end.
+    """Renew the lease of a host and of its live runs; the answer names the runs that must end.
 
-    ``alive`` and ``tokens`` are parallel. HostTaken if another agent has replaced this one.
+    ``alive`` and ``tokens`` are parallel lists. HostTaken if another agent has replaced this one.
     """
     return records_of(
         UnwantedRun,
@@ -100,12 +100,12 @@ def beat(
 
 
 def goodbye(*, host_id: int, agent_id: str | UUID) -> Call[None]:
-    """The agent ends: its host's lease is over, unless another agent has taken the host over."""
+    """End the lease of the agent's host, unless another agent has taken the host over."""
     return done("goodbye", {"host_id": host_id, "agent_id": agent_id})
 
 
 def report_slots(*, host_id: int, slots: Sequence[JsonObject]) -> Call[None]:
-    """Tell the states of a host's slots."""
+    """Report the states of a host's slots."""
     return done("report_slots", {"host_id": host_id, "slots": jsonb(list(slots))})
 
 
@@ -115,5 +115,5 @@ def host_runs(*, host_id: int) -> Call[list[HostRun]]:
 
 
 def slot_is_free(*, host_id: int, slot: str) -> Call[int]:
-    """A free slot asked for work: give up the runs that the database still has on it; tells how many."""
+    """A free slot asked for work: give up the runs that the database still has on it; their number."""
     return value_of("slot_is_free", {"host_id": host_id, "slot": slot})

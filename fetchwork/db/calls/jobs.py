@@ -1,7 +1,7 @@
 """Calls by which people submit and change jobs.
 
-What comes from a caller's program is checked here: PostgreSQL would say of a wrong type that there is no such
-function.
+The types of a caller's arguments are checked here: for a wrong type PostgreSQL would report that there is no
+such function.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from fetchwork.db.calls.call import Call, JsonObject, Record, done, jsonb, one_o
 
 @dataclass(frozen=True, slots=True)
 class SubmittedJob(Record):
-    """A job that was submitted."""
+    """A submitted job."""
 
     cluster_id: int
     proc_id: int
@@ -23,7 +23,7 @@ class SubmittedJob(Record):
 
 @dataclass(frozen=True, slots=True)
 class Submission(Record):
-    """A submission that is about to be made, or was: the id of its cluster."""
+    """The id of the cluster of a submission, made or about to be made."""
 
     cluster_id: int
     is_made: bool
@@ -37,7 +37,7 @@ def reserve_cluster() -> Call[int]:
 def submit_ads(
     *, common: JsonObject | None, procs: Sequence[JsonObject], cluster: int | None = None
 ) -> Call[int]:
-    """Submit jobs as one cluster, or without ``common`` more jobs of that cluster; the cluster's id."""
+    """Submit jobs as one cluster; without ``common``, add jobs to that cluster. Returns the cluster's id."""
     return value_of(
         "submit_ads",
         {
@@ -49,7 +49,7 @@ def submit_ads(
 
 
 def note_submission(*, owner: str, key: str, cluster: int) -> Call[None]:
-    """Note under which key a submission can be asked for; JobStateConflict where the key is used."""
+    """Record the key of a submission, by which it can be found; JobStateConflict if the key is used."""
     return done("note_submission", {"owner": owner, "key": key, "cluster": cluster})
 
 
@@ -66,7 +66,7 @@ def begin_submission(*, owner: str, key: str) -> Call[Submission]:
 def submit_noted(
     *, owner: str, key: str, common: JsonObject, procs: Sequence[JsonObject], cluster: int
 ) -> Call[int]:
-    """``note_submission`` and ``submit_ads`` in one transaction; the moment, in seconds since 1970."""
+    """``note_submission`` and ``submit_ads`` in one transaction; its time, in seconds since 1970."""
     return value_of(
         "submit_noted",
         {
@@ -80,39 +80,39 @@ def submit_noted(
 
 
 def submit_many(*, ads: Sequence[JsonObject], common: JsonObject | None = None) -> Call[list[SubmittedJob]]:
-    """Submit jobs as one cluster; their ids in the order of the ads."""
+    """Submit jobs as one cluster; returns their ids in the order of the ads."""
     return records_of(
         SubmittedJob, "submit_many", {"ads": [dict(ad) for ad in ads], "common": dict(common or {})}
     )
 
 
 def hold(*, jobs: Sequence[str], reason: str | None = None) -> Call[int]:
-    """Hold jobs, given as "42.0" or "42" for a cluster; how many were held."""
+    """Hold jobs, given as "42.0" or "42" for a cluster; returns the number of jobs held."""
     return value_of("hold", _about(jobs, reason))
 
 
 def release(*, jobs: Sequence[str], reason: str | None = None) -> Call[int]:
-    """Release held jobs; how many were released."""
+    """Release held jobs; returns the number of jobs released."""
     return value_of("release", _about(jobs, reason))
 
 
 def remove(*, jobs: Sequence[str], reason: str | None = None) -> Call[int]:
-    """Remove jobs; how many were removed."""
+    """Remove jobs; returns the number of jobs removed."""
     return value_of("remove", _about(jobs, reason))
 
 
 def remove_now(*, jobs: Sequence[str], reason: str | None = None) -> Call[int]:
-    """Let removed jobs leave the queue before their processes are gone; how many left."""
+    """Let removed jobs leave the queue before their processes have ended; returns the number that left."""
     return value_of("remove_now", _about(jobs, reason))
 
 
 def vacate(*, jobs: Sequence[str], reason: str | None = None) -> Call[int]:
-    """End the runs of jobs, which wait again; how many runs were asked to end."""
+    """End the runs of jobs, which then wait again; returns the number of runs asked to end."""
     return value_of("vacate", _about(jobs, reason))
 
 
 def edit(*, jobs: Sequence[str], changes: JsonObject) -> Call[int]:
-    """Change attributes of jobs; how many jobs were changed."""
+    """Change attributes of jobs; returns the number of jobs changed."""
     return value_of("edit", {"jobs": list(jobs), "changes": dict(changes)})
 
 

@@ -1,4 +1,4 @@
-"""Calls that keep the whole queue in order: dead runs, counts, policy, preemption, old rows."""
+"""Calls that maintain the whole queue: dead runs, counts, policy, preemption, old rows."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from fetchwork.db.calls.call import Call, JsonObject, Record, done, one_of, reco
 
 @dataclass(frozen=True, slots=True)
 class QueueMaintenance(Record):
-    """What one round of maintenance did."""
+    """The results of one round of maintenance."""
 
     #: runs that were given up
     reaped: int
-    #: jobs whose time to wait was over
+    #: jobs whose delay was over
     woken: int
     #: changes that were added to the counts
     folded: int
@@ -23,17 +23,17 @@ class QueueMaintenance(Record):
 
 @dataclass(frozen=True, slots=True)
 class Sequenced(Record):
-    """Events that were put into the stream."""
+    """The events that a call put into the stream."""
 
-    #: ``since`` of the caller's next call
+    #: the ``since`` of the caller's next call
     until: str | None
-    #: how many
+    #: the number of events
     sequenced: int
 
 
 @dataclass(frozen=True, slots=True)
 class ObjectOver(Record):
-    """An object in a bucket that nobody needs any more: its name and number, and the URL to delete it."""
+    """An object in a bucket that is no longer needed: its name and number, and the URL to delete it."""
 
     bucket_id: int
     object: UUID
@@ -43,7 +43,7 @@ class ObjectOver(Record):
 
 @dataclass(frozen=True, slots=True)
 class BucketProbe(Record):
-    """A bucket as the administrator named it, and a URL to see whether it answers and knows the key."""
+    """A bucket as the administrator named it, and a URL that tests whether it answers and knows the key."""
 
     bucket: str
     url: str
@@ -51,7 +51,7 @@ class BucketProbe(Record):
 
 @dataclass(frozen=True, slots=True)
 class Lead(QueueMaintenance):
-    """What the leader's round of maintenance did; an agent that does not lead did nothing."""
+    """The results of the leader's round of maintenance; an agent that does not lead did nothing."""
 
     leads: bool
 
@@ -66,52 +66,52 @@ class PolicyJob(Record):
 
 
 def maintain_queue() -> Call[QueueMaintenance]:
-    """Give up runs that fell silent, wake jobs whose wait is over, add up counts."""
+    """Give up runs that fell silent, wake jobs whose delay is over, add up counts."""
     return one_of(QueueMaintenance, "maintain_queue")
 
 
 def lead(*, agent_id: str | UUID, lead_s: float) -> Call[Lead]:
-    """The same by one agent for all: the leader, until it has not called for ``lead_s`` seconds."""
+    """``maintain_queue`` by the leader, which stays leader while it calls at least every ``lead_s``."""
     return one_of(Lead, "lead", {"agent_id": agent_id, "lead_s": lead_s})
 
 
 def sends_notifications() -> Call[bool]:
-    """Does the database send notifications? It sends none while PostgreSQL's queue of them fills up."""
+    """Whether the database sends notifications: not while PostgreSQL's notification queue fills up."""
     return value_of("sends_notifications")
 
 
 def notify_agents() -> Call[None]:
-    """Tell all agents to look at everything again."""
+    """Tell all agents to read everything again."""
     return done("notify_agents")
 
 
 def end_notification_reader(*, pid: int) -> Call[bool]:
-    """End a session that keeps the queue of notifications full; False if the database ended none."""
+    """End a session that keeps the notification queue full; False if the database ended none."""
     return value_of("end_notification_reader", {"pid": pid})
 
 
 def sequence_events(*, since: str | None) -> Call[Sequenced]:
-    """Put what was committed since the caller's last call into the stream of events, for all readers."""
+    """Put events committed since the caller's last call into the stream of events, for all readers."""
     return one_of(Sequenced, "sequence_events", {"since": since})
 
 
 def take_leader_task(*, name: str, every_s: float) -> Call[bool]:
-    """True for one caller in each period, who does the task for all. Not to be repeated."""
+    """True for the one caller in each period that is to do the task for all. Must not be repeated."""
     return value_of("take_leader_task", {"name": name, "every_s": every_s})
 
 
 def preempt() -> Call[int]:
-    """End running runs in favour of waiting jobs, where queues allow it; tells how many."""
+    """End running runs in favour of waiting jobs, if their queues allow it; returns the number ended."""
     return value_of("preempt")
 
 
 def maintain_tables() -> Call[None]:
-    """Make the partitions of the days to come, and drop what is kept no longer."""
+    """Make the partitions of the coming days, and drop those that have expired."""
     return done("maintain_tables")
 
 
 def resume_offers() -> Call[bool]:
-    """Let jobs be claimed again though hosts have not said what runs on them; False if none waited."""
+    """Allow claims although hosts have not reported their runs; False if no host was awaited."""
     return value_of("resume_offers")
 
 
@@ -135,9 +135,9 @@ def apply_policy(
     subcode: int,
     run_id: int | None = None,
 ) -> Call[bool]:
-    """Do what a policy says of a job; False if the job is not in ``status`` any more.
+    """Apply the verdict of a policy to a job; False if the job is not in ``status`` any more.
 
-    With ``run_id`` also if that run of it is over, of which it was judged.
+    With ``run_id`` also False if that run, on which the verdict was based, is over.
     """
     return value_of(
         "apply_policy",
@@ -155,20 +155,20 @@ def apply_policy(
 
 
 def objects_over(*, most: int = 200) -> Call[list[ObjectOver]]:
-    """Objects in buckets that are to be deleted, with URLs to do so; the oldest of them."""
+    """Objects in buckets that are to be deleted, with URLs to delete them; the oldest first."""
     return records_of(ObjectOver, "objects_over", {"most": most})
 
 
 def objects_deleted(*, objects: Sequence[UUID], ns: Sequence[int]) -> Call[int]:
-    """Note that objects are deleted."""
+    """Note that objects were deleted."""
     return value_of("objects_deleted", {"objects": list(objects), "ns": list(ns)})
 
 
 def postpone_objects(*, objects: Sequence[UUID], ns: Sequence[int]) -> Call[None]:
-    """Note that a bucket refused to delete objects: they come behind the others."""
+    """Note that a bucket refused to delete objects: they move behind the others."""
     return done("postpone_objects", {"objects": list(objects), "ns": list(ns)})
 
 
 def bucket_probes() -> Call[list[BucketProbe]]:
-    """A URL for each bucket that is in use, with which it can be asked for an object that it never has."""
+    """For each bucket in use, a URL of an object that it never has, to probe it."""
     return records_of(BucketProbe, "bucket_probes")

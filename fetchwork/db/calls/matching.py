@@ -1,4 +1,4 @@
-"""Calls that find and claim a job for a slot, and those that explain why a job waits."""
+"""Calls that find and claim a job for a slot, and calls that explain why a job waits."""
 
 from __future__ import annotations
 
@@ -12,34 +12,34 @@ from fetchwork.db.calls.call import Call, JsonObject, Record, done, first_of, js
 
 @dataclass(frozen=True, slots=True)
 class Candidate(Record):
-    """An autocluster and a priority at which jobs of it may wait for a slot."""
+    """An autocluster and a priority whose jobs may be waiting for a slot."""
 
     autocluster_id: int
     job_prio: int
     submitter: str
-    #: a concurrency limit, or one of its queue or submitter, may stand against it
+    #: a concurrency limit, or a limit of its queue or submitter, may block it
     limited: bool
 
 
 @dataclass(frozen=True, slots=True)
 class DemandRead(Record):
-    """What waits for a host, or came since an earlier answer: in lists of one length."""
+    """The jobs that wait for a host, or changes since an earlier answer: in lists of equal length."""
 
-    #: what the next call may ask for news since
+    #: the ``since`` of the next call
     seen: str
     whole: bool
-    #: how many agents are alive
+    #: the number of live agents
     agents: int
-    #: the host is taken for one, and offered nothing but single probes
+    #: the host counts as a black hole, and is offered single probes only
     black_hole: bool
     autoclusters: list[int]
     prios: list[int]
-    #: what is asked for, None where that is an expression
+    #: requested resources, None if the request is an expression
     cpus: list[float | None]
     memory_mib: list[float | None]
     disk_kib: list[float | None]
     gpus: list[float | None]
-    #: slots that are not offered an autocluster for so many seconds
+    #: slots that back off from an autocluster, and the seconds left
     resting_slots: list[str]
     resting_autoclusters: list[int]
     resting_s: list[float]
@@ -47,7 +47,7 @@ class DemandRead(Record):
 
 @dataclass(frozen=True, slots=True)
 class AutoclusterAd(Record):
-    """An autocluster: what matching looks at of its jobs."""
+    """An autocluster: the attributes of its jobs that matching reads."""
 
     autocluster_id: int
     submitter: str
@@ -58,7 +58,7 @@ class AutoclusterAd(Record):
 
 @dataclass(frozen=True, slots=True)
 class SubmitterShare(Record):
-    """What a submitter used and uses now."""
+    """A submitter's past and present use."""
 
     submitter: str
     prio_factor: float
@@ -70,11 +70,11 @@ class SubmitterShare(Record):
 
 @dataclass(frozen=True, slots=True)
 class Claimed(Record):
-    """What came of the claim for one slot: a run that was just made of a waiting job, or a problem."""
+    """The result of the claim for one slot: a run that was just made of a waiting job, or a problem."""
 
     #: index of the slot in the call, from 1
     slot_number: int
-    #: why this slot's claim failed; of the rest only ``choice`` and ``position`` are told then
+    #: the reason that this slot's claim failed; then only ``choice`` and ``position`` are set beside it
     problem: str | None
     #: index in the call's autoclusters, from 1
     choice: int | None
@@ -82,40 +82,40 @@ class Claimed(Record):
     token: UUID
     cluster_id: int
     proc_id: int
-    #: where the job stood in the queue of its autocluster and priority
+    #: the job's position in the queue of its autocluster and priority
     position: int | None
     owner: str
     has_policy: bool
     ad: JsonObject
-    #: what the queue keeps of the job, and a job may read of itself
+    #: the queue's data about the job that the job may read
     facts: JsonObject
 
 
 def report_faults(*, host_id: int, autoclusters: Sequence[int], reasons: Sequence[str]) -> Call[None]:
-    """Let autoclusters that this host could not evaluate rest on it."""
+    """Make this host back off from autoclusters that it could not evaluate."""
     arguments = {"host_id": host_id, "autoclusters": list(autoclusters), "reasons": list(reasons)}
     return done("report_faults", arguments)
 
 
 @dataclass(frozen=True, slots=True)
 class WaitingAutocluster(Record):
-    """An autocluster and a priority at which jobs of it wait."""
+    """An autocluster and a priority with waiting jobs."""
 
     autocluster_id: int
     job_prio: int
     queue: str
     submitter: str
-    #: None where the job is not the reader's to see
+    #: None if the reader may not see the job
     first_job: str | None
     position: int
     limited: bool
-    #: why none of them can be claimed now
+    #: the reason that no job of them can be claimed now
     blocked: str | None
 
 
 @dataclass(frozen=True, slots=True)
 class Prospects(Record):
-    """What the database knows of a job that waits."""
+    """The database's data about a waiting job."""
 
     autocluster_id: int
     job_prio: int
@@ -123,15 +123,15 @@ class Prospects(Record):
     draining: bool
     submitter: str
     waits: bool
-    #: jobs of the same autocluster and priority before it; 1000 stands for any more
+    #: jobs of the same autocluster and priority before it; 1000 stands for 1000 or more
     ahead: int
     blocked: str | None
     not_before: datetime | None
-    #: when a job that waits for its time is to start
+    #: the start time of a job with a deferred start
     starts_at: datetime | None
     run_state: str | None
     run_slot: str | None
-    #: agents that are alive
+    #: the number of live agents
     agents: int
 
 
@@ -145,7 +145,7 @@ def candidates(
     disk_kib: float | None = None,
     gpus: float | None = None,
 ) -> Call[list[Candidate]]:
-    """What waits in the queues and is not too large for what is left of a slot, by the numbers."""
+    """Autoclusters that wait in the queues and whose numbers fit the slot's free resources."""
     return records_of(
         Candidate,
         "candidates",
@@ -167,12 +167,12 @@ def autocluster_ads(*, ids: Sequence[int]) -> Call[list[AutoclusterAd]]:
 
 
 def shares() -> Call[list[SubmitterShare]]:
-    """What every submitter used and uses now."""
+    """The past and present use of every submitter."""
     return records_of(SubmitterShare, "shares")
 
 
 def read_demand(*, host_id: int, queues: Sequence[str], since: str) -> Call[DemandRead]:
-    """What waits in the queues and could run on the host; with ``since`` what came after that answer."""
+    """Waiting jobs of the queues that could run on the host; with ``since`` the changes after that answer."""
     return one_of(DemandRead, "read_demand", {"host_id": host_id, "queues": list(queues), "since": since})
 
 
@@ -186,10 +186,10 @@ def claim_many(
     offer_s: float,
     lease_s: float,
 ) -> Call[list[Claimed]]:
-    """Take a job for each of these slots, the first that can be had of its choices.
+    """Claim a job for each of these slots, the first available of its choices.
 
     A slot is ``{"slot": name, "exclusive": bool, "choices": [indices in autoclusters, from 1], "weights":
-    [of each] or one number for all}``. Not to be repeated: a second call takes other jobs.
+    [a number for each choice] or one number for all}``. Must not be repeated: a second call takes other jobs.
     """
     return records_of(
         Claimed,
@@ -207,11 +207,11 @@ def claim_many(
 
 
 def waiting_autoclusters(*, queues: Sequence[str] | None = None) -> Call[list[WaitingAutocluster]]:
-    """What waits in the queues (in all, without), and whether it is blocked."""
+    """Autoclusters that wait in the queues (None: in all queues), and whether they are blocked."""
     wanted = None if queues is None else list(queues)
     return records_of(WaitingAutocluster, "waiting_autoclusters", {"queues": wanted})
 
 
 def prospects(*, cluster: int, proc: int) -> Call[Prospects | None]:
-    """What the database knows of a job that waits; None if it is not the caller's to see, or not there."""
+    """The database's data about a waiting job; None if it does not exist or the caller may not see it."""
     return first_of(Prospects, "prospects", {"cluster": cluster, "proc": proc})

@@ -1,4 +1,4 @@
-"""Calls that read events and large views piece by piece."""
+"""Calls that read events and large views in pages."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from fetchwork.db.calls.call import Call, Record, first_of, one_of, records_of, 
 
 @dataclass(frozen=True, slots=True)
 class EventWindow(Record):
-    """Which events can be read now: those behind ``kept`` are there, none will come before ``until``."""
+    """The readable events: all after ``kept`` are there, and no event will be added before ``until``."""
 
     kept_batch: int
     kept_id: int
     until_batch: int
     until_id: int
-    #: there are more events behind ``until``
+    #: there are more events after ``until``
     more: bool
-    #: the cursor that was asked about lies behind all that this database has ever shown
+    #: the given cursor is after all events that this database has ever shown
     ahead: bool
 
 
 @dataclass(frozen=True, slots=True)
 class JobEdge(Record):
-    """The last of a number of jobs, in the order of their ids."""
+    """The last job of a page, in the order of ids."""
 
     COLUMNS: ClassVar[Mapping[str, str]] = {"cluster_id": "clusterid", "proc_id": "procid"}
 
@@ -36,7 +36,7 @@ class JobEdge(Record):
 
 @dataclass(frozen=True, slots=True)
 class HistoryEdge(Record):
-    """The last of a number of ended jobs, the newest first."""
+    """The last ended job of a page, the newest first."""
 
     COLUMNS: ClassVar[Mapping[str, str]] = {"cluster_id": "clusterid", "proc_id": "procid"}
 
@@ -47,7 +47,7 @@ class HistoryEdge(Record):
 
 @dataclass(frozen=True, slots=True)
 class RunEdge(Record):
-    """The last of a number of runs, the newest first."""
+    """The last run of a page, the newest first."""
 
     COLUMNS: ClassVar[Mapping[str, str]] = {"run_id": "runid"}
 
@@ -56,14 +56,14 @@ class RunEdge(Record):
 
 @dataclass(frozen=True, slots=True)
 class DagCluster(Record):
-    """A cluster that says it is a node's, and the DAG that it names."""
+    """A cluster of a DAG's node, and the DAG that it names."""
 
     dag: int
     cluster_id: int
 
 
 def dag_clusters(*, dags: Sequence[int], owner: str) -> Call[list[DagCluster]]:
-    """The clusters of the nodes of some DAGs that have jobs of an Owner in the queue."""
+    """The clusters of the nodes of the given DAGs that have jobs of an Owner in the queue."""
     return records_of(DagCluster, "dag_clusters", {"dags": list(dags), "owner": owner})
 
 
@@ -95,14 +95,14 @@ def first_idle(*, autoclusters: Sequence[int]) -> Call[list[FirstIdle]]:
 
 @dataclass(frozen=True, slots=True)
 class OutputChunk(Record):
-    """A part of what a run wrote; without a stream only how the run is."""
+    """A part of a run's output; without a stream it gives the run's state alone."""
 
     COLUMNS: ClassVar[Mapping[str, str]] = {"run_id": "run"}
 
     run_id: int
     #: more may come
     running: bool
-    #: why nothing comes
+    #: the reason that no output comes
     problem: str | None
     #: 1: stdout, 2: stderr
     stream: int | None
@@ -114,7 +114,7 @@ class OutputChunk(Record):
 def watch_output(
     *, cluster: int, proc: int, run_id: int | None, stdout_at: int | None, stderr_at: int | None
 ) -> Call[list[OutputChunk]]:
-    """Watch a job's output for some seconds; what is there behind two positions, nothing if it never ran."""
+    """Watch a job's output for some seconds; its parts after two positions, empty if the job never ran."""
     return records_of(
         OutputChunk,
         "watch_output",
@@ -129,12 +129,12 @@ def watch_output(
 
 
 def may_sequence_events() -> Call[bool]:
-    """May the caller put events into the stream (``maintenance.sequence_events``), on this server?"""
+    """Whether the caller may put events into the stream (``maintenance.sequence_events``), on this server."""
     return value_of("may_sequence_events")
 
 
 def event_window(*, after_batch: int, after_id: int, most: int | None = None) -> Call[EventWindow]:
-    """How far the events behind a cursor can be read now, ``most`` of them if given."""
+    """The window of events after a cursor that can be read now, with ``most`` events if given."""
     return one_of(
         EventWindow, "event_window", {"after_batch": after_batch, "after_id": after_id, "most": most}
     )
@@ -142,7 +142,7 @@ def event_window(*, after_batch: int, after_id: int, most: int | None = None) ->
 
 @dataclass(frozen=True, slots=True)
 class NamedJobs(Record):
-    """An id, how many jobs of the queue it names, and how many of them are in which state.
+    """An id, the number of jobs of the queue that it names, and their numbers by state.
 
     Suspended jobs count as running.
     """
@@ -157,20 +157,20 @@ class NamedJobs(Record):
 
 
 def named_jobs(*, ids: Sequence[str]) -> Call[list[NamedJobs]]:
-    """How many jobs of the queue each id names, "42.0" or "42" for a cluster."""
+    """The number of jobs of the queue that each id names, "42.0" or "42" for a cluster."""
     return records_of(NamedJobs, "named_jobs", {"ids": list(ids)})
 
 
 def job_edge(*, cluster: int, proc: int, n: int) -> Call[JobEdge | None]:
-    """Where ``n`` jobs behind this one end; None if there are fewer."""
+    """The last of the ``n`` jobs after this one; None if there are fewer."""
     return first_of(JobEdge, "job_edge", {"cluster": cluster, "proc": proc, "n": n})
 
 
 def history_edge(*, before: datetime | str, cluster: int, proc: int, n: int) -> Call[HistoryEdge | None]:
-    """Where ``n`` jobs that ended before this one end; None if there are fewer."""
+    """The last of the ``n`` jobs that ended before this one; None if there are fewer."""
     return first_of(HistoryEdge, "history_edge", {"before": before, "cluster": cluster, "proc": proc, "n": n})
 
 
 def run_edge(*, before: int, n: int) -> Call[RunEdge | None]:
-    """Where ``n`` runs before this one end; None if there are fewer."""
+    """The last of the ``n`` runs before this one; None if there are fewer."""
     return first_of(RunEdge, "run_edge", {"before": before, "n": n})

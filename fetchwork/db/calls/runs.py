@@ -1,7 +1,7 @@
-"""Calls that move a run from its offer to its end. The token shows that the caller may.
+"""Calls that move a run from its offer to its end. The token authorizes the caller.
 
-It does not travel: PostgreSQL may log statements and parameters, and no log is a place for what a hook is
-believed with. ``proof`` does, which shows that its sender knows the token.
+The token itself does not travel: PostgreSQL may log statements and parameters, and the token authorizes a
+hook, so it must not get into a log. ``proof`` of the token travels, which shows that its sender knows it.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from fetchwork.db.calls.call import Call, JsonObject, Record, one_of, records_of
 
 @lru_cache(maxsize=4096)
 def proof(token: str | UUID) -> str:
-    """What shows that one knows a run's token: its SHA-256, of which half is as long as a token.
+    """The proof that the caller knows a run's token: half of its SHA-256, which is as long as a token.
 
-    What is no token proves nothing, and PostgreSQL refuses it as it stands.
+    Text that is no token is returned unchanged; it proves nothing, and PostgreSQL refuses it.
     """
     try:
         text = str(UUID(str(token)))
@@ -33,51 +33,51 @@ def proof(token: str | UUID) -> str:
 class Beat(Record):
     """The answer to an update of a run.
 
-    ``action`` is None for a run that goes on, 'end' for one that must, 'late' where its end is known already,
-    'gone' where the run is not the job's any more.
+    ``action``: None if the run goes on, 'end' if it must end, 'late' if its end is known already, 'gone' if
+    the run no longer belongs to the job.
     """
 
     action: str | None
     reason: str | None
-    #: how it shall end: 'hold', 'remove' or 'vacate'
+    #: the requested end: 'hold', 'remove' or 'vacate'
     requested: str | None = None
     #: seconds since the job was first told to end
     signalled_s: float | None = None
-    #: the job's own signal for this end, as its ad has it
+    #: the job's own signal for this end, from its ad
     kill_sig: str | None = None
-    #: seconds from its signal to SIGKILL, of a job that is to end
+    #: seconds from that signal to SIGKILL, if the job is to end
     max_vacate_s: float | None = None
 
 
 def accept(*, run_id: int, token: str | UUID) -> Call[bool]:
-    """The startd is willing to run it; False if the run is over."""
+    """The startd accepts the run; False if the run is over."""
     return value_of("accept", {"run_id": run_id, "token": proof(token)})
 
 
 def run_owner(*, run_id: int, token: str | UUID) -> Call[str | None]:
-    """The Owner of the job of a run, live or ended; None if there is no such run, or the token is not its."""
+    """The Owner of a run's job, live or ended; None if there is no such run, or the token is another's."""
     return value_of("run_owner", {"run_id": run_id, "token": proof(token)})
 
 
 def reject(*, run_id: int, token: str | UUID, reason: str, rest: bool = True) -> Call[bool]:
-    """The startd refuses it; with ``rest`` the slot is not offered such jobs for a while."""
+    """The startd refuses the run; with ``rest`` the slot backs off from such jobs for a while."""
     return value_of("reject", {"run_id": run_id, "token": proof(token), "reason": reason, "rest": rest})
 
 
 def start(
     *, run_id: int, token: str | UUID, starter: str | None, slot: str | None = None
 ) -> Call[str | None]:
-    """The fence before the job's start: None to go on, else why the job must not start."""
+    """The fence before the job's start: None to go on, else the reason that the job must not start."""
     return value_of("start", {"run_id": run_id, "token": proof(token), "starter": starter, "slot": slot})
 
 
 def refuse_start(*, run_id: int, token: str | UUID, reason: str, code: int) -> Call[bool]:
-    """The host can't start the job: that counts as a try; ``code`` is the hold code if it was the last."""
+    """The host can't start the job, which counts as a try; a job at its last try is held with ``code``."""
     return value_of("refuse_start", {"run_id": run_id, "token": proof(token), "reason": reason, "code": code})
 
 
 def fail_inputs(*, run_id: int, token: str | UUID, reason: str, code: int, subcode: int) -> Call[bool]:
-    """The job's inputs did not come: the run ends, and its job is Held with this code."""
+    """The job's inputs can't be fetched: the run ends, and its job is Held with this code."""
     return value_of(
         "fail_inputs",
         {"run_id": run_id, "token": proof(token), "reason": reason, "code": code, "subcode": subcode},
@@ -85,7 +85,7 @@ def fail_inputs(*, run_id: int, token: str | UUID, reason: str, code: int, subco
 
 
 def start_failed(*, run_id: int, token: str | UUID, reason: str, code: int, subcode: int) -> Call[bool]:
-    """The job can't start, and a shadow would hold it for that: it is Held. False if the run is over."""
+    """The job can't start, and a shadow would hold it for that reason: hold it. False if the run is over."""
     return value_of(
         "start_failed",
         {"run_id": run_id, "token": proof(token), "reason": reason, "code": code, "subcode": subcode},
@@ -114,14 +114,14 @@ def withdraw(
 
 
 def note_match(*, run_id: int, token: str | UUID, remembered: JsonObject) -> Call[bool]:
-    """Keep in the job's ad what an offer put into it of the slot's; False if the run is over."""
+    """Keep the slot's values that an offer put into the job's ad; False if the run is over."""
     return value_of("note_match", {"run_id": run_id, "token": proof(token), "remembered": dict(remembered)})
 
 
 def retry_with_more(
     *, run_id: int, token: str | UUID, changes: Mapping[str, int], reason: str, code: int, subcode: int
 ) -> Call[bool]:
-    """Let a job that used too much run again, asking for more; False if its run ends anyway."""
+    """Let a job that used too much run again, with larger requests; False if its run ends anyway."""
     return value_of(
         "retry_with_more",
         {
@@ -136,13 +136,13 @@ def retry_with_more(
 
 
 def heartbeat(*, run_id: int, token: str | UUID, report: JsonObject) -> Call[Beat]:
-    """Write an update of a run down; the answer says whether the job has to end."""
+    """Store an update of a run; the answer says whether the job has to end."""
     return one_of(Beat, "heartbeat", {"run_id": run_id, "token": proof(token), "report": dict(report)})
 
 
 @dataclass(frozen=True, slots=True)
 class Reported(Record):
-    """Which runs of a ``report_runs`` are done with: numbers in each list, from 1; None: none given."""
+    """The reports of a ``report_runs`` that are done, as numbers from 1; None if none were given."""
 
     accepted: list[int] | None
     started: list[int] | None
@@ -167,7 +167,7 @@ def report_runs(
     exit_tokens: Sequence[str | UUID],
     exits: Sequence[JsonObject],
 ) -> Call[Reported]:
-    """Report several runs in one transaction, as parallel lists; what can't be done at once is left undone.
+    """Report several runs in one transaction, as parallel lists; uncommon cases are left undone.
 
     ``accepted_s`` and ``started_accepted_s`` are the seconds since the startd's accept.
     """
@@ -206,7 +206,7 @@ def finish(
     report: JsonObject,
     verdict: JsonObject | None = None,
 ) -> Call[str]:
-    """Close a run with its report, and decide about its job as its policy's verdict says; the outcome."""
+    """Close a run with its report, and move its job as the verdict of its policy says; the outcome."""
     return value_of(
         "finish",
         {
@@ -220,16 +220,16 @@ def finish(
 
 
 def starter_gone(*, run_id: int, token: str | UUID, problem: str | None = None) -> Call[bool]:
-    """The starter ended without a report: the run is lost; False if it was over.
+    """The starter ended without a report: the run is lost; False if it was over before.
 
-    ``problem`` is what the starter wrote down of it.
+    ``problem`` is the starter's own account of the end.
     """
     return value_of("starter_gone", {"run_id": run_id, "token": proof(token), "problem": problem})
 
 
 @dataclass(frozen=True, slots=True)
 class WatchedOutput(Record):
-    """A run whose output is watched, and the position behind what was shipped; None where nothing was."""
+    """A run whose output is watched, and the positions up to which it was shipped; None if nothing was."""
 
     run_id: int
     stdout_at: int | None
@@ -237,7 +237,7 @@ class WatchedOutput(Record):
 
 
 def watched_output(*, host_id: int) -> Call[list[WatchedOutput]]:
-    """The runs of a host whose output somebody watches."""
+    """The runs of a host whose output is being watched."""
     return records_of(WatchedOutput, "watched_output", {"host_id": host_id})
 
 
@@ -252,7 +252,7 @@ def ship_output(
     ended: bool = False,
     problem: str | None = None,
 ) -> Call[bool]:
-    """What a run has written since, 64 KiB of each stream at most; whether somebody still watches."""
+    """Ship new output of a run, 64 KiB of each stream at most; returns whether it is still being watched."""
     return value_of(
         "ship_output",
         {

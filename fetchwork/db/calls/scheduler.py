@@ -1,6 +1,6 @@
-"""Calls of an access point for the jobs of the scheduler universe, which it runs itself.
+"""An access point's calls for jobs of the scheduler universe, which it runs itself.
 
-A run is started, ended and reported by the calls of every run (``start``, ``heartbeat``, ``finish``).
+Such a run is started, updated and ended by the calls of every run (``start``, ``heartbeat``, ``finish``).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from fetchwork.db.calls.call import Call, JsonObject, Record, first_of, records_
 
 @dataclass(frozen=True, slots=True)
 class SchedulerClaim(Record):
-    """A job that was taken out of the queue for an access point, and its run."""
+    """A job that an access point claimed, and its run."""
 
     run_id: int
     token: UUID
@@ -38,12 +38,12 @@ class SchedulerRun(Record):
     state: str
     #: the process that passed the fence
     starter: str | None
-    #: how it shall end, if it shall: 'hold', 'remove' or 'vacate'
+    #: the requested end, if any: 'hold', 'remove' or 'vacate'
     end_requested: str | None
 
 
 def claim_scheduler_job(*, access_point: str, max_each: int, lease_s: float) -> Call[SchedulerClaim | None]:
-    """Take the job that has waited longest; of one owner at most ``max_each`` run at a time."""
+    """Claim the job that has waited longest; at most ``max_each`` jobs of one owner run at a time."""
     return first_of(
         SchedulerClaim,
         "claim_scheduler_job",
@@ -52,7 +52,7 @@ def claim_scheduler_job(*, access_point: str, max_each: int, lease_s: float) -> 
 
 
 def tend_scheduler_runs(*, access_point: str, alive: Sequence[int]) -> Call[list[SchedulerRun]]:
-    """Renew the leases of the runs that are alive; all live runs of this access point."""
+    """Renew the leases of the runs in ``alive``; returns all live runs of this access point."""
     return records_of(
         SchedulerRun, "tend_scheduler_runs", {"access_point": access_point, "alive": list(alive)}
     )
