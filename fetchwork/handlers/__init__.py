@@ -1,11 +1,11 @@
-"""The six hooks' work, given a request and what the host knows.
+"""The answers to the six hooks' requests.
 
-``handle`` is the one entry. A handler reads its request, makes a call or a few of SQL functions, and builds
-the reply; what must be atomic is one SQL function. A handler waits for nothing longer than its request's
-deadline, raises nothing, and says in its ``Answer`` what happened.
+``handle`` is the one entry. A handler reads its request, calls one or a few SQL functions, and builds the
+reply; a change that must be atomic is one SQL function. A handler waits for nothing longer than its request's
+deadline, raises nothing, and its ``Answer`` says what happened.
 
-FETCH_WORK is the one request that may wait. How it waits is the agent's business: it passes a handler of its
-own to ``handle``, built on ``fetch.FetchAttempt``.
+FETCH_WORK is the only request that may wait. The agent decides how: it passes a handler of its own to
+``handle``, built on ``fetch.FetchAttempt``.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ log = logging.getLogger(__name__)
 
 Handler = Callable[[Task], Awaitable[Answer]]
 
-#: every request but FETCH_WORK
+#: the handlers of all requests but FETCH_WORK
 HANDLERS: dict[str, Handler] = {
     "reply_fetch": reply_fetch,
     "evict_claim": evict_claim,
@@ -49,12 +49,12 @@ HANDLERS: dict[str, Handler] = {
     **FILE_HANDLERS,
 }
 
-#: hooks that the startd runs: no other account may ask for them
+#: hooks that the startd runs: no other account may send their requests
 STARTD_HOOKS = frozenset({"fetch_work", "reply_fetch", "evict_claim"})
 
 
 async def handle(task: Task, *, fetch_work: Handler | None = None) -> Answer:
-    """Do what ``task.request`` asks; every failure becomes an error reply with a code of PROTOCOL.md."""
+    """Answer ``task.request``; every failure becomes an error reply with a code of PROTOCOL.md."""
     name = task.request.name
     handler = fetch_work if name == "fetch_work" else HANDLERS.get(name)
     if handler is None:
@@ -66,7 +66,7 @@ async def handle(task: Task, *, fetch_work: Handler | None = None) -> Answer:
     except ClassAdError as error:
         return _failure("bad_request", str(error))
     except NOT_NOW as error:
-        # not the request's fault: a result is kept until an administrator has seen to it
+        # not the request's fault: the hook keeps the result until an administrator has mended the cause
         return _failure("unavailable", str(error))
     except (Denied, NotFound, DatabaseRefused, SubmitError) as error:
         return _failure("denied", str(error))

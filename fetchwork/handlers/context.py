@@ -1,4 +1,4 @@
-"""What a handler is given, and what it answers."""
+"""The types of a handler's input (``Task``) and output (``Answer``)."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ from fetchwork.sandbox.failure import TransferFailure
 
 T = TypeVar("T")
 
-#: seconds for the question whose run it is
+#: seconds for the query for a run's owner
 OWNER_S = 4.0
 
 #: why a request was not handled: the codes of PROTOCOL.md
 ErrorCode = Literal["bad_request", "unknown_request", "denied", "unavailable", "failed"]
-#: what FETCH_WORK came to; the last is of an agent whose condor_master has gone
+#: outcomes of FETCH_WORK; an agent whose condor_master has ended answers ``no_master``
 FetchOutcome = Literal["offered", "nothing", "busy", "not_idle", "claimed_by_schedd", "no_master"]
-#: what REPLY_FETCH and EVICT_CLAIM came to; a run that is "over" was ended before
+#: outcomes of REPLY_FETCH and EVICT_CLAIM; a run that is "over" was ended before
 ReplyOutcome = Literal["accepted", "rejected", "over", "noted"]
 StartOutcome = Literal["started", "refused", "could_not_start"]
-#: what UPDATE_JOB_INFO came to: "end", "gone" and "fenced" end the job
+#: outcomes of UPDATE_JOB_INFO: "end", "gone" and "fenced" end the job
 UpdateOutcome = Literal["alive", "late", "end", "gone", "fenced"]
-#: what JOB_EXIT came to: the outcomes of ``fetchwork.finish``, and what never reached it
+#: outcomes of JOB_EXIT: those of ``fetchwork.finish``, and those of reports that never reached it
 ExitOutcome = Literal[
     "completed",
     "evicted",
@@ -47,42 +47,42 @@ ExitOutcome = Literal[
     "not_the_starter",
     "spooled",
 ]
-#: what requests about files came to
+#: outcomes of requests about files
 FilesOutcome = Literal["files", "chunk", "filled", "parked", "saving", "signed"]
 Outcome = FilesOutcome | ErrorCode | FetchOutcome | ReplyOutcome | StartOutcome | UpdateOutcome | ExitOutcome
 
 
 class HostFiles(Protocol):
-    """The files of this host's runs, which the agent brings and takes away."""
+    """The files of this host's runs, which the agent downloads and uploads."""
 
     @property
     def plugin_limit_s(self) -> float:
-        """Seconds that one run of a plugin may take."""
+        """Seconds that a transfer plugin may run for."""
 
     async def plugins(self) -> Mapping[str, tuple[str, bool, int]]:
         """The transfer plugins by scheme: path, whether one run takes several files, protocol."""
 
     def expect(self, task: Task, key: RunKey, plan: file_calls.RunFiles) -> None:
-        """These contents will be asked for."""
+        """Get ready for requests for the contents of this plan."""
 
     async def chunk(self, task: Task, key: RunKey, content_id: int, number: int) -> bytes:
-        """A chunk of a content that was expected; raises FetchworkError."""
+        """Return a chunk of an expected content; raises FetchworkError."""
 
     async def carry(self, task: Task, call: Call[T]) -> T:
-        """Make a call that carries files, on a connection for these; raises FetchworkError."""
+        """Make a call that carries files, on a connection for such calls; raises FetchworkError."""
 
     async def saved(self, task: Task, name: str) -> str:
-        """What became of the checkpoint that is parked in the directory ``name``; waits for news."""
+        """Return the state of the checkpoint staged in the directory ``name``, once that changes."""
 
     def full(self, uid: int) -> str | None:
-        """Why an account may park no more of what its jobs leave; None if it may."""
+        """Return the reason why an account may stage no more outputs of its jobs; None if it may."""
 
     async def parked(self, task: Task, key: RunKey, name: str) -> None:
-        """What the run leaves is in the directory ``name``, together with the report of its end."""
+        """Take over the directory ``name``, in which a run's outputs and the report of its end are staged."""
 
 
 class Denied(FetchworkError):
-    """The caller's account gives no right to this."""
+    """The caller's account has no right to this."""
 
 
 class OtherToken(Denied):
@@ -94,7 +94,7 @@ class Caller:
     """The process at the other end, as the kernel describes it.
 
     ``trusted`` is the startd's account, root, or the agent's own. ``starter`` is the identity of the process
-    that started the hook ("pid:start time"), None where it can't be seen.
+    that started the hook ("pid:start time"), None if it can't be read.
     """
 
     uid: int
@@ -104,26 +104,26 @@ class Caller:
 
 @dataclass(slots=True)
 class Task:
-    """One request, and all that its handler may use."""
+    """A request, and everything that its handler may use."""
 
     request: Request
     caller: Caller
     context: KeywordContext
     runs: Runs
-    #: monotonic time at which the answer is worth nothing any more
+    #: monotonic time after which the answer is of no use
     end: float
-    #: keeps a report that can't be delivered now; None: the hook does
+    #: spools a report that can't be delivered now; None: the hook does
     spool: Callable[[Request], Awaitable[None]] | None = None
-    #: brings files to runs and takes them away; None where nothing asks for files
+    #: moves files to runs and from them; None outside an agent
     files: HostFiles | None = None
-    #: what the job leaves could not be taken away: it is to be held for that
+    #: why the job's outputs could not be transferred: the job is held for it
     failure: TransferFailure | None = None
 
     async def own_run(self, key: RunKey) -> LiveRun | None:
-        """The run of this key, if this process knows it; raises Denied if it is another account's.
+        """Return the run of this key, if this process knows it; raises Denied if it is another account's.
 
-        Whose run it is that this process does not know, the database does: a token may have been seen where
-        HTCondor keeps the ads of jobs that have ended.
+        If this process does not know the run, the database names its owner: the token alone proves nothing,
+        because HTCondor keeps the ads of ended jobs where other accounts may read them.
         """
         run = self.runs.get(self.context.session, key.run_id)
         if run is not None and run.token != key.token:
@@ -134,7 +134,7 @@ class Task:
         if uid is None:
             owner = run.owner if run is not None else await self._recorded_owner(key)
             if owner is None or not self.context.check_accounts:
-                # there is no such run, which the call that follows will say; or all jobs run as one account
+                # there is no such run, and the call that follows says so; or all jobs run as one account
                 return run
             await accounts.known([owner])
             uid = accounts.uid_of(owner)
@@ -150,24 +150,24 @@ class Task:
         )
 
     def left(self, most_s: float = float("inf"), reserve_s: float = 0.3) -> float:
-        """Seconds that a call may take: what is left but a reserve for answering, and ``most_s`` at most."""
+        """Seconds that a call may take: those left less a reserve for answering, and at most ``most_s``."""
         return max(0.05, min(most_s, self.end - time.monotonic() - reserve_s))
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The reply and what it means, which the agent acts on and its log line shows."""
+    """The reply and its meaning, for the agent to act on and to log."""
 
     reply: Reply
     outcome: Outcome
     slot: str | None = None
     job: str | None = None
     run_id: int | None = None
-    #: more for the log line, and for nothing else
+    #: further fields for the log line alone
     details: Mapping[str, object] = field(default_factory=dict)
-    #: seconds until a job that was told to end gets SIGKILL; None where it was not
+    #: seconds until a job that was told to end gets SIGKILL; None if it was not told
     kill_in_s: float | None = None
-    #: takes the offer back, for when the hook has gone before it could be given the reply
+    #: withdraws the offer; called if the hook ends before it gets the reply
     undo: Callable[[], Awaitable[None]] | None = None
 
     def log_fields(self) -> dict[str, object]:
@@ -179,12 +179,12 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """What a request is about, as far as it is known: the common part of its possible answers."""
+    """The subject of a request, as far as it is known: the common part of its possible answers."""
 
     slot: str
     run_id: int | None = None
     job: str | None = None
 
     def answer(self, outcome: Outcome, reply: Reply | None = None, **details: object) -> Answer:
-        """An answer about this; without ``reply`` the hook prints nothing and succeeds."""
+        """Return an answer about this subject; without ``reply`` the hook prints nothing and succeeds."""
         return Answer(reply or Reply(), outcome, self.slot, self.job, self.run_id, details)

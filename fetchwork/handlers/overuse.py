@@ -1,7 +1,7 @@
-"""How much memory and disk a run may use, and what becomes of a job that used more.
+"""Limits of a run's memory and disk, and the verdict on a job that used more.
 
-A run may use what its slot has, as a schedd's job. Of a dynamic slot that is still to be made for it, that is
-what HTCondor will round its request up to.
+A run may use the memory and disk of its slot, as a schedd's job may. If its dynamic slot is still to be made,
+the limit is its request, rounded up as HTCondor will.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from fetchwork.matchmaker.policy import Verdict
 _DISK_STEP_KIB = 1024
 #: MiB: HTCondor's MODIFY_REQUEST_EXPR_REQUESTMEMORY is quantize(RequestMemory, {128})
 _MEMORY_STEP_MIB = 128
-#: a job that the kernel killed for memory was seen to use this share of its limit at least
+#: a job counts as killed by the kernel for memory if it was seen to use at least this share of its limit
 _NEARLY = 0.9
 #: the subcodes of HTCondor's holds
 _MEMORY_SUBCODE = 102
@@ -26,7 +26,7 @@ _PARTITIONABLE = re.compile(rb'(?mi)^SlotType\s*=\s*"Partitionable"\s*$')
 
 
 def _limit_of(job: bytes, slot: bytes, resource: bytes, step: int) -> int | None:
-    """What a job's ad may use in a slot's, both as hooks have them; None where they do not say.
+    """Return how much of a resource a job may use in a slot, by the text of their ads; None if unknown.
 
     ``step`` is that of HTCondor's MODIFY_REQUEST_EXPR_REQUEST...: quantize(Request..., {step}).
     """
@@ -38,17 +38,17 @@ def _limit_of(job: bytes, slot: bytes, resource: bytes, step: int) -> int | None
 
 
 def memory_limit(job: bytes, slot: bytes) -> int | None:
-    """The MiB of a job's ad in a slot's, both as hooks have them; None where they do not say."""
+    """Return the MiB that a job may use in a slot, by the text of their ads; None if unknown."""
     return _limit_of(job, slot, b"Memory", _MEMORY_STEP_MIB)
 
 
 def disk_limit(job: bytes, slot: bytes) -> int | None:
-    """The KiB of a job's ad in a slot's, both as hooks have them; None where they do not say."""
+    """Return the KiB that a job may use in a slot, by the text of their ads; None if unknown."""
     return _limit_of(job, slot, b"Disk", _DISK_STEP_KIB)
 
 
 def over_memory(limit_mib: int, used_mib: float) -> Verdict:
-    """The hold of a job that used too much, in HTCondor's words (vanilla_proc.cpp) but for its "cgroup"."""
+    """The hold of a job that used too much memory, in HTCondor's words (vanilla_proc.cpp) less "cgroup"."""
     return Verdict(
         "hold",
         f"Job has gone over memory limit of {limit_mib} megabytes. Last measured usage: {used_mib:.0f}"
@@ -59,14 +59,14 @@ def over_memory(limit_mib: int, used_mib: float) -> Verdict:
 
 
 def killed_for_memory(limit_mib: int | None, used_mib: float, exit_signal: object) -> Verdict | None:
-    """What becomes of a job that ended by a signal: the kernel's SIGKILL at the limit of its cgroup."""
+    """The hold of a job that the kernel killed at its cgroup's limit; None if it ended otherwise."""
     if exit_signal != 9 or limit_mib is None or used_mib < _NEARLY * limit_mib:
         return None
     return over_memory(limit_mib, used_mib)
 
 
 def over_disk(limit_kib: int) -> Verdict:
-    """The hold of a job that used too much, in HTCondor's words (``CheckLVUsage`` in starter.cpp)."""
+    """The hold of a job that used too much disk, in HTCondor's words (``CheckLVUsage`` in starter.cpp)."""
     size, unit = float(limit_kib), 0
     while size >= 1024 and unit + 1 < len(_UNITS):
         size /= 1024

@@ -1,4 +1,4 @@
-"""A job that used too much: held, or tried again with more where its ad says with what."""
+"""A job that used too much: held, or retried with a larger request if its ad has a formula for that."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ from fetchwork.matchmaker.processes import MatchmakerUnavailable
 
 
 class Settled(NamedTuple):
-    """What was written down about a job that used too much."""
+    """The decision about a job that used too much, as recorded in the database."""
 
-    #: its run is to end for that
+    #: its run must end
     ends: bool
-    #: what it asks for when it runs again; None where it is held
+    #: its requests when it runs again; None if it is held
     asks_for: Mapping[str, int] | None
 
 
 async def settle_overuse(run: LiveRun, hold: Verdict, timeout_s: float) -> Settled:
-    """Write down that a running job is held, or runs again with more; raises DatabaseUnavailable."""
+    """Record that a running job is held, or is retried with more; raises DatabaseUnavailable."""
     verdict = await or_with_more(run, hold, timeout_s)
     return Settled(await _settle(run, verdict, timeout_s), verdict.changes or None)
 
 
 async def or_with_more(run: LiveRun, hold: Verdict, timeout_s: float) -> Verdict:
-    """The verdict on a job that would be held for what it used: that hold, or to run again with more.
+    """Return the verdict on a job that used too much: ``hold``, or a retry with more.
 
-    A job whose ad can't be evaluated is held. Raises DatabaseUnavailable and its like.
+    A job whose ad can't be evaluated is held. Raises DatabaseUnavailable and other database errors.
     """
     session = run.context.session
     ad = await session.database.run(runs.run_policy(run_id=run.run_id, token=run.token), timeout_s=timeout_s)
@@ -48,7 +48,7 @@ async def or_with_more(run: LiveRun, hold: Verdict, timeout_s: float) -> Verdict
 
 
 async def _settle(run: LiveRun, verdict: Verdict, timeout_s: float) -> bool:
-    """Write down what becomes of a running job; whether its run is to end for that."""
+    """Record the verdict on a running job; return whether its run must end."""
     database = run.context.session.database
     if verdict.changes:
         return await database.run(

@@ -1,4 +1,4 @@
-"""The job ad of a run, as a starter's hooks bring it back: which run it is, and what it reports."""
+"""The job ad of a run, as a starter's hooks send it back: the run's key, and its report."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ _KEY = ("FetchWorkRunId", "FetchWorkToken")
 _PARKED = "FetchWorkParked"
 _FAILURE = "FetchWorkTransferFailure"
 _UNUSED = "FetchWorkCheckpointUnused"
-#: the name of a directory of parked files
+#: the name of a directory of staged files
 DIRECTORY = re.compile(r"[0-9]{20}-[0-9a-f]{32}")
 
 
@@ -64,7 +64,7 @@ _READER = Reader(
 
 @dataclass(frozen=True, slots=True)
 class RunKey:
-    """What identifies an ad as a run's: the run's number and its secret."""
+    """A run's number and its secret: they identify the ad of a run."""
 
     run_id: int
     token: str
@@ -74,12 +74,12 @@ class RunKey:
 
 
 def read_starter_ad(body: bytes) -> StarterAd:
-    """What matters of the ad that a starter hook brings."""
+    """Return the attributes that matter of the ad that a starter hook sends."""
     return _READER.read(body)
 
 
 def run_key(ad: Mapping[str, object]) -> RunKey:
-    """The run that an ad names; ClassAdError if it is not one of fetchwork's."""
+    """Return the key of the run that an ad names; ClassAdError if it is not one of fetchwork's."""
     run_id, token = ad.get(_KEY[0]), ad.get(_KEY[1])
     if type(run_id) is not int or not isinstance(token, str):
         raise ClassAdError("the job ad has no FetchWorkRunId and FetchWorkToken: not a job of fetchwork")
@@ -90,9 +90,9 @@ def run_key(ad: Mapping[str, object]) -> RunKey:
 
 
 def report(ad: Mapping[str, object]) -> Report:
-    """What a starter has added to the job ad: the job's state, its usage, its end.
+    """Return the attributes that a starter has added to the job ad: the job's state, its usage, its end.
 
-    The hook runs as the job's user, who could bring anything: only these attributes, and only values of
+    The hook runs as the job's user, who could send anything: only these attributes, and only values of
     their types, are taken.
     """
     added: Report = {}
@@ -106,7 +106,7 @@ def report(ad: Mapping[str, object]) -> Report:
             added[name] = number
     resident_kib = added.get("ResidentSetSize")
     if "MemoryUsage" in ad and isinstance(resident_kib, int | float):
-        # the starter writes it as an expression of just this
+        # the starter writes it as this expression of ResidentSetSize
         added["MemoryUsage"] = (int(resident_kib) + 1023) // 1024
     for name in _TEXTS:
         value = ad.get(name)
@@ -127,7 +127,7 @@ def report(ad: Mapping[str, object]) -> Report:
 
 
 def parked(ad: Mapping[str, object]) -> str | None:
-    """The directory in which JOB_EXIT has parked what the job leaves, None if it has parked nothing."""
+    """The directory in which JOB_EXIT has staged the job's outputs, None if it has staged nothing."""
     name = ad.get(_PARKED)
     if name is None:
         return None
@@ -137,7 +137,7 @@ def parked(ad: Mapping[str, object]) -> str | None:
 
 
 def transfer_failure(ad: Mapping[str, object]) -> TransferFailure | None:
-    """Why what the job leaves could not be taken away, where JOB_EXIT says so."""
+    """Why the job's outputs could not be transferred, if JOB_EXIT says so."""
     text = ad.get(_FAILURE)
     if not isinstance(text, str):
         return None
@@ -148,13 +148,13 @@ def transfer_failure(ad: Mapping[str, object]) -> TransferFailure | None:
 
 
 def unused_checkpoint(ad: Mapping[str, object]) -> str | None:
-    """Why the checkpoint that was saved last is not used, where PREPARE_JOB says so."""
+    """Why the last saved checkpoint is not used, if PREPARE_JOB says so."""
     text = ad.get(_UNUSED)
     return one_line(text, 400) if isinstance(text, str) else None
 
 
 def job_pid(update: Report) -> int:
-    """The number of the job's process, 0 where the report does not have it."""
+    """The pid of the job's process, 0 if the report does not have it."""
     pid = update.get("JobPid", 0)
     return pid if isinstance(pid, int) else 0
 

@@ -1,7 +1,7 @@
-"""What is read of the ads that starter hooks bring: a few attributes, and only where they are literals.
+"""Reading the ads that starter hooks send: a few attributes, and only literal values.
 
-These ads come from the jobs' accounts, which could bring anything. So they are never parsed as ClassAds:
-there is nothing to evaluate, and reading one takes time in proportion to its size.
+These ads come from the jobs' accounts, which could send anything. So they are never parsed as ClassAds:
+nothing is evaluated, and the time to read an ad is proportional to its size.
 """
 
 from __future__ import annotations
@@ -11,16 +11,16 @@ import re
 from collections.abc import Iterable
 from typing import TypeAlias
 
-#: the value of an attribute; None where it is there, but no literal
+#: the value of an attribute; None if it is there, but no literal
 Literal: TypeAlias = int | float | str | bool | None
-#: attributes by their names as they were asked for
+#: attributes by name, in the spelling that the Reader was given
 StarterAd: TypeAlias = dict[str, Literal]
 
 _INTEGER = re.compile(rb"[+-]?[0-9]{1,19}")
 _REAL = re.compile(rb"[+-]?[0-9]{1,40}(?:\.[0-9]{0,40})?(?:[eE][+-]?[0-9]{1,4})?")
-# old syntax: a backslash is itself, but before a quote
+# old syntax: a backslash stands for itself, except before a quote
 _STRING = re.compile(rb'"(?:[^"]|(?<=\\)")*"')
-# how fetchwork prints a string with control characters: in it a literal of new syntax, which has escapes
+# fetchwork prints a string with control characters like this, around a literal of new syntax, with escapes
 _EVAL = re.compile(rb'eval\("((?:[^"]|(?<=\\)")*)"\)')
 _NEW_STRING = re.compile(rb'"((?:[^"\\]|\\.)*)"')
 _ESCAPE = re.compile(rb"\\(?:([0-7]{1,3})|(.))")
@@ -28,7 +28,7 @@ _MEANINGS = {b"n": b"\n", b"r": b"\r", b"t": b"\t", b"b": b"\b", b"f": b"\f", b"
 
 
 class Reader:
-    """Reads the attributes with these names, whatever their case."""
+    """Reads the attributes with these names, in upper or lower case."""
 
     def __init__(self, names: Iterable[str]) -> None:
         self._names = {name.lower().encode(): name for name in names}
@@ -36,7 +36,7 @@ class Reader:
         self._line = re.compile(rb"^[ \t]*(" + named + rb")[ \t]*=([^\n]*)$", re.MULTILINE | re.IGNORECASE)
 
     def read(self, body: bytes) -> StarterAd:
-        """The attributes that are there; of one that comes twice the last."""
+        """Return the attributes that are there; if a name comes twice, its last value."""
         return {self._names[line[1].lower()]: _value(line[2].strip()) for line in self._line.finditer(body)}
 
 

@@ -1,18 +1,19 @@
-"""How a job ended, as its starter wrote it down, and which jobs need no JOB_EXIT for that.
+"""The end of a job as its starter's log has it, and the jobs that need no JOB_EXIT for that.
 
-A hook costs its host more than most short jobs do: HTCondor's procd reads all of /proc for each. What
-JOB_EXIT says of a plain job, the starter also writes into its ``StarterUserLog``: event 005 with the exit
-status, or 004 for an eviction. So the generated configuration has a second keyword, with PREPARE_JOB alone
-(``config.PLAIN``), and says so in the slots' ads (``FetchWorkPlain``). The agent, which sees the starter's
-end, then reports in place of JOB_EXIT. It keeps room on the disk for what the starter writes; where a job
-has begun and nothing says how it ended, that is not known, and its run is lost.
+A hook costs its host more than most short jobs do: HTCondor's procd reads all of /proc for each. For a job
+that leaves nothing but its exit status, the starter writes the same end that JOB_EXIT would report into its
+``StarterUserLog``: event 005 with the exit status, or 004 for an eviction. So the generated configuration
+has a second keyword, with PREPARE_JOB alone (``config.PLAIN``), and the slots' ads say so
+(``FetchWorkPlain``). The agent sees the starter end, and reports in place of JOB_EXIT. It reserves room on
+the disk for the starter's lines; if a job has begun and the log has no end, its end is unknown and its run
+is lost.
 
-Such a report lacks what only the hook is told: fractions of a second of the job's CPU, blocks read and
-written, the exit status of a job that was evicted, and, of HTCondor 24 and later, the reason of an eviction.
-Memory is what the agent has last seen.
+Such a report lacks the values that only the hook gets: fractions of a second of the job's CPU, blocks read
+and written, the exit status of an evicted job, and, on HTCondor 24 and later, the reason of an eviction. Its
+memory is the agent's last measurement.
 
 The job's user may write into that file, as the same user may say anything by JOB_EXIT: it is a claim about
-that one job, and is read when its starter is gone.
+that one job, and the agent reads it after the starter has ended.
 """
 
 from __future__ import annotations
@@ -26,10 +27,10 @@ from fetchwork.codes import Universe
 from fetchwork.handlers.host.starterlog import read_faults
 from fetchwork.sandbox.offered import CREDENTIALS, MARK
 
-#: the attribute of a slot whose HTCondor has such a keyword beside each of ours
+#: the attribute of a slot whose HTCondor has such a second keyword beside each keyword
 OFFERED = re.compile(rb"^FetchWorkPlain = true$", re.MULTILINE | re.IGNORECASE)
 
-# a job with one of these needs JOB_EXIT: it leaves files or its output's end, or may be over without a word
+# a job with one of these needs JOB_EXIT: it leaves files or its output's end, or may end without a log entry
 _NEEDS_HOOK = frozenset(
     name.lower()
     for name in (
@@ -56,7 +57,7 @@ _USAGE = re.compile(
 
 
 def needs_no_hook(ad: Mapping[str, object], slot: bytes) -> bool:
-    """Whether the agent can report a job's end without JOB_EXIT, by its ad and that of its slot."""
+    """Whether the agent can report a job's end without JOB_EXIT, by the ads of the job and its slot."""
     universe = next((value for name, value in ad.items() if name.lower() == "jobuniverse"), Universe.VANILLA)
     return (
         universe == Universe.VANILLA
@@ -67,32 +68,32 @@ def needs_no_hook(ad: Mapping[str, object], slot: bytes) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class End:
-    """What JOB_EXIT would be given: its argument, and what its ad says more than the job's."""
+    """The end as JOB_EXIT would get it: its argument, and the attributes that its ad adds to the job's."""
 
     reason: str
     report: Mapping[str, int | str]
 
 
 def read_end(written: str, job_pid: int) -> End | None:
-    """The end of a job, of which its starter has ``written`` this; None where the starter was ended itself.
+    """Return the end of a job by its starter's log, ``written``; None if the starter itself was killed.
 
-    ``job_pid`` is the number of the job's process, 0 where none is known: a job with one has begun, whatever
-    is written, for a full disk takes no more.
+    ``job_pid`` is the pid of the job's process, 0 if unknown: a job with a pid has begun even if the log does
+    not say so, since a full disk takes no more lines.
     """
-    # a job may write there, too, but the starter comes last
+    # the job may write there, too, but the starter writes last
     ended = max(_ENDED.finditer(written), key=re.Match.start, default=None)
     if ended is None:
-        # a program that could not be executed has its 001, and was a process for a moment, too
+        # a program that could not be executed also has its 001, and was a process for a moment
         if (job_pid or _STARTED.search(written)) and read_faults(written) is None:
             return None
         return End("evict", {})
     report: dict[str, int | str] = {"JobState": "Exited"}
     if job_pid or ended["event"] == "004":
-        # by which a job is known to have run, where there is no exit status
+        # without an exit status, this shows that the job ran
         report["JobPid"] = job_pid
     used = [tuple(map(int, found)) for found in _USAGE.findall(ended["rest"])]
     for name, first in (("RemoteUserCpu", 0), ("RemoteSysCpu", 4)):
-        seconds = [_seconds(*each[first : first + 4]) for each in used]
+        seconds = [_seconds(*numbers[first : first + 4]) for numbers in used]
         if any(seconds):
             report[name] = max(seconds)
     if ended["event"] == "004":
@@ -107,8 +108,8 @@ def read_end(written: str, job_pid: int) -> End | None:
 
 
 def tells_enough(written: str) -> bool:
-    """Whether this tells how a job ended to who does not know whether it had begun."""
-    # as if it had: what is an end then, is one
+    """Whether the log proves how the job ended even if nothing else says that it started."""
+    # read as if it had started: an end found so holds in both cases
     return read_end(written, 1) is not None
 
 

@@ -23,8 +23,6 @@ LONG = {
     "fetchwork/condor/qedit.py:main",
     "fetchwork/condor/qoptions.py:parse",
     "fetchwork/condor/status.py:main",
-    "fetchwork/handlers/requests/offer.py:offer",
-    "fetchwork/handlers/requests/start.py:prepare_job",
     "fetchwork/modules/first.py:classes",
     "fetchwork/queue/reading.py:stretches",
     "fetchwork/sandbox/leave.py:leave",

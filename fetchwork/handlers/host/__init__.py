@@ -1,1 +1,1 @@
-"""What a host knows between requests: its keywords, sessions with databases, runs and their starters."""
+"""A host's state between requests: keywords, sessions with databases, runs and their starters."""

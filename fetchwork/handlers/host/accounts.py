@@ -1,7 +1,7 @@
-"""Which owners of jobs have an account on this host, as the name service says.
+"""The accounts of jobs' owners on this host, as the name service knows them.
 
-A name service may be slow, or silent: it is asked beside the event loop, and not for long. What it said is
-kept for a minute.
+A name service may be slow, or silent: a thread asks it, with a short timeout. Its answers are kept for a
+minute.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ ANSWER_LIFE_S = 60.0
 LOOKUP_S = 2.0
 MAX_ANSWERS = 10_000
 
-#: owner -> uid (None: no account), and the monotonic time until which that is believed
+#: owner -> uid (None: no account), and the monotonic time until which the answer is valid
 _answers: dict[str, tuple[int | None, float]] = {}
 _UNASKED = (None, -math.inf)
 
 
 async def known(owners: Collection[str]) -> set[str]:
-    """Those of the owners that have an account on this host.
+    """Return the owners that have an account on this host.
 
-    While the name service does not answer, owners that were not asked for before are not among them, but
-    is_missing does not say so of them; the next fetch asks again.
+    While the name service does not answer, this leaves out the owners not asked about before, and is_missing
+    is false for them; the next fetch asks again.
     """
     now = time.monotonic()
     unknown = [owner for owner in owners if _answers.get(owner, _UNASKED)[1] < now]
@@ -42,18 +42,18 @@ async def known(owners: Collection[str]) -> set[str]:
 
 
 def uid_of(owner: str) -> int | None:
-    """The number of the owner's account, as it was last answered; None if it is not known."""
+    """The uid of the owner's account by the last answer; None if unknown."""
     return _answers.get(owner, _UNASKED)[0]
 
 
 def is_missing(owner: str) -> bool:
-    """Whether the name service was asked, within the last minute, and knew no such account."""
+    """Whether the name service said within the last minute that there is no such account."""
     uid, until = _answers.get(owner, _UNASKED)
     return uid is None and time.monotonic() < until
 
 
 def _ask(owner: str) -> int | None:
-    """The number of an account that jobs may run as: root's is none."""
+    """The uid of an account that jobs may run as; None if there is no such account, and for root."""
     try:
         return pwd.getpwnam(owner).pw_uid or None
     except KeyError:

@@ -1,9 +1,9 @@
 """The credentials of jobs on this host: opened with its keys, renewed by their issuers before they expire.
 
-They are renewed where a job has them, by its agent: only agents can open them, and those without such a job
-have no use for them. Of all agents one asks an issuer at a time (``begin_renewal``), and of one owner one
-thread, which counts until it has ended: a name service may be silent for long. So an issuer that does not
-answer holds up nobody else's jobs, however many ask it, and no work that the agent does in threads.
+The agent of a host on which a job uses a credential renews it: only agents can open credentials, and an agent
+without such a job has no use for them. One agent at a time renews a credential (``begin_renewal``), in one
+thread for each owner, which counts until it has ended: a name service may be silent for long. So an issuer
+that does not answer delays only its own users' jobs, however many ask it, and no work in the agent's threads.
 """
 
 from __future__ import annotations
@@ -30,24 +30,24 @@ from fetchwork.log import event
 
 log = logging.getLogger(__name__)
 
-#: seconds before its end in which a token is renewed
+#: seconds before its expiry at which a token is renewed
 EARLY_S = 600.0
 #: seconds for a call
 DATABASE_S = 8.0
-#: owners for whom one issuer is asked at a time, and for whom all are
+#: the most owners with requests to one issuer at a time, and to all issuers together
 MOST_OF_ISSUER = 8
 MOST_ASKED = 64
-#: seconds for which it is tried to store what an issuer has answered, and between two tries
+#: seconds for which storing an issuer's answer is retried, and between two tries
 KEEP_S = 300.0
 PAUSE_S = 2.0
 
 
-#: a credential with a new token, and until when that holds
+#: a credential with a new token, and the token's expiry
 _Renewed = tuple[Secret, datetime | None]
 
 
 class Stored(Protocol):
-    """A credential as the database has it."""
+    """A credential as it is stored in the database."""
 
     @property
     def owner(self) -> str: ...
@@ -57,18 +57,18 @@ class Stored(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """A credential that was opened, and what the database said of it."""
+    """A credential that was opened, with its version and expiry in the database."""
 
     secret: Secret
     version: int
     expires_at: datetime | None
 
     def is_good(self, now: datetime) -> bool:
-        """Whether a job has use for it."""
+        """Whether a job can use it now."""
         return bool(self.secret.content) and not (self.expires_at and self.expires_at <= now)
 
     def is_to_be_renewed(self, now: datetime) -> bool:
-        """Whether its issuer is to be asked for another one."""
+        """Whether its issuer must be asked for a new token."""
         if self.secret.renewal is None:
             return False
         soon = self.expires_at is not None and self.expires_at <= now + timedelta(seconds=EARLY_S)
@@ -76,19 +76,19 @@ class Opened:
 
 
 class HostCredentials:
-    """What one host can do with the credentials of one database."""
+    """Opens and renews the credentials of one database on one host."""
 
     def __init__(self, session: HostSession, keys: KeyFile) -> None:
         self.session = session
         self.keys = keys
         self._problem: str | None = None
-        #: the issuers that are asked, by owner
+        #: the issuers that are being asked, by owner
         self._asked: dict[str, str] = {}
-        #: that store what an issuer answers
+        #: tasks that store an issuer's answer
         self._storing: set[asyncio.Future[Opened | None]] = set()
 
     def usable(self) -> bool:
-        """Whether this host can open any: it is not offered jobs with credentials otherwise."""
+        """Whether this host can open credentials: otherwise it gets no jobs with credentials."""
         problem = self.keys.problem()
         if problem != self._problem:
             self._problem = problem
@@ -97,14 +97,14 @@ class HostCredentials:
         return problem is None
 
     def open(self, row: credentials.RunCredential | credentials.ChangedCredential) -> Opened | None:
-        """A stored credential; None where none is stored. Raises CredentialError."""
+        """Return the opened credential of a row; None if the row has no content. Raises CredentialError."""
         if row.sealed is None or row.key_id is None or row.version is None:
             return None
         secret = decode(self.keys.open(row.sealed, row.key_id), row.owner, row.name)
         return Opened(secret, row.version, row.expires_at)
 
     def lacks_key(self, rows: Iterable[credentials.RunCredential]) -> str | None:
-        """The problem of this host with credentials that another host could open; None if it has none."""
+        """Return why this host can't open credentials that another host could open; None if it can."""
         try:
             known = self.keys.key_ids()
         except CredentialError as error:
@@ -113,7 +113,7 @@ class HostCredentials:
         return f"'{self.keys.path}' lacks key {min(missing)}" if missing else None
 
     async def renew(self, run_id: int, token: str | UUID, opened: Opened) -> Opened | None:
-        """The credential with a new token, which is stored; None if it has to wait: another agent asks, say.
+        """Get a new token and store it; None if this has to wait, because another agent asks, for instance.
 
         Raises CredentialError, DatabaseUnavailable.
         """
@@ -163,7 +163,7 @@ class HostCredentials:
         key: credentials.SealingKey,
         asking: asyncio.Future[_Renewed],
     ) -> Opened | None:
-        """Store what the issuer answers, whoever waits for it: the old refresh token may be good no more."""
+        """Store the issuer's answer, even if no caller waits any more: the old refresh token may be void."""
         fresh, expires_at = await asking
         call = credentials.renew_credential(
             run_id=run_id,
@@ -188,13 +188,13 @@ class HostCredentials:
 
     def _stored(self, storing: asyncio.Future[Opened | None]) -> None:
         self._storing.discard(storing)
-        # who asked for it may have gone
+        # the caller may have gone: a failure counts as retrieved
         if not storing.cancelled():
             storing.exception()
 
 
 def _issuer(secret: Secret) -> str:
-    """The host that would be asked for a new token; raises CredentialError where none could be."""
+    """The name of the host that issues new tokens; raises CredentialError if the secret can't be renewed."""
     if secret.renewal is None:
         raise CredentialError(f"credential '{secret.name}' can't be renewed")
     secret.renewal.check()
@@ -202,7 +202,7 @@ def _issuer(secret: Secret) -> str:
 
 
 def _asking(secret: Secret) -> asyncio.Future[_Renewed]:
-    """Ask the issuer in a thread, which may outlive the question, and keeps no agent from ending."""
+    """Ask the issuer in a daemon thread: it may outlive the request, but not the agent."""
     answer: Future[_Renewed] = Future()
 
     def ask() -> None:
@@ -212,7 +212,7 @@ def _asking(secret: Secret) -> asyncio.Future[_Renewed]:
             answer.set_exception(error)
 
     asking = asyncio.wrap_future(answer)
-    # nobody may come to hear of its failure
+    # the caller may have gone: a failure counts as retrieved
     asking.add_done_callback(lambda done: done.cancelled() or done.exception())
     threading.Thread(target=ask, daemon=True, name="issuer").start()
     return asking

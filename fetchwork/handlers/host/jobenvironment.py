@@ -1,8 +1,8 @@
-"""What a job's environment says of its slot: its devices, and how many threads it is to have.
+"""The variables of a job's environment that come from its slot: devices, and the number of threads.
 
-HTCondor's starter takes this from the slot's ad, which a fetched job's starter does not have (it has an empty
-one). So PREPARE_JOB adds it to the job's Environment, as the starter would (starter.cpp, PublishToEnv): the
-devices override what the job says, the numbers of threads do not.
+HTCondor's starter takes them from the slot's ad, but a fetched job's starter has an empty one. So PREPARE_JOB
+adds them to the job's Environment, as the starter would (starter.cpp, PublishToEnv): the devices override the
+job's own values, the numbers of threads do not.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from fetchwork.classad.values import ClassAd, evaluate
 from fetchwork.handlers.starterad import Literal
 from fetchwork.hook.jobcheck import quoted_word, split_words
 
-#: `NAME=/regex/replacement/` in ENVIRONMENT_FOR_Assigned..., any character in place of the slash
+#: `NAME=/regex/replacement/` in ENVIRONMENT_FOR_Assigned...; any character may take the slash's place
 _RULE = re.compile(r"[\s,]*([^\s=]+)(?:=\s*(\S)(.*?)\2(.*?)\2)?")
 _GPUS = "GPUs"
 _DIGITS_ONLY = ("CUDA_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL")
-#: what splits the words of V1 syntax, unless EnvDelim says otherwise
+#: separates the words of V1 syntax, unless EnvDelim names another character
 _V1_DELIMITER = ";"
 
 
 @dataclass(frozen=True, slots=True)
 class StarterSettings:
-    """What HTCondor's configuration tells its starter of environments.
+    """The settings of HTCondor's configuration that a starter uses for a job's environment.
 
     ``devices`` and ``unassigned`` are ENVIRONMENT_FOR_Assigned* and ENVIRONMENT_VALUE_FOR_UnAssigned* by
     resource; ``sets_nvidia`` is AUTO_SET_NVIDIA_VISIBLE_DEVICES.
@@ -47,7 +47,7 @@ class StarterSettings:
 
 
 def of_slot(slot: ClassAd, settings: StarterSettings) -> tuple[dict[str, str], dict[str, str]]:
-    """The variables that a slot sets whatever the job says, and those that it sets where the job does not."""
+    """The variables that a slot always sets, and the variables that it sets if the job does not."""
     forced: dict[str, str] = {}
     resources = _words(slot.get("MachineResources"))
     for name in resources:
@@ -70,26 +70,26 @@ def of_slot(slot: ClassAd, settings: StarterSettings) -> tuple[dict[str, str], d
 
 
 def line(job: Mapping[str, Literal], forced: Mapping[str, str], unless_set: Mapping[str, str]) -> str | None:
-    """The line with the Environment that a job is to have; None where its ad hides what it has.
+    """Return the line with the Environment for a job; None if the ad's own is an expression.
 
     ``job`` has the literals among Environment, Env and EnvDelim of its ad.
     """
     name = "Environment" if "Environment" in job else "Env"
     text = job.get(name, "")
     if not isinstance(text, str):
-        # an expression, which is the starter's to evaluate
+        # an expression, which only the starter evaluates
         return None
     words = split_words(text) if name == "Environment" else _split_v1(text, job.get("EnvDelim"))
     there = dict(word.partition("=")[::2] for word in words)
     added: dict[str, str] = {}
     has_said = False
     for variable, value in unless_set.items():
-        # as the starter reads its list: behind a variable that the job sets, it sets only empty ones
+        # as the starter's loop: a variable that the job sets also stops the next ones, until an empty one
         has_said = bool(there[variable]) if variable in there else has_said
         if not has_said:
             added[variable] = value
     added |= forced
-    # of a variable that comes twice, the last counts
+    # if a variable comes twice, its last value counts
     added = {name: value for name, value in added.items() if there.get(name) != value}
     whole = " ".join(map(quoted_word, [*words, *(f"{name}={value}" for name, value in added.items())]))
     ad = ClassAd()
@@ -108,7 +108,7 @@ def _devices(rules: str, assigned: str) -> dict[str, str]:
     for rule in _RULE.finditer(rules):
         name, separator, pattern, replacement = rule.groups()
         if separator is None:
-            # a name alone: the end of the list, as the starter reads it
+            # a name alone ends the list, as in the starter
             digits = re.sub(r"[^0-9,]", "", assigned) if name in _DIGITS_ONLY else assigned
             return {**found, name: digits}
         if name == "CUDA_VISIBLE_DEVICES" and not pattern:

@@ -1,4 +1,4 @@
-"""The hook keywords of a host file, each with its queues and its database."""
+"""The hook keywords of a host file, with their queues and databases."""
 
 from __future__ import annotations
 
@@ -14,35 +14,35 @@ from fetchwork.handlers.host.session import HostSession
 from fetchwork.handlers.host.slotad import SlotAds
 from fetchwork.handlers.host.starterlog import Fault, StarterLogs
 
-#: a run that its agent does not see alive is lost after so many updates that did not come
+#: a run that its agent does not see alive is lost after so many missed updates
 MISSED_UPDATES = 6
 
 
 @dataclass(frozen=True, slots=True)
 class KeywordContext:
-    """One hook keyword of this host: its queues, and the database that has them."""
+    """A hook keyword of this host: its queues, and their database."""
 
     keyword: str
     queues: tuple[str, ...]
     session: HostSession
-    #: where starters write why they can't start a job
+    #: the files in which starters write why they can't start a job
     starter_logs: StarterLogs
-    #: how long a fetch may wait for work, 0 not at all
+    #: seconds that a fetch may wait for work; with 0 it does not wait
     max_fetch_wait_s: float = 0.0
-    #: bytes of an ad that this host's startd reads
+    #: the most bytes of an ad that this host's startd reads
     ad_bytes: int = 10240
     uid_domain: str | None = None
-    #: offer only what an account of this host would run
+    #: offer only jobs whose owner has an account on this host
     check_accounts: bool = True
-    #: a run of which nothing is heard for so long is lost
+    #: a run that is silent for so long is lost
     lease_s: float = 1800.0
-    #: directories that this host shares with those who submit
+    #: directories that this host shares with the submit hosts
     shared: tuple[str, ...] = ("/",)
     #: opens the credentials of jobs; None without a key
     credentials: HostCredentials | None = None
-    #: REPLY_FETCH tells what the startd makes of an offer; else the start does, or the slot's next fetch
+    #: REPLY_FETCH reports the startd's reply to an offer; else the start or the slot's next fetch shows it
     is_told_replies: bool = True
-    #: what HTCondor says of this host's slots
+    #: HTCondor's ads of this host's slots
     slot_ads: SlotAds = field(default_factory=SlotAds)
 
     def can_open_credentials(self) -> bool:
@@ -50,16 +50,16 @@ class KeywordContext:
         return self.credentials is not None and self.credentials.usable()
 
     async def starter_fault(self, run_id: int, token: str) -> Fault | None:
-        """What the starter of a run wrote down of why the job did not start; None where nothing is known."""
+        """Return the starter's own reason why the job did not start; None if it wrote none."""
         return await self.starter_logs.fault(run_id, token)
 
     def forget_starter_log(self, run_id: int, token: str) -> None:
-        """Nothing will be asked of the starter of this run any more."""
+        """Remove the starter log of a run that is over."""
         self.starter_logs.forget(run_id, token)
 
 
 def make_contexts(config: HostConfig, *, agent_id: str) -> dict[str, KeywordContext]:
-    """The keywords of ``config`` by name, lower case as HTCondor compares them.
+    """Return the keywords of ``config`` by name, in lower case since HTCondor ignores case.
 
     Keywords with the same database share its session.
     """
@@ -98,7 +98,7 @@ def make_contexts(config: HostConfig, *, agent_id: str) -> dict[str, KeywordCont
 
 
 class _Changeable(TypedDict):
-    """Settings that a running agent takes from a host file that was changed."""
+    """Settings that a running agent takes from a changed host file."""
 
     queues: tuple[str, ...]
     max_fetch_wait_s: float
@@ -122,7 +122,7 @@ def _changeable(config: HostConfig, keyword: str) -> _Changeable:
 
 
 def change_contexts(contexts: dict[str, KeywordContext], config: HostConfig) -> None:
-    """Take the changed settings of the keywords that are known; raises nothing."""
+    """Take over changed settings of the known keywords; raises nothing."""
     for name in config.keywords:
         known = contexts.get(name.lower())
         if known is not None:
@@ -136,9 +136,9 @@ def make_starter_logs(config: HostConfig) -> StarterLogs:
 
 
 def jobs_change_account(config: HostConfig) -> bool:
-    """Tell whether HTCondor runs each job as its owner: it does if its master is root.
+    """Whether HTCondor runs each job as its owner: it does if its master is root.
 
-    The agent then runs as root or as the account that the host file names; with ``agent.user`` empty it runs
-    as the master does.
+    The agent then runs as root or as the account that the host file names; with an empty ``agent.user`` it
+    runs as the master does.
     """
     return os.geteuid() == 0 or config.agent.user != ""

@@ -1,13 +1,13 @@
-"""What hooks report of runs, gathered: those that come while a call is under way travel together in the next.
+"""Hooks' reports of runs, gathered: reports that arrive during a call travel together in the next one.
 
-A report that comes alone goes at once. On a busy host starts, updates and ends meet; then one call of
-``report_runs`` carries them, so that PostgreSQL has one transaction and one wait for the disk for all. What
-that call leaves undone (a run that is over, to be ended, or held by another transaction, a repeated report)
-is asked for alone, by the function that waits or says why; so is each report of a call that was refused as
-a whole. Each gets its own answer, and waits no longer than its own time.
+A lone report goes at once. On a busy host starts, updates and ends coincide; then one call of
+``report_runs`` carries them, so that PostgreSQL has one transaction and one wait for the disk for all. That
+call skips some reports (the run is over, to be ended, or locked by another transaction; the report is a
+repetition). Each of those then gets a call of its own, to the function that waits or gives the reason; so
+does each report of a call that was refused as a whole. Each report gets its own answer, within its own time.
 
-An accept writes nothing by itself: the start, which comes within a second, carries it. Only that of a run
-that did not start by then is written, so that its job counts as one that could not start.
+An accept writes nothing by itself: the start, which comes within a second, carries it. Only the accept of a
+run that has not started by then is written, so that its job counts as one that could not start.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ T = TypeVar("T")
 
 Hook = Literal["accept", "start", "update", "exit"]
 
-#: a call that takes longer does not keep the next from going, up to so many at a time
+#: the next call waits for the last one for at most so long; and the most calls at a time
 GATHER_S = 0.005
 MOST_CALLS = 2
-#: reports of one call
+#: the most reports of one call
 MOST_REPORTS = 200
-#: a run that was accepted and has not started after this is written down as accepted
+#: a run that has not started this long after its accept is recorded as accepted
 ACCEPT_S = 1.0
 #: seconds that a call for accepts alone may take
 ACCEPTS_CALL_S = 5.0
@@ -49,9 +49,9 @@ class _Waiting:
     #: of a start
     starter: str | None = None
     slot: str | None = None
-    #: of an accept or start: monotonic time of the accept, None where it is not known
+    #: of an accept or start: monotonic time of the accept, None if unknown
     accepted_at: float | None = None
-    #: True: done; False: to be asked for alone
+    #: True: done; False: needs a call of its own
     done: asyncio.Future[bool] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
 
 
@@ -69,7 +69,7 @@ class RunReports:
         self._accepting: asyncio.Task[None] | None = None
 
     async def close(self) -> None:
-        """Give up; who waits is told that the database is closed."""
+        """Cancel all calls; waiting reports fail because the database is closed."""
         if self._later is not None:
             self._later.cancel()
         tasks = [*self._calls, *([self._accepting] if self._accepting is not None else [])]
@@ -80,10 +80,10 @@ class RunReports:
             _fail(waiting, "database connection is closed")
         self._waiting.clear()
 
-    # -- what handlers report
+    # -- reports of handlers
 
     def accepted(self, run_id: int, token: str) -> None:
-        """The startd is willing to run it; written with its start, or after a while."""
+        """Note that the startd accepted a run; written with its start, or after ``ACCEPT_S``."""
         self._accepts.setdefault(run_id, (token, time.monotonic()))
         if self._accepting is None or self._accepting.done():
             self._accepting = asyncio.ensure_future(self._write_old_accepts())
@@ -91,7 +91,7 @@ class RunReports:
     async def start(
         self, *, run_id: int, token: str, starter: str | None, slot: str | None, timeout_s: float
     ) -> str | None:
-        """As ``runs.start``: None to go on, else why the job must not start."""
+        """As ``runs.start``: None if the job may start, else the reason against it."""
         end = time.monotonic() + timeout_s
         _, accepted_at = self._accepts.pop(run_id, (token, None))
         waiting = _Waiting("start", run_id, token, end, starter=starter, slot=slot, accepted_at=accepted_at)
@@ -116,7 +116,7 @@ class RunReports:
         verdict: Mapping[str, object] | None,
         timeout_s: float,
     ) -> str:
-        """As ``runs.finish``: the outcome."""
+        """As ``runs.finish``: return the outcome."""
         end = time.monotonic() + timeout_s
         if (
             hook_reason == "exit"
@@ -130,20 +130,20 @@ class RunReports:
         )
 
     async def write_accepts(self, *, older_s: float = 0.0) -> None:
-        """Write down the accepts of runs that have not started; a call may depend on that."""
+        """Write the accepts of runs that have not started; a call may depend on them."""
         now = time.monotonic()
-        due = {run: told for run, told in self._accepts.items() if now - told[1] >= older_s}
+        due = {run: accept for run, accept in self._accepts.items() if now - accept[1] >= older_s}
         for run in due:
             del self._accepts[run]
         end = now + ACCEPTS_CALL_S
-        await asyncio.gather(*(self._write_accept(run, *told, end) for run, told in due.items()))
+        await asyncio.gather(*(self._write_accept(run, *accept, end) for run, accept in due.items()))
 
     # -- inside
 
     async def _write_old_accepts(self) -> None:
         while self._accepts:
             oldest = min(at for _, at in self._accepts.values())
-            # not at once after one that could not be written
+            # with a pause after an accept that could not be written
             await asyncio.sleep(max(ACCEPT_S / 4, oldest + ACCEPT_S - time.monotonic()))
             await self.write_accepts(older_s=ACCEPT_S)
 
@@ -162,10 +162,10 @@ class RunReports:
         return await self._database.run(call, timeout_s=max(0.05, end - time.monotonic()))
 
     async def _gathered(self, waiting: _Waiting) -> bool:
-        """Whether the next call did it; False: it has to be asked for alone."""
+        """Whether the next call carried the report; if not, it needs a call of its own."""
         self._waiting.append(waiting)
         self._go()
-        # the call has the time to say itself that the time is over
+        # leave the call the time to report its own timeout
         patience_s = max(0.0, waiting.end - time.monotonic()) + 0.3
         problem = "database does not answer: nothing came in the time of the call"
         over = asyncio.get_running_loop().call_later(patience_s, _fail, waiting, problem)
@@ -175,7 +175,7 @@ class RunReports:
             over.cancel()
 
     def _go(self) -> None:
-        """Begin a call, if it is time."""
+        """Begin a call, if one is due."""
         if not self._waiting or len(self._calls) >= MOST_CALLS:
             return
         wait_s = self._called_at + GATHER_S - time.monotonic() if self._calls else 0.0
@@ -198,7 +198,7 @@ class RunReports:
             self._go()
 
     async def _call(self) -> None:
-        # what else comes in this turn of the loop goes with it
+        # reports of the same turn of the event loop go with it
         await asyncio.sleep(0)
         batch = self._next_batch()
         if not batch:
@@ -227,12 +227,12 @@ class RunReports:
             exits=[one.report for one in exits],
         )
         try:
-            told = await self._alone(call, max(waiting.end for waiting in batch))
+            result = await self._alone(call, max(waiting.end for waiting in batch))
         except DatabaseUnavailable as error:
             for waiting in batch:
                 _fail(waiting, str(error))
         except FetchworkError:
-            # one of them is at fault, and will be told so alone
+            # one report is at fault, and gets its error in a call of its own
             for waiting in batch:
                 _resolve(waiting, False)
         except asyncio.CancelledError:
@@ -241,10 +241,10 @@ class RunReports:
             raise
         else:
             done: dict[Hook, list[int] | None] = {
-                "accept": told.accepted,
-                "start": told.started,
-                "update": told.renewed,
-                "exit": told.finished,
+                "accept": result.accepted,
+                "start": result.started,
+                "update": result.renewed,
+                "exit": result.finished,
             }
             for hook, waitings in by_hook.items():
                 numbers = set(done[hook] or ())
@@ -252,7 +252,7 @@ class RunReports:
                     _resolve(waiting, number in numbers)
 
     def _next_batch(self) -> list[_Waiting]:
-        """Take what waits; a second report of the same hook and run stays for the next call."""
+        """Take the waiting reports; a second report of the same hook and run stays for the next call."""
         batch: dict[tuple[Hook, int], _Waiting] = {}
         left: list[_Waiting] = []
         for waiting in self._waiting:

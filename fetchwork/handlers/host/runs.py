@@ -22,7 +22,7 @@ RunState = Literal["reserved", "accepted", "running", "ended"]
 
 @dataclass(slots=True, eq=False)
 class LiveRun:
-    """A run that this process has handled and that has not ended, as far as it knows."""
+    """A run that this process has handled and, as far as it knows, has not ended."""
 
     run_id: int
     token: str
@@ -30,49 +30,49 @@ class LiveRun:
     slot: str
     job: str
     owner: str
-    #: the account's number on this host, None where it is not known
+    #: the owner's uid on this host, None if unknown
     owner_uid: int | None = None
     state: RunState = "reserved"
     #: monotonic time at which this process first knew of it
     offered_at: float = field(default_factory=time.monotonic)
-    #: monotonic time of REPLY_FETCH's accept, where this process heard it
+    #: monotonic time of REPLY_FETCH's accept, if this process got it
     accepted_at: float = float("-inf")
     has_policy: bool = False
-    #: monotonic time at which it passed the fence, where this process saw that
+    #: monotonic time at which it passed the fence, if this process saw that
     started_at: float | None = None
     starter: str | None = None
-    #: what the job may use, None where that is not known; and the most that was seen
+    #: limit of the job's memory, None if unknown; and the most that was measured
     memory_mib: int | None = None
     memory_used_mib: float = 0.0
     #: the same of its scratch directory's files, in KiB
     disk_kib: int | None = None
     disk_used_kib: int = 0
-    #: whether the kernel keeps it below a limit, and kills it there
+    #: whether the kernel kills the job at a limit of its cgroup
     memory_capped: bool = False
-    #: the ad of the slot that fetched the job, and what the queue keeps of the job: until it starts
+    #: until the start: the ad of the slot that fetched the job, and the job's attributes that the queue keeps
     fetched_by: bytes = b""
     facts: Mapping[str, object] = field(default_factory=dict)
     #: the job's process
     job_process: Process | None = None
-    #: the number of that process by an update to an agent before, 0 where there was none
+    #: the pid of that process by an update to an earlier agent, 0 without an update
     recorded_pid: int = 0
-    #: why fetchwork itself has ended the job, so that its exit says nothing about the job
+    #: why fetchwork itself has ended the job; its exit then says nothing about the job
     ended_by_us: str | None = None
-    #: the job was told to end because somebody asked for that
+    #: the job was told to end on a user's request
     end_asked: bool = False
-    #: its starter was told to end while it waited for the time of its job
+    #: its starter was told to end while it waited for the job's deferral time
     ended_waiting: bool = False
-    #: what it leaves is being delivered: the slot is free for other work
+    #: its outputs are being uploaded: the slot is free for other work
     delivering: bool = False
-    #: checkpoints of it are being delivered: it is not over before
+    #: its checkpoints are being uploaded: it is not over before they are
     saving: bool = False
-    #: monotonic time at which its starter was first seen to be gone
+    #: monotonic time at which its starter was first seen to have ended
     gone_at: float | None = None
-    #: its starter calls no JOB_EXIT: the agent reports its end, by what the starter has written
+    #: its starter calls no JOB_EXIT: the agent reports the job's end by the starter's log
     plain: bool = False
-    #: JOB_EXITs being worked on
+    #: number of JOB_EXIT requests in progress
     exiting: int = 0
-    #: why PREPARE_JOB could not be answered, so that not having started says nothing about the job
+    #: why PREPARE_JOB got no answer; a failure to start then says nothing about the job
     unanswered: str | None = None
     changed: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -83,18 +83,18 @@ class LiveRun:
 
     @property
     def waits_for_starter(self) -> bool:
-        """Whether its starter is to come: the startd has accepted it, or nobody tells whether it has."""
+        """Whether its starter is to come: the startd has accepted it, or has no hook to say so."""
         untold = self.state == "reserved" and not self.context.is_told_replies
         return self.state == "accepted" or untold
 
     @property
     def taken_at(self) -> float:
-        """Monotonic time at which the startd accepted it, or at which it was offered if nobody tells that."""
+        """Monotonic time at which the startd accepted it, or of the offer if no hook reports the accept."""
         return self.offered_at if self.state == "reserved" else self.accepted_at
 
     @classmethod
     def of_row(cls, row: hosts.HostRun, context: KeywordContext) -> LiveRun:
-        """A run as the database has it, of which this process knows nothing."""
+        """Return a run that only the database knows."""
         run = cls(
             run_id=row.run_id,
             token=str(row.token),
@@ -110,10 +110,10 @@ class LiveRun:
         return run
 
     def starts_soon(self, grace_s: float) -> bool:
-        """Whether it was offered to a dynamic slot so recently that a fetch of that slot says nothing of it.
+        """Whether its offer to a dynamic slot is so recent that another fetch of the slot proves nothing.
 
         For an ad that a dynamic slot fetched, HTCondor 25 may make another dynamic slot, and let the first
-        one ask again at once.
+        slot ask again at once.
         """
         return (
             self.state in ("reserved", "accepted")
@@ -122,7 +122,7 @@ class LiveRun:
         )
 
     def __repr__(self) -> str:
-        # never the token
+        # without the token, which is secret
         return f"<run {self.run_id} of job {self.job}, {self.state} on {self.slot}>"
 
 
@@ -151,7 +151,7 @@ class Runs:
         ]
 
     def beside(self, session: HostSession, slot: str) -> list[LiveRun]:
-        """The live runs on the partitionable slot of a dynamic one, and on all dynamic slots of that."""
+        """The live runs on a dynamic slot's partitionable slot, and on all dynamic slots of that."""
         divided = _partitionable(slot)
         return [
             run
@@ -160,26 +160,26 @@ class Runs:
         ]
 
     def offered(self, run: LiveRun) -> None:
-        """A job was claimed for a slot."""
+        """Note that a job was claimed for a slot."""
         self._runs[run.context.session, run.run_id] = run
 
     def accepted(self, run: LiveRun) -> None:
-        """The startd said accept."""
+        """Note that the startd accepted the run."""
         if run.state == "reserved":
             run.state = "accepted"
             run.accepted_at = time.monotonic()
         run.changed.set()
 
     def taken(self, run: LiveRun) -> None:
-        """The startd is willing, and nothing depends on its being written before the start."""
+        """Note that the startd accepted the run, if this need not be recorded before the start."""
         self.accepted(run)
         run.context.session.reports.accepted(run.run_id, run.token)
 
     def preparing(self, run: LiveRun, starter: str | None, slot: str) -> None:
-        """A starter asks whether the run may start."""
+        """Note that a starter asks whether the run may start."""
 
     def started(self, run: LiveRun, starter: str | None, slot: str) -> None:
-        """The run passed the fence."""
+        """Note that the run passed the fence."""
         run.state = "running"
         run.started_at = time.monotonic()
         run.starter = starter
@@ -188,10 +188,10 @@ class Runs:
         run.changed.set()
 
     def reported(self, run: LiveRun, job_pid: int) -> None:
-        """An update named the number of the job's process."""
+        """Note the pid of the job's process, which an update has named."""
 
     def ended(self, session: HostSession, run_id: int) -> None:
-        """The run is over."""
+        """Forget a run that is over."""
         run = self._runs.pop((session, run_id), None)
         if run is not None:
             run.state = "ended"
@@ -200,6 +200,6 @@ class Runs:
 
 
 def _partitionable(slot: str) -> str | None:
-    """The name of the slot that a dynamic one was carved from; None where the slot is no dynamic one."""
+    """The name of the slot that a dynamic slot was carved from; None if the slot is not dynamic."""
     found = _DYNAMIC.fullmatch(slot)
     return f"{found[1]}{found[2] or ''}" if found else None

@@ -1,4 +1,4 @@
-"""A host's session with one database: the connections, what ``hello`` said, and what was read before."""
+"""A host's session with one database: the connections, the answer to ``hello``, and what was read before."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ from fetchwork.matchmaker.client import Matchmaker
 
 log = logging.getLogger(__name__)
 
-#: effective priorities are asked for again after this long
+#: effective priorities are read again after this long
 SHARES_LIFE_S = 1.0
-#: autoclusters of one answer, so that none grows without bound
+#: autoclusters of one answer, which bounds its size
 AUTOCLUSTERS_A_CALL = 1000
 
 
 class HostSession:
-    """One database of a host, whose agent is ``agent_id``."""
+    """A host's session with one database; ``agent_id`` is the host's agent."""
 
     def __init__(
         self,
@@ -50,26 +50,26 @@ class HostSession:
         self.agent_id = agent_id
         #: for people: where the agent runs
         self.location: str | None = None
-        #: the ids of agents before it that are known to be dead
+        #: the ids of earlier agents that are known to be dead
         self.replaces: list[str] = []
-        #: calls that keep the lease: no other call can keep them waiting
+        #: connections for the lease alone, so that other calls can't delay its renewal
         self.lease_database = database.another()
-        #: why another agent's lease keeps this one from its host
+        #: why another agent's lease keeps this agent from its host
         self.taken: str | None = None
-        #: what hooks report of runs
+        #: hooks' reports of runs
         self.reports = RunReports(database)
-        #: what waits for this host's slots
+        #: the autoclusters with jobs that wait for this host's slots
         self.demand = Demand()
         self.autoclusters = Autoclusters()
         self.positions = Positions()
         self.orders = Orders()
         self.slots = SlotMemory()
         self.shares = Shares()
-        #: whose jobs could not be printed
+        #: autoclusters and owners whose jobs could not be printed
         self.unprintable = Unprintable()
-        #: evaluates what people submitted
+        #: evaluates users' expressions
         self.matchmaker = Matchmaker()
-        #: attributes (in lower case) that stay in the database: they are for matching and policy
+        #: attributes (in lower case) that stay in the database, for matching and policy
         self.kept: frozenset[str] = frozenset()
         self._wanted_lease_s = lease_s
         self._greeting: Greeting | None = None
@@ -89,15 +89,15 @@ class HostSession:
 
     @property
     def greeting(self) -> Greeting | None:
-        """What the database answered to ``hello``, None before."""
+        """The database's answer to ``hello``, None before."""
         return self._greeting
 
     async def hello(self, timeout_s: float) -> Greeting:
-        """Make this host known, once; raises SchemaMismatch for a database of an earlier schema."""
+        """Register this host, once; raises SchemaMismatch for a database of an earlier schema."""
         if self._greeting is not None:
             return self._greeting
         if self.taken is not None:
-            # the lease asks again
+            # the task that keeps the lease asks again
             raise HostTaken(self.taken)
         try:
             async with asyncio.timeout(timeout_s + 0.5), self._greeting_lock:
@@ -106,7 +106,7 @@ class HostSession:
             raise DatabaseUnavailable("database does not answer") from None
 
     async def say_hello(self, timeout_s: float) -> Greeting:
-        """Make this host known now, as an agent that has just come or come back."""
+        """Register this host now, as a new agent or one that lost its registration does."""
         asked_at = time.monotonic()
         try:
             greeting = await self.lease_database.run(
@@ -140,7 +140,7 @@ class HostSession:
         return greeting
 
     async def beat(self, alive: Mapping[int, str], timeout_s: float) -> list[hosts.UnwantedRun]:
-        """Renew the lease; the runs that must end. ``alive`` has the token of each run."""
+        """Renew the lease; return the runs that must end. ``alive`` has the token of each live run."""
         greeting = await self.hello(timeout_s)
         asked_at = time.monotonic()
         try:
@@ -157,43 +157,43 @@ class HostSession:
             self.lose_host(error)
             raise
         except NotFound:
-            # forgotten after a month of silence: the next beat says hello
+            # the database forgets a host after a month of silence: the next beat says hello
             self._greeting = None
             raise
         self.renewed(asked_at)
         return unwanted
 
     def lose_host(self, why: HostTaken) -> None:
-        """Another agent has the host: fetch nothing before it has gone."""
+        """Note that another agent has the host; nothing is fetched until that agent has gone."""
         self._greeting = None
         if self.taken is None:
             event(log, logging.ERROR, "host_taken", database=self.name, problem=why)
         self.taken = str(why)
 
     def renewed(self, asked_at: float) -> None:
-        """The database has renewed the host's lease in answer to a call made at ``asked_at``."""
+        """Note that the database renewed the host's lease, in a call made at ``asked_at``."""
         if self._greeting is not None:
             self.lease_until = asked_at + self._greeting.lease_s
 
     @property
     def cut_off(self) -> bool:
-        """True if the database has been silent for so long that it may have given this host's runs away."""
+        """Whether the lease is over, so that the database may have given this host's runs away."""
         return time.monotonic() > self.lease_until
 
     async def slot_is_free(self, slot: str, timeout_s: float) -> None:
-        """A free slot asked for work: the runs that the database still has on it are over."""
+        """End the runs that the database still has on a slot that is free and asks for work."""
         greeting = await self.hello(timeout_s)
-        # it matters whether the startd had accepted them
+        # whether the startd accepted them decides how they end
         await self.reports.write_accepts()
         await self.database.run(hosts.slot_is_free(host_id=greeting.host_id, slot=slot), timeout_s=timeout_s)
 
     async def host_runs(self, timeout_s: float) -> list[hosts.HostRun]:
-        """The live runs that the database has of this host."""
+        """Return the live runs of this host in the database."""
         greeting = await self.hello(timeout_s)
         return await self.database.run(hosts.host_runs(host_id=greeting.host_id), timeout_s=timeout_s)
 
     async def read_demand(self, queues: Iterable[str], timeout_s: float) -> None:
-        """Read what waits in these queues, if what is kept may not be all of it."""
+        """Read the demand of these queues, if the demand read before may be outdated."""
         greeting = await self.hello(timeout_s)
         since = self.demand.since(queues, time.monotonic())
         if since is None:
@@ -209,7 +209,7 @@ class HostSession:
             self.demand.end_reading(reading, row, time.monotonic())
 
     async def read_autoclusters(self, ids: Iterable[int], timeout_s: float) -> None:
-        """Read the autoclusters that are not known yet."""
+        """Read the ads of autoclusters that are not known yet."""
         self.autoclusters.trim()
         missing = self.autoclusters.missing(ids)
         for first in range(0, len(missing), AUTOCLUSTERS_A_CALL):
@@ -219,7 +219,7 @@ class HostSession:
             )
 
     async def report_faults(self, faults: Mapping[int, str], timeout_s: float) -> None:
-        """Let these autoclusters rest on this host; their jobs are held once two hosts say the same."""
+        """Exclude these autoclusters on this host; their jobs are held once two hosts report the same."""
         greeting = await self.hello(timeout_s)
         await self.database.run(
             matching.report_faults(
@@ -227,13 +227,13 @@ class HostSession:
             ),
             timeout_s=timeout_s,
         )
-        # they are not among what could run here any more
+        # the demand read before still has them
         self.demand.forget()
 
     async def read_shares(self, timeout_s: float) -> None:
-        """Read the submitters' shares, if what is known is old."""
+        """Read the submitters' shares, if the last ones are old."""
         now = time.monotonic()
         if now - self.shares.asked_at > SHARES_LIFE_S:
-            # those who come meanwhile go on with the old figures
+            # calls that come meanwhile go on with the old figures
             self.shares.asked_at = now
             self.shares.update(await self.database.run(matching.shares(), timeout_s=timeout_s), now)

@@ -1,9 +1,8 @@
 """The ad of the slot on which a job is about to start.
 
-A fetched job's starter has an empty ad for its machine. A static slot, and a dynamic one that is used again,
-has shown its ad in its fetch. A slot that is carved out of a partitionable one for a fetched job has shown
-nothing when the job starts, and which devices it has got, the startd alone knows: it is asked, with
-HTCondor's condor_status.
+A fetched job's starter has an empty ad for its machine. A static slot, and a dynamic slot that is used again,
+has sent its ad with its fetch. A slot that is carved out of a partitionable one for a fetched job has sent
+nothing when the job starts, and only the startd knows its devices: HTCondor's condor_status asks it.
 """
 
 from __future__ import annotations
@@ -28,19 +27,19 @@ log = logging.getLogger(__name__)
 ANSWER_S = hostsettings.ANSWER_S
 #: the configuration is read again after this
 SETTINGS_S = 300.0
-#: that the startd does not answer is logged so often
+#: a startd without an answer is logged at most once in this time
 LOG_S = 60.0
-#: commands at a time: a host that starts many jobs at once has other work
+#: commands at a time, so that many starts at once do not take the whole host
 AT_ONCE = 4
 _RESOURCES = re.compile(rb'(?mi)^MachineResources\s*=\s*"([^"\n]*)"\s*$')
 _NAME = re.compile(rb'(?mi)^Name\s*=\s*"([^"\n]*)"\s*$')
 _ADDRESS = re.compile(rb'(?mi)^MyAddress\s*=\s*"(<[^"\n]*>)"\s*$')
-# what condor_status never shows
+# attributes that condor_status never shows
 _PRIVATE = re.compile(
     rb"(?mi)^(?:ClaimId|ClaimIds|ClaimIdList|Capability|ChildClaimIds|PairedClaimId|"
     rb"SplitClaimId|TransferKey|_condor_priv\w*)\s*=[^\n]*\n?"
 )
-# of the daemon that runs us: not for others
+# the agent's own, from the daemon that started it: not for other programs
 _INHERITED = ("CONDOR_INHERIT", "CONDOR_PRIVATE_INHERIT")
 _NAMES = (
     "CONDOR_VERSION",
@@ -51,11 +50,11 @@ _NAMES = (
 
 
 class SlotUnknown(FetchworkError):
-    """The startd does not say what a slot has."""
+    """The ad of a slot can't be had from the startd."""
 
 
 class SlotAds:
-    """What HTCondor on this host says of its slots, and of what starters make of them."""
+    """HTCondor's ads of this host's slots, and the starter's settings for them."""
 
     def __init__(self) -> None:
         self._turns = asyncio.Semaphore(AT_ONCE)
@@ -63,7 +62,7 @@ class SlotAds:
         self._logged_at = float("-inf")
 
     async def of(self, slot: str, fetched: bytes) -> bytes:
-        """The ad of ``slot``; ``fetched`` is that with which a slot has fetched the job, empty if not known.
+        """Return the ad of ``slot``; ``fetched`` is the slot ad of the job's fetch, empty if unknown.
 
         Raises SlotUnknown.
         """
@@ -73,14 +72,14 @@ class SlotAds:
         address = _ADDRESS.search(fetched)
         where = address[1].decode(errors="replace") if address else await self._address()
         constraint = f'Name == "{slot}"' if re.fullmatch(r"[\w.@+-]+", slot) else "false"
-        told = await self._run("condor_status", "-direct", where, "-long", "-constraint", constraint)
-        ad = told.strip(b"\n").partition(b"\n\n")[0]
+        printed = await self._run("condor_status", "-direct", where, "-long", "-constraint", constraint)
+        ad = printed.strip(b"\n").partition(b"\n\n")[0]
         if not ad:
             raise SlotUnknown(f"the startd has no slot '{slot}'")
         return _PRIVATE.sub(b"", ad + b"\n")
 
     async def settings(self, slot_ad: bytes) -> StarterSettings:
-        """What HTCondor's configuration says of the environment of jobs on such a slot.
+        """Return HTCondor's settings for the environment of jobs on a slot with this ad.
 
         Raises SlotUnknown.
         """
@@ -123,7 +122,7 @@ class SlotAds:
             return await asyncio.to_thread(_output, command)
 
     def complain(self, problem: object, **fields: object) -> None:
-        """Say now and then that slots can't be known."""
+        """Log that a slot's ad can't be had, at most once in ``LOG_S``."""
         if time.monotonic() >= self._logged_at + LOG_S:
             self._logged_at = time.monotonic()
             event(log, logging.WARNING, "slot_unknown", problem=problem, **fields)

@@ -1,13 +1,13 @@
-"""What a starter writes of the jobs that it can't start, and what HTCondor's shadow would make of it.
+"""Starters' logs of jobs that could not start, and the holds that HTCondor's shadow would derive from them.
 
-No hook gets the starter's own words. They go into the file that the ad names as ``StarterUserLog``: an event
-021 with the text, without the hold code that a shadow would be sent with it, which follows from the text. So
-each offer of an agent names a file of its own, in a directory of the agent's; it says nothing until the
-starter writes, and is gone when the run is.
+No hook gets the starter's own error text. The starter writes it into the file that the ad names as
+``StarterUserLog``: an event 021 with the text, but without the hold code that a shadow would get with it; the
+code follows from the text. So the agent names a new file in each offer, in a directory of its own; the file
+stays empty until the starter writes, and is removed with the run.
 
-The starter opens it as the job's user, so the job may write there what it likes: what is read is a claim
-about that one job, and nothing else depends on it. The directory is the agent's alone, so that the name stays
-the agent's file; a name can't be guessed, for it comes from the run's token.
+The starter opens it as the job's user, so the job may write anything there: the content is a claim about that
+one job, and nothing else depends on it. Only the agent may change the directory, so that the name keeps
+meaning the agent's file; the name can't be guessed, since it is derived from the run's token.
 """
 
 from __future__ import annotations
@@ -29,20 +29,20 @@ from fetchwork.log import event
 
 log = logging.getLogger(__name__)
 
-#: bytes of a file that are read, half of a larger one's from its end: a starter writes a few lines, but more
-#: at each suspension
+#: bytes that are read of a file, half from its begin and half from its end if it is larger: a starter writes
+#: a few lines, but more at each suspension
 MOST_BYTES = 65536
-#: characters of a text that is taken from it
+#: the most characters of an error text
 MOST_CHARACTERS = 1000
-#: files of runs that nobody knows any more go after this
+#: files of unknown runs are removed at this age
 LEFT_S = 86400.0
-#: that no file can be made is logged so often
+#: a failure to make files is logged at most once in this time
 LOG_S = 60.0
 
-#: what the name of a file ends with that tells how a job ended, in place of JOB_EXIT
+#: suffix of a file that reports how a job ended, in place of JOB_EXIT
 _TELLS_END = ".end"
-#: what such a file begins with: to HTCondor's readers the end of an event. The block that it takes has room
-#: for what a starter writes of most jobs, though the disk be full by then
+#: such a file begins with this line, which HTCondor's readers take for the end of an event. It allocates a
+#: block with room for the starter's lines of most jobs, even if the disk is full by then
 _RESERVED = b"...\n"
 
 _ERROR = re.compile(r"^021 \([^\n]*\bError from [^\n]*\n((?:\t[^\n]*(?:\n|\Z))+)", re.MULTILINE)
@@ -67,27 +67,27 @@ _HOOK_NOT_EXECUTED = "failed to execute PREPARE_JOB ("
 _IMAGE_TEST = "Singularity test failed:"
 #: the subcode of os_proc.cpp for an image that does not work
 _IMAGE_SUBCODE = -1000
-#: what the shadow finds itself
+#: problems that the shadow finds itself
 _OF_SHADOW = (HoldCode.IWD_ERROR, HoldCode.CORRUPTED_CREDENTIAL)
-#: from here on HookStatusCode is no reason to hold a job (HTCONDOR-1411)
+#: a HookStatusCode from here on does not hold a job (HTCONDOR-1411)
 _NO_HOLD = 300
 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """Why a job can't start, in HTCondor's words; without a ``code`` HTCondor would try it again."""
+    """Why a job can't start, in HTCondor's words; without a ``code`` HTCondor would retry it."""
 
     text: str
     code: int | None = None
     subcode: int = 0
 
     def reason(self, slot: str) -> str:
-        """As HoldReason has it: the shadow names the slot, but for what it finds itself."""
+        """The HoldReason: the shadow names the slot, except for problems that it finds itself."""
         return self.text if self.code in _OF_SHADOW else f"Error from {slot}: {self.text}"
 
 
 def fault_of(text: str) -> Fault:
-    """What is known of a text of the starter's."""
+    """Return the fault for an error text of the starter."""
     for code, pattern in _FAULTS:
         found = pattern.fullmatch(text)
         if found is None:
@@ -106,7 +106,7 @@ def fault_of(text: str) -> Fault:
 
 
 def read_faults(written: str) -> Fault | None:
-    """The fault in what a starter wrote: the first that a job is held for, else the last; None for none."""
+    """Return the first fault in a starter's log that holds a job, else the last fault; None without one."""
     found = None
     for error in _ERROR.finditer(written):
         lines = [line.removeprefix("\t") for line in error[1].splitlines()]
@@ -119,21 +119,21 @@ def read_faults(written: str) -> Fault | None:
 class StarterLogs:
     """The files of one agent's runs, in ``directory``.
 
-    ``of_users``: HTCondor starts each job as its owner, so that the file has to be that account's.
+    ``of_users``: HTCondor starts each job as its owner, so the file must belong to that account.
     """
 
     def __init__(self, directory: Path, *, of_users: bool) -> None:
         self._directory = directory
         self._of_users = of_users
         self._complained_at = float("-inf")
-        #: files to be made, of which accounts, and what makes them
+        #: files to be made, with their accounts, and the task that makes them
         self._wanted: list[tuple[Path, int | None]] = []
         self._making: asyncio.Task[dict[Path, OSError]] | None = None
 
     async def make(self, run_id: int, token: str, uid: int | None, *, tells_end: bool = False) -> str | None:
-        """A new file for a run of an account; None where there can't be one: the job starts without it.
+        """Make a file for a run of an account; None if that fails: the job starts without it.
 
-        One that ``tells_end`` is known as such by its name, by the next agent too.
+        The name shows whether the file ``tells_end``, also to the next agent.
         """
         path = self._path(run_id, token, tells_end)
         self._wanted.append((path, uid))
@@ -148,7 +148,7 @@ class StarterLogs:
         return None
 
     async def _make_wanted(self) -> dict[Path, OSError]:
-        """Make what is wanted in this turn of the loop, by one thread; why some could not be made."""
+        """Make the files wanted in this turn of the event loop, in one thread; return the errors."""
         await asyncio.sleep(0)
         wanted, self._wanted, self._making = self._wanted, [], None
 
@@ -164,7 +164,7 @@ class StarterLogs:
         return await asyncio.to_thread(make)
 
     async def fault(self, run_id: int, token: str) -> Fault | None:
-        """What the starter of a run has written of a failure; None where it has not, or can't be read."""
+        """Return the fault in a run's starter log; None if there is no fault, or the log can't be read."""
         for tells_end in (False, True):
             written = await self.written(run_id, token, tells_end=tells_end)
             if written is not None:
@@ -172,7 +172,7 @@ class StarterLogs:
         return None
 
     async def written(self, run_id: int, token: str, *, tells_end: bool) -> str | None:
-        """What the starter of a run has written; None where there is no such file, or it can't be read."""
+        """Return the content of a run's starter log; None if there is no such file, or it can't be read."""
         try:
             data = await asyncio.to_thread(_read, self._path(run_id, token, tells_end))
         except OSError:
@@ -180,15 +180,15 @@ class StarterLogs:
         return data.decode("utf-8", "replace")
 
     async def tell_end(self, run_id: int, token: str) -> bool:
-        """Whether it is the file of this run, and not JOB_EXIT, that tells how its job ended."""
+        """Whether this run's file, and not JOB_EXIT, reports how its job ended."""
         return await asyncio.to_thread(os.path.lexists, self._path(run_id, token, True))
 
     async def tell_ends(self, runs: Iterable[tuple[int, str]]) -> frozenset[int]:
-        """Those of these runs, ids and tokens, whose files tell how their jobs ended, begun or not."""
+        """Return the ids of the runs (ids and tokens) whose files report their jobs' ends, begun or not."""
         return frozenset([run_id for run_id, token in runs if await self.tell_end(run_id, token)])
 
     def forget(self, run_id: int, token: str) -> None:
-        """The run is over: its file goes, beside the event loop, for the job may have made it large."""
+        """Remove the file of a run that is over, in a thread, since the job may have made it large."""
         paths = [self._path(run_id, token, tells_end) for tells_end in (False, True)]
         try:
             loop = asyncio.get_running_loop()
@@ -198,7 +198,7 @@ class StarterLogs:
             loop.run_in_executor(None, _remove, paths)
 
     async def clean(self, living: Collection[tuple[int, str]]) -> None:
-        """Remove what runs have left that ended while no agent lived; ``living`` are ids and tokens."""
+        """Remove files of runs that ended while no agent lived; ``living`` has the ids and tokens to keep."""
         names = {
             self._path(run_id, token, tells_end).name
             for run_id, token in living
@@ -214,7 +214,7 @@ class StarterLogs:
         try:
             fd = self._create(path)
         except FileNotFoundError:
-            # entered by every account, listed and changed by none but the agent
+            # every account may enter it, only the agent may list and change it
             self._directory.mkdir(mode=0o711, exist_ok=True)
             self._directory.chmod(0o711)
             fd = self._create(path)
@@ -226,10 +226,10 @@ class StarterLogs:
             if os.geteuid() == 0 and uid is not None:
                 os.fchown(fd, uid, -1)
                 if path.name.endswith(_TELLS_END):
-                    # whoever knows the name may read, and that may be a fetch without an agent
+                    # readable by all who know the name, such as a fetch without an agent
                     os.fchmod(fd, 0o644)
             else:
-                # whoever knows the name may write, and that are the starter and the job
+                # writable by all who know the name: the starter and the job
                 os.fchmod(fd, 0o666)
         finally:
             os.close(fd)
@@ -281,5 +281,5 @@ def _remove(paths: Collection[Path]) -> None:
             event(log, logging.WARNING, "starter_log_not_removed", file=path, problem=error.strerror)
 
 
-#: the errors of a working directory, by what strerror says of them
+#: errno values by the texts of strerror, for errors of a working directory
 _ERRNO = {os.strerror(number): number for number in range(1, 134)}

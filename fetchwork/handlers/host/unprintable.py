@@ -1,48 +1,48 @@
-"""Whose jobs were claimed for nothing lately: they rest on this host, so that others are given its slots.
+"""Backoff of owners and autoclusters whose claimed jobs could not be printed, so that others get the slots.
 
-That the ad of a job can't be printed, or is larger than HTCondor reads, comes out when the job has been
-claimed. Such a job is Held; but every one of them costs a claim, and its submitter may have thousands.
+An ad that can't be printed, or is larger than HTCondor reads, is noticed only after its job has been claimed.
+Such a job is Held; but every one of them costs a claim, and its submitter may have thousands.
 """
 
 from __future__ import annotations
 
 from fetchwork.matching.autoclusters import Autocluster
 
-#: how long an autocluster rests after such a job, and an owner after the last one that was too many
+#: backoff of an autocluster after such a job, and of an owner after the last of too many
 REST_S = 5.0
-#: such jobs of one owner, each of another autocluster, in that time
+#: an owner backs off after so many such jobs of different autoclusters in that time
 OWNERS_JOBS = 3
 
 
 class Unprintable:
-    """The autoclusters and owners that rest; times are monotonic.
+    """The autoclusters and owners that back off; times are monotonic.
 
-    It is the owner and not the submitter that rests: an accounting group has members who did nothing.
+    The owner backs off, not the submitter: an accounting group has members who did nothing.
     """
 
     def __init__(self) -> None:
         self._autoclusters: dict[int, float] = {}
-        #: their jobs in the present time of rest, and when that ends
+        #: number of their jobs in the present backoff, and its end
         self._owners: dict[str, tuple[int, float]] = {}
-        #: when the last rest ends
+        #: the end of the last backoff
         self._until = float("-inf")
 
     def failed(self, autocluster: Autocluster, now: float) -> None:
-        """A claimed job of this autocluster could not be printed."""
-        # what is over is nobody's any more
+        """Note that a claimed job of this autocluster could not be printed."""
+        # drop what is over
         self._autoclusters = {number: until for number, until in self._autoclusters.items() if until > now}
-        self._owners = {owner: one for owner, one in self._owners.items() if one[1] > now}
+        self._owners = {owner: backoff for owner, backoff in self._owners.items() if backoff[1] > now}
         self._autoclusters[autocluster.autocluster_id] = now + REST_S
         self._until = now + REST_S
         jobs, _ = self._owners.get(autocluster.owner, (0, 0.0))
         self._owners[autocluster.owner] = jobs + 1, now + REST_S
 
     def any_rest(self, now: float) -> bool:
-        """Whether anybody's jobs rest."""
+        """Whether any owner or autocluster backs off."""
         return now < self._until
 
     def rest_s(self, autocluster: Autocluster, now: float) -> float:
-        """Seconds for which nothing of this autocluster is to be claimed; 0 if it may be."""
+        """Seconds for which no job of this autocluster may be claimed; 0 if one may be now."""
         if not self.any_rest(now):
             return 0.0
         until = self._autoclusters.get(autocluster.autocluster_id, now)

@@ -1,1 +1,1 @@
-"""What the agent answers to each request, and what only one request needs."""
+"""The agent's answer to each request, and the code that only one request needs."""

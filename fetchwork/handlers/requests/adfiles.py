@@ -1,7 +1,7 @@
 """The two ads that a job finds in its scratch directory, .machine.ad and .job.ad, as PREPARE_JOB writes them.
 
-HTCondor's starter has written them before: the first is empty for a fetched job, the second is the ad that
-was fetched. What a schedd's job finds in them more, of its slot and of the queue, is added here.
+HTCondor's starter has written them before: for a fetched job the first is empty, the second the fetched ad.
+This module adds the attributes of the slot and of the queue that a schedd's job finds in them.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from fetchwork.codes import JobStatus
 
 #: between the changes to the job's ad and the ads for the files; no value has such a line
 SEPARATOR = b"-----\n"
-#: the secret of the run is none of the job's business
+#: attributes that the job must not see: the run's secret, and fetchwork's own paths
 _LEFT_OUT = ("fetchworktoken", "starteruserlog", "fetchworkcredentials", "fetchworkscratch")
 
 
 def ad_files(job: bytes, slot_ad: bytes, slot: ClassAd, facts: Mapping[str, object]) -> bytes:
-    """What follows the changes to the job's ad in the answer of PREPARE_JOB: the slot's ad, then the job's.
+    """Return the part of PREPARE_JOB's answer after the changes to the job's ad: the slot's and the job's ad.
 
-    ``job`` is the ad that the hook has brought, ``facts`` what it does not say, or not any more: the startd
-    rounds requests up.
+    ``job`` is the ad that the hook has sent. ``facts`` are attributes that it lacks or that the startd has
+    changed: it rounds requests up.
     """
     now = int(time.time())
     added = ClassAd()
@@ -35,7 +35,7 @@ def ad_files(job: bytes, slot_ad: bytes, slot: ClassAd, facts: Mapping[str, obje
     added.setdefault("JobStartDate", now)
     starts = facts.get("NumJobStarts")
     if isinstance(starts, int):
-        # this one is among them
+        # NumJobStarts does not count this start yet
         added["NumShadowStarts"] = added["JobRunCount"] = starts + 1
     for name, other in (("RemoteHost", "Name"), ("RemoteSlotID", "SlotID"), ("UidDomain", "UidDomain")):
         _copy(slot, other, added, name)

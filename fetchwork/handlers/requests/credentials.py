@@ -1,7 +1,7 @@
-"""What PREPARE_JOB does about a job's credentials: they are opened, renewed, and sent to the hook.
+"""A job's credentials in PREPARE_JOB: they are opened, renewed, and sent to the hook.
 
-A job whose credentials can't be had does not start: it is held as a shadow would hold it, for they are its
-submitter's to store. Where only this host lacks the key, or an issuer does not answer, it is tried again.
+A job without the credentials that it needs does not start: it is held as a shadow would hold it, since its
+submitter has to store them. If only this host lacks the key, or an issuer does not answer, it is retried.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from fetchwork.sandbox.offered import CREDENTIALS
 
 log = logging.getLogger(__name__)
 
-#: seconds in which another agent's renewal is waited for
+#: seconds to wait for another agent's renewal
 OTHERS_S = 6.0
 PAUSE_S = 0.5
-#: of the shadow (NTreceivers.cpp), with code 4
+#: text of the shadow (NTreceivers.cpp), with code 4
 _TEXT = "Job credentials are not available"
 _SECTION = b"-----credentials\n"
 _AD = Reader((CREDENTIALS, "FetchWorkScratch"))
@@ -38,7 +38,7 @@ _PATH = re.compile(r"/[^\n\"\\\0]{0,3000}")
 
 
 class Lacking(FetchworkError):
-    """The job does not start; ``fault`` says why, and whether it is held."""
+    """The job does not start; ``fault`` has the reason, and whether the job is held."""
 
     def __init__(self, fault: Fault) -> None:
         super().__init__(fault.text)
@@ -54,18 +54,18 @@ class Brought:
     versions: dict[str, int]
 
     def section(self) -> bytes:
-        """What the hook gets behind all else, which it makes files of."""
+        """The last section of the hook's answer, from which it makes the files."""
         lines = (f"{name} {content.hex()}\n" for name, content in self.files.items())
         return _SECTION + "".join(lines).encode("ascii")
 
 
 def are_needed(task: Task) -> bool:
-    """Whether the job that starts is to find credentials; its ad says so since it was offered."""
+    """Whether the job needs credentials; the offer has put this into its ad."""
     return _AD.read(task.request.body).get(CREDENTIALS) is True
 
 
 async def brought(task: Task, key: RunKey) -> Brought:
-    """All that the job needs; raises Lacking, DatabaseUnavailable, ClassAdError."""
+    """Return all credentials that the job needs; raises Lacking, DatabaseUnavailable, ClassAdError."""
     host = task.context.credentials
     if host is None:
         raise DatabaseUnavailable("no agent with a key: credentials come by one only")
@@ -80,7 +80,7 @@ async def brought(task: Task, key: RunKey) -> Brought:
 
 
 async def note(task: Task, key: RunKey, brought: Brought) -> None:
-    """Let the agent know, also the one that comes after it, what to replace; raises DatabaseUnavailable."""
+    """Record the credentials for this agent and its successor to renew; raises DatabaseUnavailable."""
     await task.context.session.database.run(
         credentials.note_credentials(
             run_id=key.run_id, token=key.token, directory=brought.directory, versions=brought.versions
@@ -96,7 +96,7 @@ async def _rows(task: Task, key: RunKey) -> list[credentials.RunCredential]:
 
 
 async def _usable(task: Task, key: RunKey, host: HostCredentials, row: credentials.RunCredential) -> Opened:
-    """One credential that is good for a while, if that can be had."""
+    """Return a credential that is valid for a while, after a renewal if necessary; raises Lacking."""
     now = datetime.now(UTC)
     opened = _opened(host, row)
     if not opened.is_to_be_renewed(now):
@@ -122,12 +122,12 @@ async def _usable(task: Task, key: RunKey, host: HostCredentials, row: credentia
         if renewed is not None:
             return renewed
         if opened.is_good(now):
-            # whoever asks the issuer now, this job gets it while it runs
+            # another agent renews it, and the running job gets the new token later
             return opened
         if time.monotonic() > end:
             raise Lacking(Fault(f"{_TEXT}: credential '{row.name}' is being renewed"))
         await asyncio.sleep(PAUSE_S)
-        again = {each.name: each for each in await _rows(task, key)}
+        again = {row.name: row for row in await _rows(task, key)}
         if row.name not in again:
             raise Lacking(Fault(f"{_TEXT}: the run is over"))
         opened = _opened(host, again[row.name])
@@ -136,7 +136,7 @@ async def _usable(task: Task, key: RunKey, host: HostCredentials, row: credentia
 def _opened(host: HostCredentials, row: credentials.RunCredential) -> Opened:
     problem = host.lacks_key([row])
     if problem is not None:
-        # another host may have it
+        # another host may have the key
         raise Lacking(Fault(f"{_TEXT}: {one_line(problem, 400)}"))
     try:
         opened = host.open(row)

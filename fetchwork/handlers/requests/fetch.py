@@ -1,11 +1,11 @@
 """FETCH_WORK: a slot asks for work, and gets the ad of a run that was claimed for it, or nothing.
 
-Only a slot that can start a job now is offered one: Unclaimed, Owner, or Claimed/Idle by a fetched claim.
+Only a slot that can start a job now gets one: Unclaimed, Owner, or Claimed/Idle by a fetched claim.
 HTCondor accepts a better-ranked job on a busy slot and then drops it (startd-protocol, fact 3).
 
-A fetch is prepared once, as a ``FetchAttempt``, which then looks for work until there is some or its
-time is over. However long it waited, the job is chosen at the last look, and taken back if the answer cannot
-be delivered. All slots that look at one moment look together (``matchround``).
+A fetch is prepared once, as a ``FetchAttempt``, which then takes part in match rounds until it gets work or
+its time is over. The job is chosen in the last round, however long the fetch waited, and is withdrawn if the
+answer can't be delivered. All slots that want work at the same time share a round (``matchround``).
 """
 
 from __future__ import annotations
@@ -21,24 +21,24 @@ from fetchwork.matching.verdicts import UNSURE_LIFE_S
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """What one look at the queue came to: an offer, or nothing for now."""
+    """The result of a match round for one slot: an offer, or nothing for now."""
 
     offer: Answer | None = None
     #: jobs that may run here prefer another of the waiting slots
     left_to_others: bool = False
-    #: seconds after which more may be looked at, None where all was
+    #: seconds after which postponed jobs may be tried; None if nothing was postponed
     again_s: float | None = None
 
 
 class Misfits:
-    """Autoclusters that do not fit a slot, for as long as that is believed: the time may decide."""
+    """Autoclusters that do not fit a slot; forgotten after a while, since fitting may depend on the time."""
 
     def __init__(self) -> None:
         self._numbers: set[int] = set()
         self._until = float("-inf")
 
     def add(self, autoclusters: Iterable[int]) -> None:
-        """They were put against the slot now, and do not fit."""
+        """Note that these autoclusters do not fit the slot now."""
         now = time.monotonic()
         if now >= self._until:
             self._numbers.clear()
@@ -47,29 +47,29 @@ class Misfits:
 
     @property
     def numbers(self) -> Set[int]:
-        """Those that do not fit, as far as is known now."""
+        """The autoclusters that do not fit, as far as is known now."""
         return self._numbers if time.monotonic() < self._until else frozenset()
 
 
 class FetchAttempt:
-    """One slot's fetch; ClassAdError if its ad can't be read."""
+    """A slot's fetch; raises ClassAdError if the slot's ad can't be read."""
 
     def __init__(self, task: Task) -> None:
-        #: ``known``: what is remembered of the slot, None where nothing can be
+        #: ``known``: earlier results for the slot, None if none can be remembered
         facts, self.known = task.context.session.slots.read(task.request.body)
         self.task = task
         self.slot_name = facts.name
-        #: why the slot can't be given a job now; "busy" if it can once its job has ended
+        #: why the slot can't get a job now; "busy" if it can after its job's end
         self.not_now = facts.not_now
         self.resources = facts.resources
-        #: the slot goes on asking while its dynamic slots run jobs
+        #: the slot goes on fetching while its dynamic slots run jobs
         self.partitionable = facts.partitionable
-        #: the slot likes some jobs better than others
+        #: the slot prefers some jobs to others
         self.ranks = facts.ranks
-        #: The slot loses nothing while its fetch waits. A claimed slot that gets nothing is given up by the
-        #: startd, and a dynamic one deleted: that must not wait.
+        #: The slot loses nothing while its fetch waits. The startd gives up a claimed slot that gets nothing,
+        #: and deletes a dynamic one: that must not wait.
         self.may_wait = facts.unclaimed
-        #: what was put against the slot for nothing
+        #: autoclusters that were tried on the slot and do not fit
         self.misfits = Misfits()
 
     @property

@@ -1,6 +1,6 @@
-"""What hooks ask about the files of a job with a sandbox: the plan, contents, how it went, how the job ended.
+"""Hooks' requests about the files of a job with a sandbox: plans, contents, and their results.
 
-The contents themselves are the business of ``HostFiles``, which the agent has.
+The agent's ``HostFiles`` moves the contents themselves.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from fetchwork.sandbox.offered import executable_travels
 
 #: seconds for a call
 DATABASE_S = 8.0
-#: what a job's ad says of its transfer, and hooks need
+#: attributes about the transfer that hooks must not see: keys to object storage
 _NOT_FOR_HOOKS = frozenset(("ec2accesskeyid", "ec2secretaccesskey", "awsregion"))
 
 
 async def input_plan(task: Task) -> Answer:
-    """PREPARE_JOB asks which files there are, and how to get them."""
+    """Answer PREPARE_JOB's request for the list of input files and their sources."""
     key, subject, files = await _asked(task)
     session = task.context.session
     plan = await session.database.run(
@@ -38,32 +38,32 @@ async def input_plan(task: Task) -> Answer:
         raise NotFound(f"run {key.run_id} is over")
     await note(task, key, "input")
     files.expect(task, key, plan)
-    has_urls = any(one["source"] == "url" for one in plan.files) or inline.has_urls(plan.ad)
+    has_urls = any(file["source"] == "url" for file in plan.files) or inline.has_urls(plan.ad)
     body = {
         "ad": for_hooks(plan.ad),
         "files": list(_in_order(plan.files)),
         "executable": executable_travels(plan.ad),
         "plugins": await files.plugins() if has_urls else {},
         "plugin_limit_s": files.plugin_limit_s,
-        # whether s3:// and gs:// URLs are presigned, or a plugin knows these schemes
+        # true: s3:// and gs:// URLs are presigned; false: plugins serve these schemes
         "has_key": bool(plan.ad.get("EC2AccessKeyId")),
     }
     return subject.answer("files", Reply(json.dumps(body).encode()), files=len(plan.files))
 
 
 def for_hooks(ad: JsonObject) -> JsonObject:
-    """What of a job's ad hooks may see."""
+    """Return the attributes of a job's ad that hooks may see."""
     return {name: value for name, value in ad.items() if name.lower() not in _NOT_FOR_HOOKS}
 
 
 def _in_order(files: list[JsonObject]) -> list[JsonObject]:
-    """As they are written: inputs, over them what an earlier run saved; directories first, URLs last."""
+    """Files in the order of writing: inputs, then an earlier run's outputs; directories first, URLs last."""
     rank = {"directory": 0, "content": 1, "shared": 1, "url": 2}
-    return sorted(files, key=lambda one: (one["direction"] == "spool", rank.get(one["source"], 1)))
+    return sorted(files, key=lambda file: (file["direction"] == "spool", rank.get(file["source"], 1)))
 
 
 async def read_input(task: Task) -> Answer:
-    """PREPARE_JOB asks for a chunk of a content."""
+    """Answer PREPARE_JOB's request for a chunk of a content."""
     key, subject, files = await _asked(task)
     content_id, number = _numbers(task.request.arg, 2)
     data = await files.chunk(task, key, int(content_id), int(number))
@@ -81,14 +81,14 @@ async def input_done(task: Task) -> Answer:
 
 
 async def input_failed(task: Task) -> Answer:
-    """PREPARE_JOB could not get an input: the job is held, or tried again where this host is at fault."""
+    """Hold a job whose input PREPARE_JOB could not get, or retry it if this host is at fault."""
     key, subject, _ = await _asked(task)
     code, _, rest = task.request.arg.partition(" ")
     subcode, _, reason = rest.partition(" ")
     if code not in ("6", "13", "32") or not subcode.lstrip("-").isdecimal() or len(subcode) > 9:
         raise ClassAdError("argument is not a hold code, a subcode and a reason")
     session = task.context.session
-    # a 6 is what the starter would fail over now, which may have a better number
+    # code 6 is an error that the starter would now fail with, for which HTCondor may have a better code
     fault = fault_of(reason) if code == "6" else None
     await session.database.run(
         runs.fail_inputs(
@@ -106,10 +106,10 @@ async def input_failed(task: Task) -> Answer:
 
 
 async def output_plan(task: Task) -> Answer:
-    """JOB_EXIT asks how the job ended, by itself or because it was asked to, and whether there is room.
+    """Tell JOB_EXIT whether the job ended by itself or on request, and whether its outputs may be staged.
 
-    With "now" as its argument the database is asked whether the run still is: who is about to write where
-    another run of the job may write asks so.
+    With the argument "now" the database checks that the run still exists: JOB_EXIT asks so before it writes
+    to a place where another run of the job may write, too.
     """
     key, subject, files = await _asked(task)
     session = task.context.session
@@ -127,7 +127,7 @@ async def output_plan(task: Task) -> Answer:
 
 
 async def output_url(task: Task) -> Answer:
-    """JOB_EXIT asks for the URL with which it may PUT an output: the key stays where it is."""
+    """Return a presigned URL with which JOB_EXIT may PUT an output: the key stays in the database."""
     key, subject, _ = await _asked(task)
     try:
         url = json.loads(task.request.arg)
@@ -144,7 +144,7 @@ async def output_url(task: Task) -> Answer:
 
 
 async def save_checkpoint(task: Task) -> Answer:
-    """A job that saves checkpoints asks, before it goes on, whether the one that it has parked is kept."""
+    """Tell a job that saves checkpoints whether the staged checkpoint is kept, before the job goes on."""
     _, subject, files = await _asked(task)
     directory = parked(read_starter_ad(task.request.body))
     if directory is None:
@@ -165,7 +165,7 @@ FILE_HANDLERS: Mapping[str, Callable[[Task], Awaitable[Answer]]] = {
 
 
 async def _asked(task: Task) -> tuple[RunKey, Subject, HostFiles]:
-    """Whose files are asked for; raises Denied if they are another account's."""
+    """Return the run of a request about files; raises Denied if it is another account's."""
     key = run_key(read_starter_ad(task.request.body))
     run = await task.own_run(key)
     if task.files is None:
@@ -181,7 +181,7 @@ async def note(
     size: int | None = None,
     seconds: float | None = None,
 ) -> None:
-    """Let people see that files are moved; nothing depends on it."""
+    """Show people that files are being transferred; nothing depends on it."""
     with contextlib.suppress(FetchworkError):
         await task.context.session.database.run(
             file_calls.note_transfer(

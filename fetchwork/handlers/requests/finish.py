@@ -1,8 +1,8 @@
-"""JOB_EXIT: the end of a run, and what becomes of its job.
+"""JOB_EXIT: the end of a run, and the verdict on its job.
 
 HTCondor's reason ("exit", "evict") says less than the ad does, and neither says that fetchwork itself ended
-the job: that is known here, and in the database. A report that can't be delivered goes to the spool, by the
-agent or, should the agent not answer, by the hook.
+the job: this process and the database know that. The agent spools a report that can't be delivered; if the
+agent does not answer, the hook does.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from fetchwork.matchmaker.messages import Job, Judgement
 from fetchwork.matchmaker.policy import Verdict
 from fetchwork.matchmaker.processes import MatchmakerUnavailable
 
-#: the starter, and so the slot, waits for this hook: an outage shall not cost it more than this for a call
+#: seconds for a call; short, since the starter and thus the slot waits for this hook during an outage
 DATABASE_S = 4.0
 _REASONS = ("exit", "evict", "remove", "hold")
 
@@ -46,7 +46,7 @@ async def job_exit(task: Task) -> Answer:
     if directory is not None:
         return await _parked(task, key, run, directory)
     task.failure = task.failure or transfer_failure(ad)
-    # the watch of the starter must not take the run for lost meanwhile
+    # meanwhile the watch of the starter must not count the run as lost
     if run is not None:
         run.exiting += 1
     try:
@@ -64,7 +64,7 @@ async def job_exit(task: Task) -> Answer:
 
 
 async def _parked(task: Task, key: RunKey, run: LiveRun | None, directory: str) -> Answer:
-    """The report lies with what the job leaves; both are delivered together."""
+    """Hand over a report that is staged with the job's outputs; both are uploaded together."""
     if task.files is None:
         raise DatabaseUnavailable("no agent: files travel by one only")
     await task.files.parked(task, key, directory)
@@ -73,7 +73,7 @@ async def _parked(task: Task, key: RunKey, run: LiveRun | None, directory: str) 
 
 
 def _over(task: Task, key: RunKey, run: LiveRun | None) -> None:
-    """The run is over, and what its starter wrote is needed no more, whether this process knew it or not."""
+    """Forget a run that is over, and remove its starter log, even if this process did not know the run."""
     task.runs.ended(task.context.session, key.run_id)
     if run is None:
         task.context.forget_starter_log(key.run_id, key.token)
@@ -95,7 +95,7 @@ async def _finish(task: Task, ad: StarterAd, key: RunKey, run: LiveRun | None) -
     }
     if run is not None:
         if _is_of_another_starter(run, task):
-            # it was refused at the fence, and its end is not the run's
+            # PREPARE_JOB refused that starter, so its end is not the run's
             return subject.answer("not_the_starter", None, **details)
         if run.ended_by_us is not None:
             reason = "evict"
@@ -135,18 +135,18 @@ async def _finish(task: Task, ad: StarterAd, key: RunKey, run: LiveRun | None) -
         try:
             await task.spool(_as_judged(task.request, reason))
         except FetchworkError as problem:
-            # who reports it has it still, and may do so again
+            # the hook still has the report, and may send it again
             raise DatabaseUnavailable(f"{error}; the report can't be kept until then: {problem}") from None
         return subject.answer("spooled", None, problem=str(error), **details)
     _over(task, key, run)
     if verdict is not None:
         details["policy"] = verdict.action
-    # the words of the SQL function are those of the type
+    # the SQL function returns the words of the type
     return subject.answer(cast(ExitOutcome, outcome), None, **details)
 
 
 def _killed_for_memory(run: LiveRun | None, exit_report: Report) -> Verdict | None:
-    """HTCondor's hold does not reach a fetched job: one that the kernel killed looks like any other."""
+    """The hold of a job that the kernel killed for memory: HTCondor's own does not reach a fetched job."""
     if run is None or not run.memory_capped:
         return None
     used = exit_report.get("MemoryUsage")
@@ -155,7 +155,7 @@ def _killed_for_memory(run: LiveRun | None, exit_report: Report) -> Verdict | No
 
 
 async def _could_not_start(task: Task, key: RunKey, run: LiveRun | None, exit_report: Report) -> bool:
-    """Hold the job of a run that did not start, if the starter says why; False where there is more to do."""
+    """Hold a job that did not start, if the starter's log has the reason; return whether it is held."""
     fault = await task.context.starter_fault(key.run_id, key.token)
     if fault is None:
         return False
@@ -169,7 +169,7 @@ async def _could_not_start(task: Task, key: RunKey, run: LiveRun | None, exit_re
 
 
 def _as_judged(request: Request, reason: str) -> Request:
-    """The request for the spool, with the reason that this process, and maybe no later one, knows better."""
+    """The request for the spool, with this process's reason, which a later process may not know."""
     return Request(request.name, request.body, keyword=request.keyword, arg=reason, slot=request.slot)
 
 
@@ -182,7 +182,7 @@ async def _verdict(
     task: Task, key: RunKey, run: LiveRun | None, ad: StarterAd, exit_report: Report
 ) -> Verdict | None:
     if task.failure is not None:
-        # as HTCondor's shadow has it: the job has not ended before its files are there
+        # as in HTCondor's shadow: a job has not ended before its files have arrived
         return Verdict("hold", task.failure.reason, task.failure.code, task.failure.subcode)
     has_policy = run.has_policy if run is not None else ad.get("FetchWorkHasPolicy") is True
     if not has_policy or not ("ExitCode" in exit_report or "ExitSignal" in exit_report):
@@ -195,6 +195,6 @@ async def _verdict(
     try:
         (judgement,) = await task.context.session.matchmaker.judge([Job(job_ad, exit_report, at_exit=True)])
     except MatchmakerUnavailable as error:
-        # the job ran, and its end must not be lost for its policy's sake
+        # the job ran, and a failure of its policy must not lose its end
         judgement = Judgement(None, str(error))
     return judgement.verdict or judgement.hold()

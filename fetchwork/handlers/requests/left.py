@@ -1,8 +1,8 @@
 """JOB_EXIT of a job whose few small files come with the request: the compiled hook's ``job_left``.
 
-``fetchwork.sandbox.inline`` says what is plain enough for that. Where there is more to the end than the
-job's own exit, or the database is away, the answer is an error: the hook then becomes the one in Python,
-which parks everything first. What was done by then is done again, with the same result.
+``fetchwork.sandbox.inline`` has the limits for that. If the end is more than the job's own exit, or the
+database is unavailable, the answer is an error: the compiled hook then executes the hook in Python, which
+first stages everything. That one repeats the steps that were done, with the same result.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from fetchwork.sandbox import inline
 
 
 async def job_left(task: Task) -> Answer:
-    """JOB_EXIT of a job that has left a few small files: they and its end, or neither."""
+    """Record the small files and the end of a job: both or neither."""
     began = time.monotonic()
     whole = task.request
     ends = len(whole.body) - whole.files
@@ -39,7 +39,7 @@ async def job_left(task: Task) -> Answer:
         or run.saving
     ):
         raise DatabaseUnavailable("the files of this job are to be parked")
-    # the watch of the starter must not take the run for lost meanwhile
+    # meanwhile the watch of the starter must not count the run as lost
     run.exiting += 1
     try:
         manifest = [

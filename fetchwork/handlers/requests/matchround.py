@@ -1,11 +1,11 @@
-"""One look at the queue for all slots of a database that want one at this moment.
+"""A match round: jobs for all slots of a database that want one at this moment.
 
-The demand is put in order, the matchmaker puts it against all the slots in one request, one call claims the
-first job that can be had for each of them, and the matchmaker prints their ads. What goes wrong with one slot
-or one job is that slot's result; what concerns them all (no database, no matchmaker) is everybody's.
+The demand is put in order, the matchmaker matches it with all the slots in one request, one call claims the
+first available job for each slot, and the matchmaker prints the ads. An error with one slot or one job is
+that slot's result; an error that concerns all (no database, no matchmaker) is the result of each.
 
-A slot whose first choices yield nothing goes on with its next ones, in further passes. So does one whose job
-could not be printed; what else is like that job rests meanwhile (``unprintable``).
+A slot whose first choices yield nothing goes on with its next choices, in further passes. So does a slot
+whose job could not be printed; jobs like that one back off meanwhile (``unprintable``).
 """
 
 from __future__ import annotations
@@ -31,34 +31,34 @@ from fetchwork.sandbox.offered import may_run
 
 #: seconds for a call: a startd asks again soon enough
 DATABASE_S = 5.0
-#: autoclusters that one claim is asked to look for, for each slot
+#: the most autoclusters that one claim tries, for each slot
 AUTOCLUSTERS_A_CLAIM = 64
 #: the same of the first claim
 FIRST_OF_A_CLAIM = 8
 #: passes of one fetch, each with one claim, before the slot has to ask again
 TRIES = 20
-#: with less time than this left, a fetch begins no further claim
+#: a fetch with less time left than this begins no further claim
 LEAST_S = 0.5
 
 
 @dataclass(slots=True, eq=False)
 class Seeker:
-    """A slot that wants a job now, and what came of it.
+    """A slot that wants a job now, and its result.
 
-    ``exclusive``: the slot has no other run. Jobs whose Rank prefers one of the ``others``, the ads of slots
-    that wait beside this one, are left to those. ``fresh``: its fetch has not looked before.
+    ``exclusive``: the slot has no other run. ``others``: the ads of slots that wait beside this slot; jobs
+    whose Rank prefers one of those are left to it. ``fresh``: this is the first round of the fetch.
     """
 
     attempt: FetchAttempt
     exclusive: bool
     others: Sequence[bytes] = ()
     fresh: bool = True
-    #: nobody waits for the answer any more
+    #: the hook no longer waits for the answer
     is_over: Callable[[], bool] = lambda: False
     result: Look | FetchworkError | None = None
-    #: not put against the slot yet, the first to be offered at the front
+    #: not matched with the slot yet, in the order of offering
     choices: list[Choice] = field(default_factory=list)
-    #: fit the slot, and are to be claimed
+    #: match the slot, and are to be claimed
     page: list[Weighed] = field(default_factory=list)
     without_account: list[Weighed] = field(default_factory=list)
     left_to_others: bool = False
@@ -77,12 +77,12 @@ class Seeker:
         )
 
     def look_again_in(self, seconds: float) -> None:
-        """There may be more for this slot after so many seconds."""
+        """Note that there may be more for this slot after so many seconds."""
         self.again_s = seconds if self.again_s is None else min(self.again_s, seconds)
 
 
 async def look(seekers: Sequence[Seeker]) -> None:
-    """Set the result of each seeker; they are of one session, and at least one."""
+    """Set the result of each seeker; they are of one session, and there is at least one."""
     session = seekers[0].attempt.session
     try:
         await MatchRound(session, seekers).run()
@@ -94,22 +94,22 @@ async def look(seekers: Sequence[Seeker]) -> None:
 
 
 class MatchRound:
-    """One look for these seekers."""
+    """A match round for these seekers."""
 
     def __init__(self, session: HostSession, seekers: Sequence[Seeker]) -> None:
         self._session = session
         self._seekers = seekers
         self._end = max(seeker.attempt.task.end for seeker in seekers)
-        #: autoclusters whose ad can't be read: why
+        #: reasons why autoclusters' ads can't be read
         self._problems: dict[int, str] = {}
-        #: all that may be looked at
+        #: all autoclusters of the round
         self._autoclusters: dict[int, Autocluster] = {}
-        #: by the queues of a keyword, in their order: of what is looked at, and of what was found
+        #: by the queues of a keyword, in their order: rotations of the choices, and of the matches
         self._looks: dict[tuple[str, ...], Rotation] = {}
         self._dealt: dict[tuple[str, ...], Rotation] = {}
 
     async def run(self) -> None:
-        """Look, claim and print in passes, until each seeker has a result or nothing is left to try."""
+        """Match, claim and print in passes, until each seeker has a result or nothing is left to try."""
         await self._find_choices()
         while active := [seeker for seeker in self._seekers if seeker.goes_on]:
             for seeker in active:
@@ -129,10 +129,10 @@ class MatchRound:
         """Seconds that a call may take."""
         return max(0.05, min(DATABASE_S, self._end - time.monotonic() - 0.3))
 
-    # -- what may be given
+    # -- choices
 
     async def _find_choices(self) -> None:
-        """Give each seeker the choices that the numbers allow, in their order."""
+        """Give each seeker the choices that its resources allow, in order."""
         session, now = self._session, time.monotonic()
         queues = {queue for seeker in self._seekers for queue in seeker.attempt.task.context.queues}
         if session.demand.since(queues, now) is not None:
@@ -147,12 +147,14 @@ class MatchRound:
             if attempt.known is not None:
                 found = attempt.known.may_fit(found)
             if misfits := attempt.misfits.numbers:
-                found = [one for one in found if one.autocluster_id not in misfits]
+                found = [waiting for waiting in found if waiting.autocluster_id not in misfits]
             if found:
                 fitting[seeker] = found
         if not fitting:
             return
-        await self._read_autoclusters({one.autocluster_id for found in fitting.values() for one in found})
+        await self._read_autoclusters(
+            {waiting.autocluster_id for found in fitting.values() for waiting in found}
+        )
         for seeker, found in fitting.items():
             groups = session.orders.groups(found, session.autoclusters)
             self._autoclusters.update(groups.autoclusters)
@@ -161,7 +163,7 @@ class MatchRound:
             )
 
     def _may_get(self, seeker: Seeker, groups: Groups) -> Callable[[Choice], bool] | None:
-        """What a seeker may get of the groups, its queues' alone; None: all of them."""
+        """The filter of a seeker's choices in the groups of its queues; None if it may get all of them."""
         now = time.monotonic()
         if not groups.have_conditions and not self._session.unprintable.any_rest(now):
             return None
@@ -180,14 +182,14 @@ class MatchRound:
             seeker.choices = [choice for choice in seeker.choices if not self._rests(seeker, choice, now)]
 
     def _rests(self, seeker: Seeker, choice: Choice, now: float) -> bool:
-        """Whether a choice is left out, because of jobs like it; the seeker may ask for it later."""
+        """Whether a choice backs off because of jobs like it; the seeker may then try it later."""
         rest_s = self._session.unprintable.rest_s(choice.autocluster, now)
         if rest_s > 0.0:
             seeker.look_again_in(rest_s)
         return rest_s > 0.0
 
     async def _read_autoclusters(self, numbers: Iterable[int]) -> None:
-        """Read what is not known of these autoclusters, and the shares if there are several submitters."""
+        """Read the autoclusters that are not known, and the shares if there are several submitters."""
         session = self._session
         numbers = list(numbers)
         await session.read_autoclusters(numbers, self._left())
@@ -198,10 +200,10 @@ class MatchRound:
         if len({known[number].submitter for number in numbers if number in known}) > 1:
             await session.read_shares(self._left())
 
-    # -- what fits
+    # -- matches
 
     async def _match(self, seekers: Sequence[Seeker]) -> None:
-        """Find which of their choices these seekers may be given: as many as one claim is asked for."""
+        """Find the choices that match these seekers, for each as many as one claim tries."""
         seen: dict[Seeker, Seen] = {}
         looks: dict[Seeker, MatchLook] = {}
         for seeker in seekers:
@@ -233,7 +235,7 @@ class MatchRound:
             await self._session.report_faults(matched.faults, self._left())
 
     def _learn(self, seeker: Seeker, seen: Seen) -> None:
-        """Remember what was seen of a slot, as far as it lasts."""
+        """Remember a slot's matches and misfits, as far as they last."""
         known = seeker.attempt.known
         if known is not None and known.learns and seen.problem is None:
             known.learns = seen.lasts
@@ -256,7 +258,7 @@ class MatchRound:
             seeker.attempt.misfits.add(
                 choice.autocluster.autocluster_id for index, choice in enumerate(choices) if index not in fit
             )
-        # without anything that fits, further passes would only come to what was put off
+        # if nothing matches, further passes would only get to postponed choices
         seeker.choices = (
             [choice for index, choice in enumerate(choices) if index not in fit]
             if fit and not looked_at_all
@@ -284,12 +286,13 @@ class MatchRound:
                     seeker.without_account.append(one)
             seeker.page = [one for one in seeker.page if one.choice.autocluster.owner in known]
 
-    # -- what is had
+    # -- claims
 
     async def _claim(self, seekers: Sequence[Seeker]) -> list[tuple[Seeker, offer.Taken]]:
-        """Make a run for each seeker that can have one of its page.
+        """Claim a run for each seeker that can have a job of its page.
 
-        The others have the rest of it then: the first claim asks for few, of which mostly the first is had.
+        The first claim tries only the head of the page, since mostly the first job can be had; a seeker
+        without a run keeps the rest of its page.
         """
         if not seekers:
             return []
@@ -310,7 +313,7 @@ class MatchRound:
         return runs
 
     async def _offer(self, seeker: Seeker, taken: offer.Taken) -> None:
-        """Give a seeker its run as its result; none where the job can't be printed."""
+        """Set a seeker's run as its result; leave it without a result if the job can't be printed."""
         autocluster = taken.of.choice.autocluster
         problem = self._problems.get(autocluster.autocluster_id)
         try:
@@ -324,7 +327,7 @@ class MatchRound:
             self._session.unprintable.failed(autocluster, time.monotonic())
 
     async def _refuse_for_want_of_account(self, seeker: Seeker) -> None:
-        """Refuse one job that had its turn and whose owner has no account on this host."""
+        """Refuse a job whose turn it was, but whose owner has no account on this host."""
         wanted = offer.Wanted(seeker.attempt, seeker.without_account, seeker.exclusive)
         (taken,) = await offer.claim(self._session, [wanted], self._left())
         if isinstance(taken, offer.Taken):

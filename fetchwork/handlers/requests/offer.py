@@ -1,4 +1,4 @@
-"""From the choices of fetches to offers: runs are claimed and printed as the ads that FETCH_WORK shows."""
+"""Making offers from fetches' choices: runs are claimed, and printed as the ads that FETCH_WORK prints."""
 
 from __future__ import annotations
 
@@ -25,19 +25,20 @@ from fetchwork.hook.wire import Reply
 from fetchwork.matching.demand import Pair
 from fetchwork.matching.rotation import Weighed
 from fetchwork.matchmaker.expansion import CannotExpand, has_macro
+from fetchwork.matchmaker.messages import Printed
 from fetchwork.matchmaker.printing import Run
 from fetchwork.matchmaker.processes import MatchmakerUnavailable
 from fetchwork.sandbox.offered import CREDENTIALS, at_remote_iwd, has_credentials, has_sandbox, offered
 
 #: seconds for a call: a startd asks again soon enough
 DATABASE_S = 5.0
-#: how long an offer lives: until the starter's first hook, which is slow to come where names resolve slowly
+#: lifetime of an offer, until the starter's first hook; long, since that is late if names resolve slowly
 OFFER_S = 60.0
 
 
-#: the startd rounds them up in the ad that it gives to the starter
+#: requests, which the startd rounds up in the ad that it gives to the starter
 _REQUESTS = Reader(("RequestCpus", "RequestMemory", "RequestDisk", "RequestGPUs"))
-#: what is not printed for the starter, and yet may be read in .job.ad
+#: attributes that are not printed for the starter, but added to .job.ad
 _READABLE = frozenset(
     (
         *("AccountingGroup", "AcctGroup", "AcctGroupUser", "JobBatchName"),
@@ -49,7 +50,7 @@ _READABLE = frozenset(
 
 
 class Fetch(Protocol):
-    """What of a fetch an offer is made for."""
+    """The part of a fetch that offers need."""
 
     task: Task
     slot_name: str
@@ -57,7 +58,7 @@ class Fetch(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """A slot and the choices that it may be given, in the order of preference."""
+    """A slot and the choices that it may get, in the order of preference."""
 
     fetch: Fetch
     choices: Sequence[Weighed]
@@ -66,7 +67,7 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """A run that a slot was given, and of which of its choices."""
+    """A claimed run, and the choice that it satisfies."""
 
     run: matching.Claimed
     of: Weighed
@@ -75,9 +76,9 @@ class Taken:
 async def claim(
     session: HostSession, wanted: Sequence[Wanted], timeout_s: float
 ) -> list[Taken | FetchworkError | None]:
-    """For each of the slots a run of the first job that can be had of its choices; None if there is none.
+    """Claim for each slot the first available job of its choices; None for a slot that gets none.
 
-    What went wrong with one slot alone is its error.
+    An error that concerns one slot alone is that slot's result.
     """
     greeting = await session.hello(timeout_s)
     indices: dict[Pair, int] = {}
@@ -102,7 +103,7 @@ async def claim(
             lease_s=wanted[0].fetch.task.context.lease_s,
         ),
         timeout_s=timeout_s,
-        # a second one would take other jobs
+        # a repeated call would take other jobs
         again=False,
     )
     answers: list[Taken | FetchworkError | None] = [None] * len(wanted)
@@ -111,7 +112,7 @@ async def claim(
         if row.problem is not None:
             answers[number] = DatabaseRefused(row.problem)
             if row.choice is not None and row.position is not None:
-                # so that the next slots do not stumble over the same job
+                # so that the next slots do not fail with the same job
                 session.positions.took(*pairs[row.choice - 1], row.position)
             continue
         assert row.choice is not None and row.position is not None
@@ -128,7 +129,7 @@ async def claim(
 def _note_what_was_in_vain(
     session: HostSession, wanted: Sequence[Wanted], answers: Sequence[Taken | FetchworkError | None]
 ) -> None:
-    """What came before the choice that a slot got, and all choices of one without a job, yielded nothing."""
+    """Note the choices that yielded no job: those before the choice that a slot got, or all of them."""
     in_vain: set[Pair] = set()
     for one, answer in zip(wanted, answers, strict=True):
         if isinstance(answer, FetchworkError):
@@ -144,7 +145,7 @@ def _note_what_was_in_vain(
 
 
 def _weights(choices: Sequence[Weighed]) -> float | list[float]:
-    """The weights of the choices, or the one that they all have."""
+    """The weights of the choices, or a single number if all are equal."""
     weights = [ranked.weight for ranked in choices]
     return weights if len(set(weights)) > 1 else weights[0]
 
@@ -154,7 +155,7 @@ def _pair(ranked: Weighed) -> Pair:
 
 
 async def offer(fetch: Fetch, taken: Taken, problem: str | None) -> Answer | None:
-    """The answer that offers a claimed run; None if its ad can't be printed, upon which its job is Held.
+    """Return the answer that offers a claimed run; None if its job is Held, since its ad can't be printed.
 
     ``problem`` says why matching could not read the ad of its autocluster.
     """
@@ -174,36 +175,7 @@ async def offer(fetch: Fetch, taken: Taken, problem: str | None) -> Answer | Non
     try:
         if problem is not None:
             raise ClassAdError(problem)
-        inside = has_sandbox(claimed.ad, context.shared)
-        ad = offered(claimed.ad) if inside else at_remote_iwd(claimed.ad)
-        if has_credentials(ad):
-            ad = {**ad, CREDENTIALS: True}
-        plain = needs_no_hook(ad, task.request.body)
-        starter_log = await context.starter_logs.make(run.run_id, run.token, run.owner_uid, tells_end=plain)
-        # without a file nothing would tell the end
-        run.plain = plain and starter_log is not None
-        printed = await session.matchmaker.print_ad(
-            Run(
-                run_id=run.run_id,
-                token=run.token,
-                cluster_id=claimed.cluster_id,
-                proc_id=claimed.proc_id,
-                owner=run.owner,
-                has_policy=run.has_policy,
-                ad=ad,
-                starter_log=starter_log,
-                hidden={
-                    name: value
-                    for name, value in claimed.ad.items()
-                    if ad is not claimed.ad and ad.get(name) != value and has_macro(value)
-                },
-            ),
-            task.request.body,
-            kept=session.kept,
-            host=session.host,
-            keyword=context.keyword + PLAIN if run.plain else context.keyword,
-            uid_domain=context.uid_domain,
-        )
+        printed = await _print_ad(task, run, claimed)
     except MatchmakerUnavailable as error:
         await _withdraw(task, run, f"its ad could not be printed: {error}")
         raise
@@ -221,22 +193,8 @@ async def offer(fetch: Fetch, taken: Taken, problem: str | None) -> Answer | Non
         )
         await _withdraw(task, run, size, f"{size} (PIPE_BUFFER_MAX)")
         return None
-    if printed.remembered:
-        try:
-            await session.database.run(
-                runs.note_match(run_id=run.run_id, token=run.token, remembered=printed.remembered),
-                timeout_s=DATABASE_S,
-            )
-        except (DatabaseRefused, SubmitError) as error:
-            # it would be offered and refused again, and its slot would get nothing
-            problem = f"what the job's ad is to keep of its slot is refused: {error}"
-            await _withdraw(task, run, problem, problem)
-            return None
-        except FetchworkError as error:
-            # it waits again at once, if the database takes that
-            with contextlib.suppress(FetchworkError):
-                await _withdraw(task, run, f"what its ad is to keep of its slot was not written: {error}")
-            raise
+    if printed.remembered and not await _note_match(task, run, printed.remembered):
+        return None
     run.memory_mib = overuse.memory_limit(printed.text, task.request.body)
     run.disk_kib = overuse.disk_limit(printed.text, task.request.body)
     run.facts = {**claimed.facts, **_REQUESTS.read(printed.text), **_kept_facts(claimed.ad)}
@@ -249,17 +207,71 @@ async def offer(fetch: Fetch, taken: Taken, problem: str | None) -> Answer | Non
     return Answer(Reply(printed.text), "offered", run.slot, run.job, run.run_id, undo=undo)
 
 
+async def _print_ad(task: Task, run: LiveRun, claimed: matching.Claimed) -> Printed:
+    """Print a claimed job's ad for its slot; raises ClassAdError, CannotExpand, MatchmakerUnavailable."""
+    context, session = run.context, run.context.session
+    inside = has_sandbox(claimed.ad, context.shared)
+    ad = offered(claimed.ad) if inside else at_remote_iwd(claimed.ad)
+    if has_credentials(ad):
+        ad = {**ad, CREDENTIALS: True}
+    plain = needs_no_hook(ad, task.request.body)
+    starter_log = await context.starter_logs.make(run.run_id, run.token, run.owner_uid, tells_end=plain)
+    # without a file nothing would report the end
+    run.plain = plain and starter_log is not None
+    return await session.matchmaker.print_ad(
+        Run(
+            run_id=run.run_id,
+            token=run.token,
+            cluster_id=claimed.cluster_id,
+            proc_id=claimed.proc_id,
+            owner=run.owner,
+            has_policy=run.has_policy,
+            ad=ad,
+            starter_log=starter_log,
+            hidden={
+                name: value
+                for name, value in claimed.ad.items()
+                if ad is not claimed.ad and ad.get(name) != value and has_macro(value)
+            },
+        ),
+        task.request.body,
+        kept=session.kept,
+        host=session.host,
+        keyword=context.keyword + PLAIN if run.plain else context.keyword,
+        uid_domain=context.uid_domain,
+    )
+
+
+async def _note_match(task: Task, run: LiveRun, remembered: JsonObject) -> bool:
+    """Store the attributes of the slot that the job's ad remembers; False if its job is Held instead."""
+    try:
+        await run.context.session.database.run(
+            runs.note_match(run_id=run.run_id, token=run.token, remembered=remembered),
+            timeout_s=DATABASE_S,
+        )
+    except (DatabaseRefused, SubmitError) as error:
+        # it would be offered and refused again, and its slot would get nothing
+        problem = f"the attributes of its slot for the job's ad are refused: {error}"
+        await _withdraw(task, run, problem, problem)
+        return False
+    except FetchworkError as error:
+        # the job waits again at once, if the database permits
+        with contextlib.suppress(FetchworkError):
+            await _withdraw(task, run, f"the attributes of its slot were not written into its ad: {error}")
+        raise
+    return True
+
+
 def _kept_facts(ad: JsonObject) -> dict[str, object]:
-    """What of a job's ad is kept, and no expression."""
+    """Return the attributes for .job.ad that the queue keeps; no expressions."""
     return {name: value for name, value in ad.items() if name in _READABLE and plain_text(value) is not None}
 
 
 async def refuse_for_want_of_account(session: HostSession, claimed: matching.Claimed) -> None:
-    """Refuse a job that had its turn and whose owner has no account on this host.
+    """Refuse a job whose turn it was, but whose owner has no account on this host.
 
-    HTCondor would accept it and then be silent (startd-protocol, section 5). The try is counted without
-    taking the slot's time; where no host knows the account the job is Held in the end, and its reason says
-    so.
+    HTCondor would accept it and then be silent (startd-protocol, section 5). The refusal counts as a try
+    without taking the slot's time; if no host knows the account, the job is Held in the end for that reason.
     """
     await session.database.run(
         runs.refuse_start(

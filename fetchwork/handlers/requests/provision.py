@@ -1,4 +1,4 @@
-"""What a job is given of its slot when it starts: devices and threads in its environment, and two files."""
+"""A job's view of its slot when it starts: devices and threads in its environment, and two files."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from fetchwork.handlers.starterad import Reader
 
 
 class NotProvided(FetchworkError):
-    """The job can't have on this slot what it asks for: it does not start."""
+    """The job can't have its devices or variables on this slot: it does not start."""
 
 
 _JOB = Reader(("Environment", "Env", "EnvDelim", "RequestGPUs"))
@@ -25,15 +25,15 @@ _JOB = Reader(("Environment", "Env", "EnvDelim", "RequestGPUs"))
 def wants_devices(job: bytes) -> bool:
     """Whether the job of an ad asks for GPUs."""
     wanted = _JOB.read(job).get("RequestGPUs", 0)
-    # what is no number may be one for the startd
+    # the startd may evaluate another value to a number
     return not isinstance(wanted, int | float) or wanted > 0
 
 
 async def provided(task: Task, slot: str, run: LiveRun | None, variables: Mapping[str, str]) -> bytes:
-    """The body of PREPARE_JOB's answer: changes to the job's ad, and the ads for its files.
+    """Return the body of PREPARE_JOB's answer: changes to the job's ad, and the ads for its files.
 
-    ``variables`` are what the job's environment is to have beside what the slot gives. Raises SlotUnknown,
-    and NotProvided for a job with devices or such variables.
+    ``variables`` are added to the job's environment beside those of the slot. Raises SlotUnknown, and
+    NotProvided for a job with devices or such variables.
     """
     ads, job = task.context.slot_ads, task.request.body
     slot_ad = await ads.of(slot, run.fetched_by if run is not None else b"")
@@ -56,7 +56,7 @@ async def provided(task: Task, slot: str, run: LiveRun | None, variables: Mappin
 
 
 def without_slot(task: Task, variables: Mapping[str, str]) -> bytes:
-    """The same where the slot is not known: changes to the job's ad for these variables; NotProvided."""
+    """Return the body if the slot is unknown: the job's ad with these variables; raises NotProvided."""
     if not variables:
         return b""
     line = jobenvironment.line(_JOB.read(task.request.body), variables, {})

@@ -1,10 +1,10 @@
-"""REPLY_FETCH and EVICT_CLAIM: the startd's verdict on an offer, and how a slot's next fetch tells it.
+"""REPLY_FETCH and EVICT_CLAIM: the startd's reply to an offer, and its signs in the slot's next fetch.
 
-HTCondor runs REPLY_FETCH for each offer, and condor_procd looks at all processes for each hook. Where the
-agent updates running jobs itself, undivided slots are configured without it (``HostConfig.is_told_replies``).
-A start counts as an accept there, and a slot whose starter failed before any hook asks again as a claimed
-one, or as one that has changed its state since the offer. A slot that refused has no claim then, nor had one
-since, but for one that it gave up with the refusal (Resource::tryFetchWork of 23.9 and 25.14).
+HTCondor runs REPLY_FETCH for each offer, and condor_procd inspects all processes for each hook. If the agent
+updates running jobs itself, undivided slots are configured without it (``HostConfig.is_told_replies``). A
+start counts as an accept there. A slot that accepted, but whose starter failed before any hook, fetches again
+as a claimed slot, or has changed its state since the offer. A slot that refused has no claim then, and had
+none since, except a claim that it gave up with the refusal (Resource::tryFetchWork of 23.9 and 25.14).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ DOES_NOT_ALLOW = "rejected by the startd: its START or its resources do not allo
 
 
 async def reply_fetch(task: Task) -> Answer:
-    """``accept``: the startd is willing, no more. ``reject``: the run ends and the job waits again."""
+    """Handle ``accept``: the startd is willing, no more; ``reject``: the run ends and the job waits again."""
     job, slot = split_ads(task.request.body)
     key = run_key(job)
     session = task.context.session
@@ -50,31 +50,31 @@ async def reply_fetch(task: Task) -> Answer:
 async def reject(
     session: HostSession, runs: Runs, key: RunKey, reason: str, *, rest: bool, timeout_s: float
 ) -> bool:
-    """End a run that the startd refuses; with ``rest`` its slot is not offered such jobs for a while.
+    """End a run that the startd refuses; with ``rest`` its slot gets no such jobs for a while.
 
-    False if it has started, or was over before.
+    Return False if the run has started, or was over before.
     """
     ended = await session.database.run(
         run_calls.reject(run_id=key.run_id, token=key.token, reason=reason, rest=rest), timeout_s=timeout_s
     )
     if ended:
         runs.ended(session, key.run_id)
-        # the slot's rest is among what is read
+        # the demand has to be read again with the slot's backoff
         session.demand.outdate()
     return ended
 
 
 async def evict_claim(task: Task) -> Answer:
-    """Recorded in the log, nothing else: HTCondor was never seen to call it for a fetched claim."""
+    """Log the request, nothing else: HTCondor was never seen to call it for a fetched claim."""
     job, slot = split_ads(task.request.body)
     return Subject(_name(slot), run_key(job).run_id).answer("noted")
 
 
 def refusal(job: ClassAd, slot: ClassAd) -> tuple[str, bool]:
-    """Why the startd rejected a job, as far as the slot ad shows, and whether it would do so again.
+    """Return why the startd rejected a job, as far as the slot ad shows, and whether it would do so again.
 
-    The slot ad of REPLY_FETCH is newer than FETCH_WORK's: a slot that is not idle any more, or of which too
-    little is left, was changed by another claim in between.
+    The slot ad of REPLY_FETCH is newer than FETCH_WORK's: if the slot is not idle any more, or has too little
+    left, another claim changed it in between.
     """
     if not is_idle(slot) or "RemoteScheddName" in slot:
         return f"rejected by the startd: the slot is {slot.get('State')}/{slot.get('Activity')}", False
@@ -88,7 +88,7 @@ def refusal(job: ClassAd, slot: ClassAd) -> tuple[str, bool]:
 
 
 def was_taken(offered_to: ClassAd, asks: ClassAd) -> bool:
-    """Whether a slot has taken what was offered to it, by its ad then and by that of its next fetch."""
+    """Whether a slot has accepted its offer, by its ads at the offer and at its next fetch."""
     if asks.get("State") == "Claimed":
         return True
     had_claim = offered_to.get("State") == "Claimed"

@@ -1,7 +1,7 @@
 """The inputs of a job within PREPARE_JOB's answer, where they are few and small.
 
-``fetchwork.sandbox.inline`` says what is plain enough for that. Where it is not, the answer brings none, and
-the job is not started: the compiled hook then becomes the one in Python, which asks the long way.
+``fetchwork.sandbox.inline`` has the limits for that. Beyond them the answer has no inputs, and the job is not
+started: the compiled hook then executes the hook in Python, which asks for each file.
 """
 
 from __future__ import annotations
@@ -19,35 +19,35 @@ from fetchwork.hook.wire import Reply
 from fetchwork.sandbox import checkpoint, inline
 from fetchwork.sandbox.offered import MARK, executable_travels
 
-#: seconds for all inputs of a job: the hook is to have time left for the long way, which waits for minutes
+#: seconds for all inputs of a job: the hook needs time left to ask file by file, which may take minutes
 FILES_S = 5.0
 _MARK = f"\n{MARK} = true".encode()
 
 
 @dataclass(frozen=True, slots=True)
 class Inputs:
-    """The inputs of a job, as they go into an answer; their bytes, and the seconds that it took."""
+    """The inputs of a job as a section of the answer, their bytes, and the seconds of the transfer."""
 
     section: bytes
     size: int
     seconds: float
 
     def with_answer(self, body: bytes) -> Reply:
-        """The answer that prints ``body`` and brings the inputs."""
+        """Return the reply that prints ``body`` and has the inputs."""
         return Reply(body + self.section, files=len(self.section))
 
     async def note(self, task: Task, key: RunKey) -> None:
-        """Let people see what came."""
+        """Show people the size and time of the transfer."""
         await note(task, key, None, "input", self.size, self.seconds)
 
 
 def are_asked_for(task: Task) -> bool:
-    """Whether the hook of a job with a sandbox takes inputs with the answer."""
+    """Whether the hook accepts the inputs of a job with a sandbox within the answer."""
     return task.request.inline > 0 and _MARK in b"\n" + task.request.body
 
 
 async def inputs(task: Task, key: RunKey) -> Inputs | None:
-    """The inputs of the job that is to start; None where they are to be asked for one by one."""
+    """Return the inputs of the job that starts; None if the hook has to ask for each file."""
     most = min(task.request.inline, inline.MAX_INPUT)
     if task.files is None:
         return None

@@ -22,9 +22,9 @@ from fetchwork.hook.wire import Reply
 
 log = logging.getLogger(__name__)
 
-#: seconds for a call: the job of one that has to wait longer is started another time
+#: seconds for a call: a job that would have to wait longer is started another time
 DATABASE_S = 8.0
-#: seconds for what HTCondor says of the slot, behind which other starts may ask
+#: seconds for HTCondor's ad of the slot, since other starts may ask at the same time
 SLOT_S = 8.0
 
 
@@ -32,7 +32,6 @@ async def prepare_job(task: Task) -> Answer:
     """Record that the job starts, or that it can't; only a clear yes of the database lets it start."""
     ad = read_starter_ad(task.request.body)
     key = run_key(ad)
-    session = task.context.session
     run = await task.own_run(key)
     job = run.job if run is not None else None
     subject = Subject(task.request.slot, key.run_id, job)
@@ -48,37 +47,13 @@ async def prepare_job(task: Task) -> Answer:
         brought = await credentials.brought(task, key) if credentials.are_needed(task) else None
         if brought is not None:
             await credentials.note(task, key, brought)
+        refusal, body = await _pass_fence(task, key, run, slot, brought)
     except credentials.Lacking as error:
         return await _not_started(task, key, run, subject, error.fault)
-    variables = {} if brought is None else {"_CONDOR_CREDS": brought.directory}
-    # the startd and the database are asked at the same time
-    gift = asyncio.create_task(provided(task, slot or "", run, variables))
-    # nobody may come to hear of its failure
-    gift.add_done_callback(lambda done: done.cancelled() or done.exception())
-    try:
-        otherwise = without_slot(task, variables)
-        if wants_devices(task.request.body):
-            # no job starts without the devices that it is to have, for it would take another's
-            await _in_time(task, gift)
-        refusal = await session.reports.start(
-            run_id=key.run_id,
-            token=key.token,
-            starter=task.caller.starter,
-            slot=slot,
-            timeout_s=task.left(DATABASE_S),
-        )
-        if refusal is not None:
-            return _refused(subject, "refused", refusal)
-        body = await _as_far_as_known(task, gift, otherwise)
     except NotProvided as error:
         return await _could_not_start(task, key, run, subject, str(error))
-    except (DatabaseUnavailable, SlotUnknown) as error:
-        if run is not None:
-            # the hook will refuse; that the job did not start is not its own fault then
-            run.unanswered = str(error)
-        raise
-    finally:
-        gift.cancel()
+    if refusal is not None:
+        return _refused(subject, "refused", refusal)
     if run is not None:
         run.unanswered = None
         task.runs.started(run, task.caller.starter, slot or run.slot)
@@ -89,6 +64,39 @@ async def prepare_job(task: Task) -> Answer:
         return subject.answer("started", Reply(body))
     await files.note(task, key)
     return subject.answer("started", files.with_answer(body), bytes=files.size)
+
+
+async def _pass_fence(
+    task: Task, key: RunKey, run: LiveRun | None, slot: str | None, brought: credentials.Brought | None
+) -> tuple[str | None, bytes]:
+    """Ask the database and the startd at the same time; return the database's refusal, or None and the body.
+
+    Raises NotProvided, DatabaseUnavailable and, for a job that asks for devices, SlotUnknown.
+    """
+    variables = {} if brought is None else {"_CONDOR_CREDS": brought.directory}
+    gift = asyncio.create_task(provided(task, slot or "", run, variables))
+    # the request may have ended: a failure counts as retrieved
+    gift.add_done_callback(lambda done: done.cancelled() or done.exception())
+    try:
+        otherwise = without_slot(task, variables)
+        if wants_devices(task.request.body):
+            # a job without the devices that it asks for does not start, for it would take another's
+            await _in_time(task, gift)
+        refusal = await task.context.session.reports.start(
+            run_id=key.run_id,
+            token=key.token,
+            starter=task.caller.starter,
+            slot=slot,
+            timeout_s=task.left(DATABASE_S),
+        )
+        return refusal, b"" if refusal is not None else await _as_far_as_known(task, gift, otherwise)
+    except (DatabaseUnavailable, SlotUnknown) as error:
+        if run is not None:
+            # the hook will refuse: then the job's failure to start is not its own fault
+            run.unanswered = str(error)
+        raise
+    finally:
+        gift.cancel()
 
 
 async def _could_not_start(
@@ -109,7 +117,7 @@ async def _not_started(
 
 
 async def _as_far_as_known(task: Task, gift: asyncio.Task[bytes], otherwise: bytes) -> bytes:
-    """What the job is given of its slot; ``otherwise`` where that is not known, which stops no job."""
+    """Return the body with the slot's part; ``otherwise`` if the slot is unknown, which stops no job."""
     try:
         return await _in_time(task, gift)
     except SlotUnknown as error:
@@ -117,14 +125,14 @@ async def _as_far_as_known(task: Task, gift: asyncio.Task[bytes], otherwise: byt
     except NotProvided:
         raise
     except Exception as error:
-        # a defect of ours: what asks for devices has failed over it before it was started
-        log.exception("what a slot gives its job can't be told")
+        # a defect of fetchwork: a job that asks for devices has failed over it before its start
+        log.exception("the slot's part of a job's start failed")
         task.context.slot_ads.complain(f"{type(error).__name__}: {error}", slot=task.request.slot)
     return otherwise
 
 
 async def _in_time(task: Task, gift: asyncio.Task[bytes]) -> bytes:
-    """What the job is given of its slot, while the hook waits for it; raises SlotUnknown, NotProvided."""
+    """Return the body with the slot's part, within the hook's time; raises SlotUnknown, NotProvided."""
     try:
         async with asyncio.timeout(task.left(SLOT_S, reserve_s=1.0)):
             return await gift
@@ -133,9 +141,9 @@ async def _in_time(task: Task, gift: asyncio.Task[bytes]) -> bytes:
 
 
 def could_not_start(run_id: int, token: str, fault: Fault, slot: str) -> Call[bool]:
-    """A run that did not start: its job is Held where HTCondor would hold it, else tried again.
+    """Return the call that records a failed start: the job is Held if HTCondor would hold it, else retried.
 
-    The call answers False if the run is over.
+    The call returns False if the run is over.
     """
     if fault.code is None:
         return runs.refuse_start(
@@ -147,12 +155,12 @@ def could_not_start(run_id: int, token: str, fault: Fault, slot: str) -> Call[bo
 
 
 async def _slot(task: Task, key: RunKey, run: LiveRun | None) -> str | None:
-    """The slot that the starter is on."""
+    """Return the name of the starter's slot."""
     return slot_name(task.request.slot, run.slot if run else await _claimed_slot(task, key.run_id))
 
 
 async def _claimed_slot(task: Task, run_id: int) -> str:
-    """The slot that an unknown run was claimed for: this agent came after the claim."""
+    """Return the slot of a run that this process does not know, because it started after the claim."""
     rows = await task.context.session.host_runs(task.left(DATABASE_S))
     return next((row.slot for row in rows if row.run_id == run_id), "")
 

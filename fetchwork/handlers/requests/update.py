@@ -1,10 +1,10 @@
-"""UPDATE_JOB_INFO: a run lives. Its usage is written down, and the answer ends a job that must not go on.
+"""UPDATE_JOB_INFO: a run lives. Its usage is recorded, and the answer ends a job that must not go on.
 
-The hook runs as the job's user, so it can do what the agent may not: send the job a signal. A job that was
-removed, held or vacated gets its own signal first and SIGKILL after JobMaxVacateTime (at once where
-WantGracefulRemoval says so); a job whose run is not
-its own any more gets SIGKILL at once, because it may run elsewhere by now. So does, unasked, the job of a run
-whose host can't reach the database for longer than its lease.
+The hook runs as the job's user, so it may send the job a signal, which the agent may not. A job that was
+removed, held or vacated gets its own signal first and SIGKILL after JobMaxVacateTime (at once if
+WantGracefulRemoval says so). A job that its run no longer owns gets SIGKILL at once, because it may run
+elsewhere by now. So does, without a request, the job of a run whose host can't reach the database for longer
+than its lease.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from fetchwork.handlers.starterad import StarterAd
 from fetchwork.hook.wire import Reply
 from fetchwork.matchmaker.messages import Job
 
-#: seconds for a call: the starter starts one update after the other, however many wait
+#: seconds for a call; short, since the starter starts further updates while earlier ones wait
 DATABASE_S = 5.0
 
-# what an update came to, by the action that the database asks for
+# outcomes of an update, by the action that the database requests
 _OUTCOMES: dict[str | None, UpdateOutcome] = {None: "alive", "late": "late", "end": "end"}
 
 
 async def update_job_info(task: Task) -> Answer:
-    """Write the update down, evaluate what is periodic, and say whether the job has to end."""
+    """Record the update, evaluate the periodic policy, and answer whether the job has to end."""
     ad = read_starter_ad(task.request.body)
     key = run_key(ad)
     session = task.context.session
@@ -38,7 +38,7 @@ async def update_job_info(task: Task) -> Answer:
     try:
         run = await task.own_run(key)
     except OtherToken as error:
-        # the job is its account's own: it may run elsewhere, since the database gave the number out again
+        # the job belongs to the caller, but may run elsewhere: the database gave the number out again
         return _end_at_once(Subject(task.request.slot, key.run_id), "gone", None, pid, str(error))
     subject = Subject(task.request.slot, key.run_id, run.job if run is not None else None)
     if run is not None and pid:
@@ -47,7 +47,7 @@ async def update_job_info(task: Task) -> Answer:
     try:
         beat = await _heartbeat(task, key, update)
     except (NotFound, WrongToken) as error:
-        # a database that was restored from before the claim; the number may be another run's by now
+        # the database was restored from before the claim; the number may be another run's by now
         beat = runs.Beat("gone", str(error))
     except DatabaseUnavailable:
         if not (session.cut_off and pid):
@@ -60,7 +60,7 @@ async def update_job_info(task: Task) -> Answer:
             beat = await _heartbeat(task, key, update)
     details: dict[str, object] = {"policy": policy_action} if policy_action is not None else {}
     if beat.action == "gone":
-        # it counts as a run of this host until its starter has ended
+        # the run counts as one of this host until its starter has ended
         return _end_at_once(subject, "gone", run, pid, beat.reason, **details)
     if beat.action == "end" and run is not None:
         run.end_asked = True
@@ -83,7 +83,7 @@ def _has_policy(run: LiveRun | None, ad: StarterAd) -> bool:
 
 
 async def _apply_policy(task: Task, key: RunKey, update: Report) -> str | None:
-    """Evaluate the job's periodic policy; the action taken, if any."""
+    """Evaluate the job's periodic policy; return the action that was taken, or None."""
     database = task.context.session.database
     job_ad = await database.run(
         runs.run_policy(run_id=key.run_id, token=key.token), timeout_s=task.left(DATABASE_S)
@@ -125,7 +125,7 @@ def _end_at_once(
 
 
 def _signal_to_send(beat: runs.Beat) -> tuple[int, float]:
-    """The job's own signal, until its time to vacate is over; and the seconds that are left of that."""
+    """Return the job's own signal, or SIGKILL after its time to vacate; and the seconds left of that time."""
     left = (beat.max_vacate_s or 0.0) - (beat.signalled_s or 0.0)
     if left <= 0:
         return int(signal.SIGKILL), 0.0
@@ -133,7 +133,7 @@ def _signal_to_send(beat: runs.Beat) -> tuple[int, float]:
 
 
 def signal_number(text: str | None) -> int:
-    """The number of a KillSig ("SIGUSR1", "USR1", "10"); SIGTERM for a text that is not one."""
+    """The number of a KillSig ("SIGUSR1", "USR1", "10"); SIGTERM for any other text."""
     name = (text or "").strip().upper()
     if name.isascii() and name.isdigit():
         return int(name) if 1 <= int(name) <= 64 else int(signal.SIGTERM)
