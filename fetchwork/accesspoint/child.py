@@ -229,16 +229,14 @@ def _look(request: Json) -> Iterator[Json]:
         yield {"missing": False}
 
 
-def _append(request: Json) -> Iterator[Json]:
+def append(request: Json) -> Json:
     """Append entries to a log; with "check" those that its end does not have."""
     try:
         descriptor = _opened(request["path"])
     except OSError as error:
-        yield _problem(error)
-        return
+        return _problem(error)
     except FetchworkError as error:
-        yield {"problem": str(error), "errno": 0}
-        return
+        return {"problem": str(error), "errno": 0}
     try:
         entries = [text.encode() for text in request["entries"]]
         if request["check"]:
@@ -252,9 +250,9 @@ def _append(request: Json) -> Iterator[Json]:
             entries = fresh
         # to the disk, before the cursor passes them: nobody writes them again
         logentry.append(descriptor, b"".join(entries))
-        yield {"written": len(entries)}
+        return {"written": len(entries)}
     except OSError as error:
-        yield _problem(error)
+        return _problem(error)
     finally:
         os.close(descriptor)
 
@@ -293,5 +291,5 @@ _REQUESTS: dict[str, tuple[int, Callable[[Json], Iterator[Json]]]] = {
     "evaluate": (EVALUATE_S, _evaluate),
     "look": (READ_S, _look),
     "judge": (EVALUATE_S, _judge),
-    "append": (APPEND_S, _append),
+    "append": (APPEND_S, lambda request: iter([append(request)])),
 }

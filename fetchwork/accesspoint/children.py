@@ -23,6 +23,7 @@ from fetchwork.errors import FetchworkError
 #: a child that nobody needs for so long is let go, and one that has done so much
 IDLE_S = 20.0
 MOST_USES = 500
+SWEEP_S = 5.0
 #: children at once; of each account there are at most three
 MOST = 96
 
@@ -156,8 +157,13 @@ class Children:
         if child.uses < MOST_USES:
             self._idle[key] = child
 
-    def sweep(self) -> None:
-        """Let children go that nobody has needed for a while."""
+    async def sweep(self) -> None:
+        """Let children go that were not needed for a while, again and again."""
+        while True:
+            await asyncio.sleep(SWEEP_S)
+            self._sweep()
+
+    def _sweep(self) -> None:
         now = time.monotonic()
         for key, child in list(self._idle.items()):
             if now - child.used_at > IDLE_S:

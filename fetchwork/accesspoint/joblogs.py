@@ -1,4 +1,4 @@
-"""Which event logs each job of this access point has: its own, and the nodes log of its DAG.
+"""Which event logs each job has: its own, and the nodes log of its DAG.
 
 DAGMan follows its nodes by one log for all of them (``DAGManNodesLog``), which gets the events that it asks
 for (``DAGManNodesMask``: the numbers of their types).
@@ -6,12 +6,13 @@ for (``DAGManNodesMask``: the numbers of their types).
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from fetchwork.client.wire import Json
 from fetchwork.db.pool import AsyncDatabase
-from fetchwork.queue.events import JobEvent
+from fetchwork.queue.events import Cursor, JobEvent
+from fetchwork.queue.reader import Reader
 
 #: clusters of others that are remembered not to be looked up again
 FOREIGN = 100_000
@@ -28,7 +29,9 @@ CROSS JOIN LATERAL (
         clusterid, procid, owner, ad ->> 'UserLog' AS log, ad ->> 'UserLogUseXML' = 'true' AS xml,
         ad ->> 'DAGManNodesLog' AS nodes_log, ad ->> 'DAGManNodesMask' AS mask
     FROM fetchwork.{}
-    WHERE clusterid = k.cluster_id AND procid = k.proc_id AND ad ->> 'FetchWorkAccessPoint' = %s
+    WHERE
+        clusterid = k.cluster_id AND procid = k.proc_id AND coalesce(owner = %s::text, true)
+        AND ad ->> 'FetchWorkAccessPoint' IS NOT DISTINCT FROM %s::text
     OFFSET 0
 ) AS j
 """
@@ -61,17 +64,38 @@ class _OfJob:
 
 
 class JobLogs:
-    """The logs of the jobs whose events came by, by job."""
+    """The logs of an access point's jobs (``name`` None: of jobs without one) whose events came by.
 
-    def __init__(self, database: AsyncDatabase, name: str) -> None:
+    ``owner`` and ``jobs`` (ids) restrict them. With ``output`` all jobs have that log and no other.
+    """
+
+    def __init__(
+        self,
+        database: AsyncDatabase,
+        name: str | None,
+        *,
+        owner: str | None = None,
+        jobs: Sequence[str] = (),
+        output: Log | None = None,
+    ) -> None:
         self._database = database
-        #: of this access point
         self._name = name
+        self._owner = owner
+        self._jobs = list(jobs)
+        self._output = output
         self._logs: dict[tuple[int, int], _OfJob] = {}
         self._foreign: dict[int, None] = {}
 
+    def reader(self, after: Cursor, log: str | None = None) -> Reader:
+        """A reader of the jobs' events, perhaps among others; with ``log`` of the jobs with that log."""
+        if self._jobs or self._output is not None:
+            return Reader(after=str(after), job=self._jobs or None)
+        return Reader(after=str(after), log=log)
+
     def of(self, one: JobEvent) -> tuple[Log, ...]:
         """The logs that get an event, of those that ``find`` found."""
+        if self._output is not None:
+            return (self._output,)
         found = self._logs.get((one.cluster, one.proc))
         return () if found is None else found.of(one.type_number)
 
@@ -95,18 +119,17 @@ class JobLogs:
     @property
     def any(self) -> bool:
         """Has any job that is known a log?"""
-        return any(found.own or found.nodes for found in self._logs.values())
+        return self._output is not None or any(found.own or found.nodes for found in self._logs.values())
 
     async def find(self, events: Iterable[JobEvent]) -> None:
         """Look up the logs of these events' jobs that are not known yet."""
         unknown = {
             (one.cluster, one.proc) for one in events if one.cluster not in self._foreign
         } - self._logs.keys()
-        if not unknown:
+        if not unknown or self._output is not None:
             return
         clusters, procs = (list(column) for column in zip(*unknown, strict=True))
-        told = [clusters, procs, self._name] * 2
-        rows = await self._database.query(_LOGS_OF_JOBS, told)
+        rows = await self._database.query(_LOGS_OF_JOBS, [clusters, procs, self._owner, self._name] * 2)
         for cluster in set(clusters) - {row["clusterid"] for row in rows}:
             self._foreign[cluster] = None
         while len(self._foreign) > FOREIGN:

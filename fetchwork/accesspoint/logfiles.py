@@ -5,10 +5,13 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from typing import Protocol
 
-from fetchwork.accesspoint.children import Account, ChildEnded, Children
+from fetchwork.accesspoint import child
+from fetchwork.accesspoint.children import Account, ChildEnded
 from fetchwork.accesspoint.joblogs import Log
+from fetchwork.client.wire import Json
 from fetchwork.log import event
 from fetchwork.queue import logentry
 from fetchwork.queue.events import JobEvent
@@ -27,11 +30,36 @@ class Behind(Exception):
         self.sure = sure
 
 
+class Appender(Protocol):
+    """Answers requests with an account's rights: ``Children``, or ``OwnRights``."""
+
+    async def ask(self, account: Account, request: Json, timeout_s: float) -> Json:
+        """Answer a request; raises ChildEnded and TimeoutError."""
+
+
+class OwnRights:
+    """Appends to logs with the rights of this process, whatever the account."""
+
+    async def ask(self, account: Account, request: Json, timeout_s: float) -> Json:
+        """Answer the request ``append``, which may take any time: these logs are the caller's own."""
+        return await asyncio.to_thread(child.append, request)
+
+
+#: is told a level of logging, an event's name, the owner of the log that it is about, and the problem
+Report = Callable[[int, str, str | None, object], None]
+
+
+def logged(level: int, name: str, owner: str | None, problem: object) -> None:
+    """Log a problem with event logs."""
+    event(log, level, name, person=owner, owner=owner, problem=problem)
+
+
 class LogFiles:
     """Appends to logs, and remembers what a submission wrote before the stream shows it."""
 
-    def __init__(self, children: Children) -> None:
-        self._children = children
+    def __init__(self, appender: Appender, report: Report) -> None:
+        self._appender = appender
+        self._report = report
         self._early: dict[Log, Counter[str]] = {}
         self._turns: dict[str, asyncio.Lock] = {}
         self._refused: dict[Log, str] = {}
@@ -76,7 +104,7 @@ class LogFiles:
         """Append to a log; the problem, if it is for ever. Raises Behind."""
         request = {"do": "append", "path": found.path, "entries": entries, "check": check}
         try:
-            answer = await self._children.ask(account, request, APPEND_S)
+            answer = await self._appender.ask(account, request, APPEND_S)
         except (TimeoutError, ChildEnded):
             raise Behind(f"'{found.path}' does not answer", sure=False) from None
         if "problem" not in answer:
@@ -86,14 +114,7 @@ class LogFiles:
         problem = f"cannot write event log '{found.path}' as {found.owner}: {answer['problem']}"
         if self._refused.get(found) != problem:
             self._refused[found] = problem
-            event(
-                log,
-                logging.WARNING,
-                "log_not_written",
-                person=found.owner,
-                owner=found.owner,
-                problem=problem,
-            )
+            self._report(logging.WARNING, "log_not_written", found.owner, problem)
         if answer["errno"] in logentry.FOR_NOW:
             raise Behind(problem, sure=True)
         return problem

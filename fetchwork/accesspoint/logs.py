@@ -1,16 +1,17 @@
-"""Keeps the event logs of the jobs that were submitted here up to date: the files that ``log = FILE`` names.
+"""Keeps the event logs of jobs up to date, for an access point or ``fetchwork userlog``: ``log = FILE``.
 
 Theory of operation
 -------------------
-One reader follows the stream of all events. Those of this access point's jobs go to their logs, each written
-by a child of the job's owner (``child``), so no path, file system or quota of one person is in another's way.
-A state file keeps the cursor behind which every event is in its log.
+One reader follows the stream of all events. Those of its jobs (``joblogs``) go to their logs, each written by
+a child of the job's owner (``child``), so no path, file system or quota of one person is in another's way.
+``fetchwork userlog`` writes the logs of its caller's jobs itself. A state file keeps the cursor behind which
+every event is in its log.
 
 A submit event is written before the submission is answered, which may be long before the stream shows it: a
 transaction that is open anywhere holds the stream back. What was written early is remembered, and left out
 when the stream comes to it.
 
-An access point that was killed may have written what its cursor does not cover. So its successor looks, for
+A keeper that was killed may have written entries that its cursor does not cover. So its successor looks, for
 every event older than itself, whether the end of the log has it already. So does one whose database was
 restored or moved to another server, which may show the events of the last seconds before that again.
 
@@ -28,21 +29,18 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from fetchwork.accesspoint.children import Account, Children
+from fetchwork.accesspoint.children import Account
 from fetchwork.accesspoint.joblogs import JobLogs, Log
-from fetchwork.accesspoint.logfiles import Behind, LogFiles
+from fetchwork.accesspoint.logfiles import Appender, Behind, LogFiles, Report, logged
 from fetchwork.accesspoint.logstate import Kept, StateFile
 from fetchwork.client.wire import Json
 from fetchwork.codes import EventType
 from fetchwork.db.pool import AsyncDatabase
 from fetchwork.errors import NOT_NOW, DatabaseUnavailable, FetchworkError
-from fetchwork.log import event
 from fetchwork.queue.ask import Found, Pause, Steps
 from fetchwork.queue.events import Cursor, CursorExpired, JobEvent
 from fetchwork.queue.reader import Reader
 from fetchwork.queue.session import AsyncSession
-
-log = logging.getLogger(__name__)
 
 #: a submission waits so long for the first contact with the database
 READY_S = 15.0
@@ -78,15 +76,18 @@ class Lag:
 
 
 class LogKeeper:
-    """Writes the logs of one access point's jobs."""
+    """Writes the logs of jobs, without a state file from ``after`` on (None: the oldest event kept)."""
 
     def __init__(
         self,
         database: AsyncDatabase,
-        children: Children,
+        logs: JobLogs,
+        appender: Appender,
         state: Path,
-        name: str,
         serves: Callable[[str, int], bool],
+        *,
+        after: str | None = "now",
+        report: Report = logged,
     ) -> None:
         self._session = AsyncSession(database)
         self._database = database
@@ -95,14 +96,17 @@ class LogKeeper:
         self._cursor: Cursor | None = None
         self._behind: dict[Log, Lag] = {}
         self._retries: dict[Log, asyncio.Task[None]] = {}
-        self._logs = JobLogs(database, name)
-        self._files = LogFiles(children)
+        self._logs = logs
+        self._files = LogFiles(appender, report)
+        self._report = report
+        self._after = after
         #: the end of the last page that is being written, or is
         self._taken = Cursor(0, 0)
         self._page_done = asyncio.Event()
         self._page_done.set()
         self._ready = asyncio.Event()
         self._advanced = asyncio.Event()
+        self._ending = asyncio.Event()
         #: logs may have entries of events that are older than this, by the database's clock
         self._checked_until = 0.0
 
@@ -127,34 +131,58 @@ class LogKeeper:
     # -- the stream
 
     async def keep(self) -> None:
-        """Follow the events for as long as the access point lives."""
+        """Follow the events until ``keep_for`` ends this."""
         while True:
             try:
                 await self._begin()
                 self._ready.set()
                 await self._follow()
+                return
             except NOT_NOW as error:
-                event(log, logging.WARNING, "logs_wait", problem=error)
+                self._report(logging.WARNING, "logs_wait", None, error)
             except CursorExpired as error:
-                event(log, logging.ERROR, "events_missed", problem=error)
+                self._report(logging.ERROR, "events_missed", None, error)
                 self._taken = Cursor.parse(await self._session.run(Reader.now()))
                 await self._save(self._taken)
+            if self._ending.is_set():
+                return
             await asyncio.sleep(PAUSE_S)
+
+    async def keep_for(self, seconds: float | None) -> None:
+        """Follow the events for so long (None: until it is cancelled), and to the end of those of then.
+
+        Logs that are behind are tried once more at the end.
+        """
+        keeping = asyncio.ensure_future(self.keep())
+        try:
+            await asyncio.wait([keeping], timeout=seconds)
+            self._ending.set()
+            await keeping
+            await asyncio.gather(*self._retries.values())
+            if self._cursor is not None:
+                await self._save(self._cursor, exact=True)
+        finally:
+            keeping.cancel()
 
     async def _begin(self) -> None:
         if self._cursor is None:
             kept = await asyncio.to_thread(self._state.load)
-            now = Cursor.parse(await self._session.run(Reader.now()))
-            await self._check_until_now()
             if kept is None:
-                await self._save(now)
-            else:
-                self._cursor = kept.cursor
-                self._behind = {found: Lag(cursor, sure=False) for found, cursor in kept.behind.items()}
+                kept = Kept(await self._start(), {})
+            if not kept.exact:
+                await self._check_until_now()
+            self._behind = {found: Lag(cursor, sure=False) for found, cursor in kept.behind.items()}
+            # it is exact no longer
+            await self._save(kept.cursor)
         assert self._cursor is not None
         self._taken = max(self._taken, self._cursor)
         for behind in self._behind:
             self._retry(behind)
+
+    async def _start(self) -> Cursor:
+        if self._after is None:
+            return Cursor.parse(await self._session.run(Reader.oldest()))
+        return Cursor.parse(await self._session.run(Reader.now()) if self._after == "now" else self._after)
 
     async def _check_until_now(self) -> None:
         """Look, for each event up to now, whether its log has it already."""
@@ -162,7 +190,8 @@ class LogKeeper:
         self._checked_until = row["at"]
 
     async def _follow(self) -> None:
-        reader = Reader(after=str(self._cursor))
+        assert self._cursor is not None
+        reader = self._logs.reader(self._cursor)
         stream = reader.lines(None)
         with contextlib.closing(stream):
             answer: object = None
@@ -173,6 +202,11 @@ class LogKeeper:
                     assert reader.position is not None
                     await self._write_page([JobEvent(line) for line in step.items], reader.position)
                 elif isinstance(step, Pause):
+                    if reader.position is not None and reader.position > self._taken:
+                        # by events of other jobs
+                        await self._write_page([], reader.position)
+                    if self._ending.is_set():
+                        return
                     # without jobs of its own that have a log there is little to wait for
                     await asyncio.sleep(GATHER_S if self._logs.any else IDLE_S)
                 else:
@@ -203,7 +237,7 @@ class LogKeeper:
         try:
             account = await self.account(owner)
         except FetchworkError as error:
-            event(log, logging.WARNING, "log_not_written", person=owner, owner=owner, problem=error)
+            self._report(logging.WARNING, "log_not_written", owner, error)
             return
         async with self._files.turn(owner):
             for found, events in logs.items():
@@ -212,7 +246,7 @@ class LogKeeper:
                 except Behind as error:
                     self._falls_behind(found, sure=error.sure)
                 except FetchworkError as error:
-                    event(log, logging.WARNING, "log_not_written", person=owner, owner=owner, problem=error)
+                    self._report(logging.WARNING, "log_not_written", owner, error)
 
     async def _write(self, found: Log, account: Account, events: Iterable[JobEvent]) -> None:
         """Write events that the stream or a retry brought."""
@@ -246,31 +280,28 @@ class LogKeeper:
         pause = FIRST_RETRY_S
         try:
             while behind in self._behind:
-                await asyncio.sleep(pause)
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(self._ending.wait(), pause)
+                ending = self._ending.is_set()
                 pause = min(LONGEST_RETRY_S, pause * 2)
                 try:
                     await self._catch_up_once(behind, self._behind[behind])
                 except NOT_NOW:
-                    continue
+                    pass
                 except Behind as error:
                     self._behind[behind].sure &= error.sure
                 except FetchworkError as error:
-                    event(
-                        log,
-                        logging.WARNING,
-                        "log_not_written",
-                        person=behind.owner,
-                        owner=behind.owner,
-                        problem=error,
-                    )
+                    self._report(logging.WARNING, "log_not_written", behind.owner, error)
                     del self._behind[behind]
+                if ending:
+                    return
         finally:
             self._retries.pop(behind, None)
 
     async def _catch_up_once(self, behind: Log, lag: Lag) -> None:
         """Write what a log lacks, up to where the stream is."""
         account = await self.account(behind.owner)
-        reader = Reader(after=str(lag.cursor), log=behind.path)
+        reader = self._logs.reader(lag.cursor, behind.path)
         while True:
             events = [JobEvent(line) for line in await self._session.run(_lines(reader))]
             await self._logs.find(events)
@@ -370,9 +401,9 @@ class LogKeeper:
             raise FetchworkError(f"account '{owner}' is not served here")
         return account
 
-    async def _save(self, cursor: Cursor) -> None:
+    async def _save(self, cursor: Cursor, *, exact: bool = False) -> None:
         # copied here: retries change what is behind while the file is written
-        kept = Kept(cursor, {found: lag.cursor for found, lag in self._behind.items()})
+        kept = Kept(cursor, {found: lag.cursor for found, lag in self._behind.items()}, exact)
         await asyncio.to_thread(self._state.save, kept)
         self._cursor = cursor
         self._advanced.set()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -19,6 +20,8 @@ class Kept:
 
     cursor: Cursor
     behind: Mapping[Log, Cursor]
+    #: whether no log that is not behind has entries of later events
+    exact: bool = False
 
 
 class StateFile:
@@ -26,13 +29,16 @@ class StateFile:
 
     def __init__(self, path: Path) -> None:
         self._path = path
+        #: what the file says
+        self._exact = False
 
     def load(self) -> Kept | None:
         """What was saved last; None where nothing was. Raises FetchworkError."""
         try:
             state = json.loads(self._path.read_text())
             behind = {Log(owner, path, xml): Cursor.parse(at) for owner, path, xml, at in state["behind"]}
-            return Kept(Cursor.parse(str(state["cursor"])), behind)
+            self._exact = state["exact"] is True
+            return Kept(Cursor.parse(str(state["cursor"])), behind, self._exact)
         except FileNotFoundError:
             return None
         except (OSError, ValueError, KeyError, TypeError) as error:
@@ -41,7 +47,26 @@ class StateFile:
     def save(self, kept: Kept) -> None:
         """Save, so that a crash leaves this or what was there."""
         behind = [[found.owner, found.path, found.xml, str(cursor)] for found, cursor in kept.behind.items()]
-        text = json.dumps({"cursor": str(kept.cursor), "behind": behind, "saved_at": int(time.time())})
+        text = json.dumps(
+            {
+                "cursor": str(kept.cursor),
+                "behind": behind,
+                "exact": kept.exact,
+                "saved_at": int(time.time()),
+            }
+        )
         temporary = self._path.with_name(self._path.name + ".new")
-        temporary.write_text(text)
+        with temporary.open("w") as file:
+            file.write(text)
+            if self._exact:
+                # a power failure must not bring this claim back after further entries
+                file.flush()
+                os.fsync(file.fileno())
         temporary.replace(self._path)
+        if self._exact:
+            directory = os.open(self._path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            try:
+                os.fsync(directory)
+            finally:
+                os.close(directory)
+        self._exact = kept.exact

@@ -23,6 +23,7 @@ from fetchwork.accesspoint.budgets import MAX_WAITING_EACH
 from fetchwork.accesspoint.checkpoints import Checkpoints
 from fetchwork.accesspoint.children import Account, ChildEnded, Children
 from fetchwork.accesspoint.commanding import Commands
+from fetchwork.accesspoint.joblogs import JobLogs
 from fetchwork.accesspoint.logs import LogKeeper
 from fetchwork.accesspoint.outputs import Outputs
 from fetchwork.accesspoint.scheduler import SchedulerJobs
@@ -93,7 +94,11 @@ class AccessPoint:
             settings.conninfo, size=4, application_name="fetchwork access-point logs", timeout_s=QUESTION_S
         )
         self._logs = LogKeeper(
-            self._log_database, self._children, settings.state / "logs.json", settings.name, self._serves
+            self._log_database,
+            JobLogs(self._log_database, settings.name),
+            self._children,
+            settings.state / "logs.json",
+            self._serves,
         )
         self._submitting = Submitting(
             settings.conninfo, self._database, self._children, self._logs, settings.name
@@ -152,7 +157,7 @@ class AccessPoint:
                     self._scheduler.keep(),
                     self._outputs.keep(),
                     self._checkpoints.keep(),
-                    self._sweep(),
+                    self._children.sweep(),
                     Sequencer(self._log_database).run(),
                 )
             ]
@@ -175,11 +180,6 @@ class AccessPoint:
                 await self._log_database.close()
                 await self._children.stop()
                 event(log, logging.INFO, "access_point_ended")
-
-    async def _sweep(self) -> None:
-        while True:
-            await asyncio.sleep(5.0)
-            self._children.sweep()
 
     # -- who asks
 

@@ -65,6 +65,12 @@ class Reader:
             max(Cursor(window.kept_batch, window.kept_id), Cursor(window.until_batch, window.until_id))
         )
 
+    @staticmethod
+    def oldest() -> Steps[str]:
+        """The cursor before the oldest event that is kept."""
+        window: reading.EventWindow = yield reading.event_window(after_batch=0, after_id=0)
+        return str(Cursor(window.kept_batch, window.kept_id))
+
     def events(self, stop_after: float | None) -> Stream[JobEvent]:
         """Yield events as they come; ends as ``stop_after`` says, and can be called again to go on."""
         yield from mapped(self.lines(stop_after), JobEvent)

@@ -15,11 +15,11 @@ from click.testing import CliRunner, Result
 from fetchwork import config
 from fetchwork.cli.agent import cli as agent_cli
 from fetchwork.cli.hooks import cli
+from fetchwork.cli.userlog import default_state
 from fetchwork.deploy import compiled
 from fetchwork.deploy import hooks as hookinstall
 from fetchwork.deploy.check import Locator, check_agent_reads, check_socket
 from fetchwork.errors import ConfigError, FetchworkError
-from fetchwork.following.logfiles import default_state
 from fetchwork.hook.sandboxed import SAVER
 from fetchwork.hook.wire import HOOKS
 from tests.conftest import WITHOUT_COMPILER

@@ -1,10 +1,11 @@
 """wait, watch, events, userlog, tail: what people and old programs follow jobs with."""
 
 import errno
-import itertools
+import json
 import os
 import pwd
 import shlex
+import signal
 import subprocess
 import sys
 import time
@@ -15,16 +16,15 @@ from typing import Any
 import htcondor2
 import pytest
 
-from fetchwork.following import logfiles
 from fetchwork.following import progress as waiting
-from fetchwork.following.logfiles import LogWriter
 from fetchwork.queue import Queue
 from fetchwork.queue.ask import Steps
 from fetchwork.queue.reader import Reader
 from fetchwork.queue.synchronous import session_of
+from tests.accesspoint.point import as_account
 from tests.direct_queue import DirectQueue
 from tests.queue.conftest import Told
-from tests.waiting import PATIENCE_S
+from tests.waiting import PATIENCE_S, until
 
 Run = Callable[..., Told]
 
@@ -292,164 +292,139 @@ def public(public_directory: Callable[[], Path]) -> Path:
 
 
 def test_a_writer_killed_before_it_remembers_does_not_write_twice(
-    queue: Queue, slots: DirectQueue, public: Path, monkeypatch: pytest.MonkeyPatch
+    fetchwork: Run, slots: DirectQueue, public: Path
 ) -> None:
     log, state = public / "a.log", public / "state.json"
     slots.submit_many([{"UserLog": str(log)}] * 2, {"Cmd": "/bin/true", "Owner": WRITER})
-    writer = LogWriter(session_of(queue), state)
-    writer.write(queue.events(stop_after=0))
+    assert fetchwork("userlog", "--state", str(state)).out == "2 entries written\n"
+    before = json.loads(state.read_text()) | {"exact": False}
     slots.act("hold", "1")
+    assert fetchwork("userlog", "--state", str(state)).out == "2 entries written\n"
     slots.act("release", "1")
-    held = list(queue.events(after=writer.cursor, stop_after=0))
-    # killed between writing and remembering
-    monkeypatch.setattr(writer, "_save", lambda: None)
-    assert writer.write(held[:3]).entries == 3
+    # killed after it had written these and a part of the next
+    state.write_text(json.dumps(before))
     with log.open("a") as file:
         file.write("013 (001.000.000) 2026-11-2")
-    again = LogWriter(session_of(queue), state)
-    assert again.write(queue.events(after=again.cursor, stop_after=0)).entries == 1
+    assert fetchwork("userlog", "--state", str(state)).out == "2 entries written\n"
     assert types_in(log) == [0, 0, 12, 12, 13, 13]
     assert log.read_text().count("...\n") == 6
 
 
-def test_a_moved_database_shows_no_event_again(queue: Queue, slots: DirectQueue, public: Path) -> None:
-    log, state = public / "a.log", public / "state.json"
-    slots.scalar("reap")
-    slots.submit({"UserLog": str(log)}, Cmd="/bin/true", Owner=WRITER)
-    writer = LogWriter(session_of(queue), state)
-    writer.write(queue.events(stop_after=0))
-    # the last look for lost runs, and then the move
-    slots.connection.execute("UPDATE fetchwork.heartbeat SET server = 'another/1', running_as = NULL")
-    slots.act("hold", "1")
-    assert writer.write(queue.events(after=writer.cursor, stop_after=0)).entries == 1
-    slots.scalar("reap")
-    slots.act("release", "1")
-    shown = list(queue.events(after=writer.cursor, stop_after=0))
-    assert [event.type_number for event in shown] == [13]
-    assert writer.write(shown).entries == 1
-    slots.act("hold", "1")
-    assert writer.write(queue.events(after=writer.cursor, stop_after=0)).entries == 1
+def test_an_entry_that_equals_one_before_is_written_by_a_later_run(
+    fetchwork: Run, slots: DirectQueue, public: Path
+) -> None:
+    """A job may be held twice within a second, for one reason."""
+    log, state = public / "a.log", str(public / "state.json")
+    slots.submit_many([{"UserLog": str(log)}], {"Cmd": "/bin/true", "Owner": WRITER})
+    for actions, number in ((("hold",), 2), (("release", "hold"), 2)):
+        for action in actions:
+            slots.act(action, "1")
+        slots.connection.execute("UPDATE fetchwork.event SET at = '2026-01-01'")
+        assert fetchwork("userlog", "--state", state).out == f"{number} entries written\n"
     assert types_in(log) == [0, 12, 13, 12]
 
 
-@pytest.mark.parametrize("restarted", [False, True])
 def test_a_log_that_cannot_be_written_for_now_gets_its_entries_later(
-    queue: Queue, slots: DirectQueue, public: Path, monkeypatch: pytest.MonkeyPatch, restarted: bool
+    fetchwork: Run, slots: DirectQueue, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    bad, good, state = public / "bad.log", public / "good.log", public / "state.json"
-    both = [{"UserLog": str(bad)}, {"UserLog": str(good)}]
-    slots.submit_many(both, {"Cmd": "/bin/true", "Owner": WRITER})
-    writer = LogWriter(session_of(queue), state)
-    synced = os.fdatasync
-
-    def failing(descriptor: int) -> None:
-        if os.path.samestat(os.fstat(descriptor), bad.stat()):
-            raise OSError(errno.EIO, os.strerror(errno.EIO))
-        synced(descriptor)
-
-    monkeypatch.setattr(os, "fdatasync", failing)
-    written = writer.write(queue.events(stop_after=0))
-    assert written.entries == 1
-    assert written.problems == (f"cannot write event log '{bad}' as {WRITER}: Input/output error",)
-    slots.act("hold", "1")
-    # once is enough
-    assert writer.write(queue.events(after=writer.cursor, stop_after=0)).problems == ()
-    assert (types_in(bad), types_in(good)) == ([], [0, 12])
-    monkeypatch.setattr(os, "fdatasync", synced)
-    if restarted:
-        writer = LogWriter(session_of(queue), state)
-    slots.act("release", "1")
-    assert writer.write(queue.events(after=writer.cursor, stop_after=0)).entries == 4
-    assert (types_in(bad), types_in(good)) == ([0, 12, 13], [0, 12, 13])
-    again = LogWriter(session_of(queue), state)
-    assert list(queue.events(after=again.cursor, stop_after=0)) == []
-
-
-def test_what_a_log_is_owed_is_written_where_no_other_event_comes(
-    queue: Queue, slots: DirectQueue, public: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    log = public / "a.log"
-    slots.submit_many([{"UserLog": str(log)}], {"Cmd": "/bin/true", "Owner": WRITER})
-    monkeypatch.setattr(logfiles, "RETRY_S", 0.01)
-    synced = os.fdatasync
-    failures = [errno.ENOSPC] * 3
-
-    def failing(descriptor: int) -> None:
-        if failures:
-            raise OSError(failures.pop(), "full")
-        synced(descriptor)
-
-    monkeypatch.setattr(os, "fdatasync", failing)
-    state = public / "state.json"
-    followed = LogWriter(session_of(queue), state).follow(Reader(), PATIENCE_S)
-    assert sum(written.entries for written in itertools.islice(followed, 4)) == 1
-    assert types_in(log) == [0]
-    # one that ends then has said how far it has come
-    again = LogWriter(session_of(queue), state)
-    assert [written.entries for written in again.follow(Reader(after=again.cursor), 0)] == [0]
-
-
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root writes the logs of several accounts")
-def test_what_an_owner_s_logs_are_owed_costs_no_other_owner_a_log(
-    queue: Queue, slots: DirectQueue, public: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    public.chmod(0o777)
-    logs = [public / "1.log", public / "2.log", public / "3.log"]
-    for owner, log in zip(("daemon", "daemon", WRITER), logs, strict=True):
-        slots.submit_many([{"UserLog": str(log)}], {"Cmd": "/bin/true", "Owner": owner})
-    writer = LogWriter(session_of(queue), public / "state.json")
-    synced = os.fdatasync
+    log = tmp_path / "a.log"
+    command = ("userlog", "-o", str(log), "--state", str(tmp_path / "state.json"))
+    slots.submit()
 
     def failing(_: int) -> None:
-        raise OSError(errno.EDQUOT, "quota")
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
 
-    monkeypatch.setattr(logfiles, "MOST_OWED", 1)
-    monkeypatch.setattr(os, "fdatasync", failing)
-    assert len(writer.write(queue.events(stop_after=0)).problems) == 3
-    monkeypatch.setattr(os, "fdatasync", synced)
-    assert writer.write(()).entries == 2
-    assert [types_in(log) for log in logs] == [[0], [], [0]]
+    with monkeypatch.context() as full:
+        full.setattr(os, "fdatasync", failing)
+        for _ in range(2):
+            told = fetchwork(*command)
+            problem = f"fetchwork: error: cannot write event log '{log}' as {ME}: Input/output error\n"
+            assert (told.status, told.out, told.err) == (1, "0 entries written\n", problem)
+            slots.act("hold", "1")
+    told = fetchwork(*command)
+    assert (told.status, told.out, told.err) == (0, "2 entries written\n", "")
+    assert fetchwork(*command).out == "0 entries written\n"
+    assert types_in(log) == [0, 12]
 
 
-def test_somebody_else_s_log_is_not_written(queue: Queue, slots: DirectQueue, tmp_path: Path) -> None:
+def test_somebody_else_s_log_is_not_written(fetchwork: Run, slots: DirectQueue, tmp_path: Path) -> None:
     """The path is the submitter's choice; the rights are the owner's."""
     log = tmp_path / "root-only" / "a.log"
     log.parent.mkdir(mode=0o700)
     slots.submit_many([{"UserLog": str(log)}], {"Cmd": "/bin/true", "Owner": "daemon"})
-    writer = LogWriter(session_of(queue), tmp_path / "state.json")
-    written = writer.write(queue.events(stop_after=0))
-    assert written.entries == 0
+    told = fetchwork("userlog", "--state", str(tmp_path / "state.json"))
+    assert told.out == "0 entries written\n"
     assert not log.exists()
     if os.geteuid() == 0:
-        assert written.problems == (f"cannot write event log '{log}' as daemon: Permission denied",)
+        assert told.err == f"fetchwork: error: cannot write event log '{log}' as daemon: Permission denied\n"
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root writes the logs of several accounts")
 def test_who_names_another_s_log_does_not_keep_it_from_being_written(
-    queue: Queue, slots: DirectQueue, public: Path
+    fetchwork: Run, slots: DirectQueue, public: Path
 ) -> None:
     log = public / "own" / "a.log"
     log.parent.mkdir(mode=0o700)
     os.chown(log.parent, pwd.getpwnam(WRITER).pw_uid, -1)
     for owner in ("daemon", WRITER):
         slots.submit_many([{"UserLog": str(log)}], {"Cmd": "/bin/true", "Owner": owner})
-    written = LogWriter(session_of(queue), public / "state.json").write(queue.events(stop_after=0))
-    assert written.problems == (f"cannot write event log '{log}' as daemon: Permission denied",)
+    told = fetchwork("userlog", "--state", str(public / "state.json"))
+    assert told.err == f"fetchwork: error: cannot write event log '{log}' as daemon: Permission denied\n"
     assert types_in(log) == [0]
 
 
-def test_a_fifo_and_a_device_are_no_logs(queue: Queue, slots: DirectQueue, public: Path) -> None:
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to act as another account")
+def test_an_account_writes_the_logs_of_its_own_jobs_alone(
+    fetchwork: Run, slots: DirectQueue, public: Path
+) -> None:
+    public.chmod(0o777)
+    own, other = public / "own.log", public / "other.log"
+    for owner, log in (("daemon", other), (WRITER, own)):
+        slots.submit_many([{"UserLog": str(log)}], {"Cmd": "/bin/true", "Owner": owner})
+    told = as_account(WRITER, lambda: fetchwork("userlog", "--state", str(public / "state.json")))
+    assert told == [0, "1 entries written\n", ""]
+    assert types_in(own) == [0]
+    assert not other.exists()
+
+
+def test_a_fifo_and_a_device_are_no_logs(fetchwork: Run, slots: DirectQueue, public: Path) -> None:
     fifo = public / "fifo"
     os.mkfifo(fifo)
     fifo.chmod(0o666)
     slots.submit_many(
         [{"UserLog": str(fifo)}, {"UserLog": "/dev/null"}], {"Cmd": "/bin/true", "Owner": WRITER}
     )
-    writer = LogWriter(session_of(queue), public / "state.json")
-    written = writer.write(queue.events(stop_after=0))
-    assert written.entries == 0
-    assert len(written.problems) == 1
-    assert "not a regular file" in written.problems[0]
+    told = fetchwork("userlog", "--state", str(public / "state.json"))
+    assert told.out == "0 entries written\n"
+    assert told.err.count("\n") == 1
+    assert "not a regular file" in told.err
+
+
+def test_the_logs_of_an_access_point_s_jobs_are_left_to_it(
+    fetchwork: Run, slots: DirectQueue, public: Path
+) -> None:
+    log = public / "a.log"
+    for own in ({"FetchWorkAccessPoint": "point"}, {}):
+        slots.submit_many([{}], {"Cmd": "/bin/true", "Owner": WRITER, "UserLog": str(log), **own})
+    assert fetchwork("userlog", "--state", str(public / "state.json")).out == "1 entries written\n"
+    assert log.read_text().startswith("000 (002.000.000) ")
+
+
+def test_logs_are_followed_until_an_interrupt(
+    fetchwork: Run, slots: DirectQueue, public: Path, conninfo: str
+) -> None:
+    log, state = public / "a.log", public / "state.json"
+    slots.submit_many([{"UserLog": str(log)}], {"Cmd": "/bin/true", "Owner": WRITER})
+    command = [sys.executable, "-m", "fetchwork", "--dsn", conninfo, "userlog", "1", "--follow"]
+    with subprocess.Popen([*command, "--state", str(state)]) as following:
+        until(lambda: log.exists() and types_in(log) == [0])
+        slots.act("hold", "1")
+        until(lambda: types_in(log) == [0, 12])
+        following.send_signal(signal.SIGINT)
+        assert following.wait(PATIENCE_S) != 0
+    slots.act("release", "1")
+    assert fetchwork("userlog", "1", "--state", str(state)).out == "1 entries written\n"
+    assert types_in(log) == [0, 12, 13]
 
 
 def test_all_events_can_go_to_one_file(fetchwork: Run, slots: DirectQueue, tmp_path: Path) -> None:
