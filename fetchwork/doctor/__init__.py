@@ -11,7 +11,7 @@ from pathlib import Path
 from fetchwork import config as host_file
 from fetchwork.deploy.check import Locator, check_agent_reads
 from fetchwork.deploy.condorconfig import CondorConfig
-from fetchwork.doctor import accesspoint, agent, condor, credentials, daemons, database, files, hooks
+from fetchwork.doctor import agent, condor, credentials, daemons, database, files, hooks
 from fetchwork.doctor.line import Line, failed, ok
 from fetchwork.errors import ConfigError, FetchworkError
 
@@ -40,7 +40,7 @@ def diagnose(path: Path, condor_config: CondorConfig | None = None) -> Iterator[
         ("files", lambda: files.check(config)),
         ("database", lambda: database.check(config)),
         ("credentials", lambda: credentials.check(config)),
-        ("access point", accesspoint.check),
+        ("access point", agent.check_access_point),
     ]
     for subject, check in checks:
         try:

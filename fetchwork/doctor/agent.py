@@ -1,16 +1,20 @@
-"""The agent of this host: does it answer, and is it the agent of this fetchwork?"""
+"""The agent and the access point of this host: do they answer, and are they of this fetchwork?"""
 
+import os
 from collections.abc import Iterator
+from pathlib import Path
 
 from fetchwork import __version__
 from fetchwork.agent import client
+from fetchwork.client.link import SOCKET, VARIABLE, Link
 from fetchwork.config import HostConfig
 from fetchwork.doctor import daemons
 from fetchwork.doctor.line import Line, failed, ok, warned
-from fetchwork.errors import AgentUnavailable, ProtocolError
+from fetchwork.errors import AgentUnavailable, FetchworkError, ProtocolError
 from fetchwork.process import Process
 
 TIMEOUT_S = 10.0
+ACCESS_POINT_TIMEOUT_S = 5.0
 
 
 def check(config: HostConfig, *, master_runs: bool) -> Iterator[Line]:
@@ -93,3 +97,28 @@ def _remedy(config: HostConfig) -> str:
         return "systemctl start fetchwork-agent; journalctl -u fetchwork-agent says why it ended"
     log = config.agent.log or "FetchworkAgentLog in HTCondor's LOG"
     return f"condor_on -daemon FETCHWORK_AGENT; {log} says why it ended"
+
+
+def check_access_point() -> Iterator[Line]:
+    """Yield a line where this host has an access point, or did: fetching does not need one."""
+    path = os.environ.get(VARIABLE) or SOCKET
+    if path == "none" or not Path(path).exists():
+        return
+    try:
+        with Link(path, patience_s=0) as link:
+            state = link.ask("status", silence_s=ACCESS_POINT_TIMEOUT_S)
+    except FetchworkError as error:
+        yield warned(
+            "access point", str(error), "start it: fetchwork access-point, by systemd or condor_master"
+        )
+        return
+    if state["version"] != __version__:
+        text = f"is version {state['version']}; version {__version__} is installed"
+        yield warned("access point", text, "restart it to run the new one")
+    elif state["database"] != "up":
+        yield warned("access point", f"database: {state['database']}", "see its log")
+    elif state["logs_behind"]:
+        whose = ", ".join(state["logs_behind"])
+        yield warned("access point", f"can't write event logs of {whose}", "see its log for the reason")
+    else:
+        yield ok("access point", f"answers at '{path}', version {state['version']}, serves {state['serves']}")

@@ -30,13 +30,12 @@ from fetchwork.db import schema
 from fetchwork.db.calls import credentials as credential_calls
 from fetchwork.db.database import Database
 from fetchwork.errors import PoolError
-from fetchwork.pool.accesspoint import AccessPointProcess
 from fetchwork.pool.condor import Condor
 from fetchwork.pool.condorroot import DEFAULT_SUITE, CondorRoot, condor_root
 from fetchwork.pool.hostfile import Tables, host_tables
 from fetchwork.pool.machine import Machine, RootMachine, ThisMachine, machine_has_condor, machine_name
 from fetchwork.pool.postgres import PostgresServer
-from fetchwork.pool.servedpage import ServedPage
+from fetchwork.pool.services import AccessPointProcess, ServedPage
 from fetchwork.process import Process
 
 DBNAME = "fetchwork"

@@ -8,8 +8,7 @@ their ad says, and use nothing.
 It stands in for HTCondor where the queue is tested, never where something is claimed about HTCondor.
 """
 
-from fetchwork.simulate.behaviour import BEHAVIOURS, Behaviour, Timing
-from fetchwork.simulate.clock import Clock
+from fetchwork.simulate.behaviour import BEHAVIOURS, Behaviour, Clock, Timing
 from fetchwork.simulate.host import Host
 from fetchwork.simulate.ledger import Execution, Ledger
 from fetchwork.simulate.slotad import SlotSpec

@@ -17,7 +17,7 @@ from typing import NamedTuple, Protocol
 from fetchwork.errors import AgentUnavailable, FetchworkError, ProtocolError
 from fetchwork.hook.spool import write_report
 from fetchwork.hook.wire import Reply, ReplyReader, Request, encode_request
-from fetchwork.simulate.clock import Clock
+from fetchwork.simulate.behaviour import Clock
 from fetchwork.simulate.family import Actor
 from fetchwork.simulate.ledger import Ledger
 

@@ -4,8 +4,7 @@ import asyncio
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from fetchwork.simulate.behaviour import BEHAVIOURS, Behaviour, Timing
-from fetchwork.simulate.clock import Clock
+from fetchwork.simulate.behaviour import BEHAVIOURS, Behaviour, Clock, Timing
 from fetchwork.simulate.family import Actor
 from fetchwork.simulate.hooks import Connect, Hooks, Watch
 from fetchwork.simulate.ledger import Ledger

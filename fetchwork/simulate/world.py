@@ -4,8 +4,7 @@ import itertools
 import random
 from collections.abc import Callable
 
-from fetchwork.simulate.behaviour import Behaviour, Timing
-from fetchwork.simulate.clock import Clock
+from fetchwork.simulate.behaviour import Behaviour, Clock, Timing
 from fetchwork.simulate.family import Actor
 from fetchwork.simulate.hooks import Hooks
 from fetchwork.simulate.ledger import Ledger

@@ -29,7 +29,7 @@ LONG = {
 }
 #: a module with fewer lines is a fragment, and so many may be
 SMALL_LINES = 50
-MAX_SMALL = 65
+MAX_SMALL = 25
 #: in so many folders a base name may stand
 MAX_FOLDERS = 3
 #: base names in more folders, which are to get names of their own

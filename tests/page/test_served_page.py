@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from fetchwork.errors import PoolError
-from fetchwork.pool.servedpage import ServedPage
+from fetchwork.pool.services import ServedPage
 from fetchwork.queue import Queue
 from tests.waiting import PATIENCE_S
 
