@@ -1,4 +1,4 @@
-"""A client of the agent for commands: one request, one reply. Hooks have their own, thinner one."""
+"""A client of the agent for commands: one request, one reply. Hooks have a thinner client of their own."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from fetchwork.hook.wire import Reply, ReplyReader, Request, encode_request
 
 
 class DatabaseStatus(TypedDict):
-    """What the agent knows of one of its databases."""
+    """The agent's knowledge of one of its databases."""
 
     state: str
     problem: str | None
@@ -26,14 +26,14 @@ class DatabaseStatus(TypedDict):
 
 
 class HostFileStatus(TypedDict):
-    """What the agent made of its host file."""
+    """The result of the agent's last reading of its host file."""
 
     path: str | None
-    #: ``stamp_of`` when it was read
+    #: ``stamp_of`` the file when it was read
     stamp: list[int] | None
-    #: why it was not read again: the agent has kept the settings before
+    #: the reason why the agent refused the file and kept its earlier settings
     problem: str | None
-    #: settings that were changed and are not in force
+    #: changed settings that are not in force
     needs_restart: list[str]
 
 
@@ -48,7 +48,7 @@ class RunStatus(TypedDict):
 
 
 class AgentStatus(TypedDict):
-    """The agent's state, as ``fetchwork agent status`` and ``fetchwork doctor`` show it; without secrets."""
+    """The agent's state for ``fetchwork agent status`` and ``fetchwork doctor``, without secrets."""
 
     version: str
     pid: int
@@ -64,13 +64,13 @@ class AgentStatus(TypedDict):
     requests: int
     connections: int
     spool: str
-    #: by what right it signals jobs: ``rights.How``
+    #: the right by which the agent signals jobs: ``signalrights.How``
     rights: str
     host_file: HostFileStatus
 
 
 def ask(path: Path, request: Request, timeout_s: float = 5.0) -> Reply:
-    """The agent's reply; raises AgentUnavailable if there is none in time."""
+    """Return the agent's reply; raises AgentUnavailable if none comes in time."""
     end = time.monotonic() + timeout_s
     reader = ReplyReader()
     try:
@@ -92,27 +92,27 @@ def ask(path: Path, request: Request, timeout_s: float = 5.0) -> Reply:
 
 
 def status(path: Path, timeout_s: float = 5.0) -> AgentStatus:
-    """The agent's state: host, keywords, databases, runs, waiting fetches."""
+    """Return the agent's state: host, keywords, databases, runs, waiting fetches."""
     return _status(path, Request("status"), timeout_s)
 
 
 def reload(path: Path, timeout_s: float = 10.0) -> AgentStatus:
-    """Have the agent read its host file again, as root or its own account; its state then."""
+    """Have the agent read its host file again and return its new state; for root and the agent's account."""
     return _status(path, Request("reload"), timeout_s)
 
 
 def stamp_of(path: Path | None) -> list[int] | None:
-    """When a file was changed, its length, and which file it is; None where it can't be looked at."""
+    """Return a file's time of change, length and inode; None if it can't be inspected."""
     try:
-        found = path.stat() if path is not None else None
+        status = path.stat() if path is not None else None
     except OSError:
         return None
-    return None if found is None else [found.st_mtime_ns, found.st_size, found.st_ino]
+    return None if status is None else [status.st_mtime_ns, status.st_size, status.st_ino]
 
 
 def host_file_problems(agent: AgentStatus) -> Iterator[str]:
-    """Yield the settings of the host file that are not in force, and why."""
-    # an agent of an earlier version does not say
+    """Yield the settings of the host file that are not in force, with the reason."""
+    # an agent of an earlier version does not report it
     status = agent.get("host_file")
     if status is None:
         return

@@ -1,7 +1,7 @@
-"""Keeps the credentials of running jobs good: what was stored anew or renewed goes into their directories.
+"""Keeps the credentials of running jobs valid: writes new and renewed versions into the jobs' directories.
 
-The database knows which versions a run has, and where (``note_credentials``), so that an agent that was
-started later goes on. What one owner's issuer or file system does holds up that owner's runs alone.
+The database knows the versions of each run and their directory (``note_credentials``), so an agent that
+starts later goes on. An owner's slow issuer or file system delays only that owner's runs.
 """
 
 from __future__ import annotations
@@ -23,28 +23,28 @@ from fetchwork.log import event
 
 log = logging.getLogger(__name__)
 
-#: HTCondor's own starter looks every 300 (SEC_CREDENTIAL_REFRESH)
+#: HTCondor's own starter checks every 300 s (SEC_CREDENTIAL_REFRESH)
 ROUND_S = 60.0
-#: seconds after its start in which PREPARE_JOB may still be writing
+#: seconds after a run's start in which its PREPARE_JOB may still be writing
 SETTLED_S = 30.0
-#: seconds for all that one owner's runs need
+#: seconds for all runs of one owner
 OWNER_S = 45.0
 
 
 class CredentialUpkeep:
-    """The credentials of a database's runs here; ``uid``: of all jobs, None if each has its owner's."""
+    """The credentials of a database's runs here; ``uid``: of all jobs, None if each job has its owner's."""
 
     def __init__(self, host: HostCredentials, rights: SignalRights, uid: int | None) -> None:
         self._host = host
         self._rights = rights
         self._uid = uid
-        #: when the next round is due, of the monotonic clock
+        #: monotonic time at which the next round is due
         self._due = 0.0
-        #: what was complained of; said again once it was well
+        #: the last problem logged of each credential; forgotten once the credential is well
         self._said: dict[tuple[int, str], str] = {}
 
     async def look(self) -> None:
-        """A round if one is due: the first once the database has greeted this agent, each minute another.
+        """Make a round if one is due: the first after the database's greeting, then one each minute.
 
         Raises DatabaseUnavailable.
         """
@@ -54,7 +54,7 @@ class CredentialUpkeep:
             await self.round()
 
     async def round(self) -> None:
-        """Replace what is to be replaced; raises DatabaseUnavailable."""
+        """Replace the credentials that have changed; raises DatabaseUnavailable."""
         session = self._host.session
         greeting = session.greeting
         if greeting is None or not self._host.usable():
@@ -71,7 +71,7 @@ class CredentialUpkeep:
         ended = await asyncio.gather(
             *(self._within_time(of_owner) for of_owner in owners.values()), return_exceptions=True
         )
-        # not before all have ended
+        # raise only after all owners are done
         for problem in ended:
             if problem is not None:
                 raise problem
@@ -84,7 +84,7 @@ class CredentialUpkeep:
             event(log, logging.WARNING, "credentials_late", person=rows[0].owner, owner=rows[0].owner)
 
     async def _replace_all(self, rows: list[credentials.ChangedCredential]) -> None:
-        """What one owner's runs need, one behind the other."""
+        """Replace the credentials of one owner's runs, one after the other."""
         renewed: dict[str, Opened] = {}
         written: dict[int, dict[str, int]] = {}
         for row in rows:
@@ -105,7 +105,7 @@ class CredentialUpkeep:
             except (DatabaseUnavailable, SchemaMismatch):
                 raise
             except Exception as error:
-                # what is in one is the submitter's: none may hold up the others
+                # the content comes from the submitter: a bad one must not delay the others
                 self._complain(row, error)
                 continue
             self._said.pop((row.run_id, row.name), None)
@@ -119,7 +119,7 @@ class CredentialUpkeep:
             try:
                 fresh = await self._host.renew(row.run_id, row.token, opened)
             except CredentialError as error:
-                # what is stored may be newer than what the job has
+                # the stored version may still be newer than the job's
                 self._complain(row, error)
                 fresh = None
             return fresh or opened

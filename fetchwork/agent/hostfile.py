@@ -1,7 +1,7 @@
-"""A host file that is changed while its agent runs: which settings it takes, and which need a restart.
+"""Changes of the host file while its agent runs: the settings that it takes, and those that need a restart.
 
-SIGHUP (condor_reconfig) and the request ``reload`` (``fetchwork config install``) have the agent read the
-file again. Where the file is wrong or can't be read, the agent keeps all that it has, and says so.
+SIGHUP (condor_reconfig) and the request ``reload`` (``fetchwork config install``) make the agent read the
+file again. If the file is wrong or can't be read, the agent keeps its settings and logs the reason.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _TAKEN: tuple[Key, ...] = (
     ("slots", "initial_update_interval_s"),
     ("slots", "update_interval_s"),
 )
-#: settings of which HTCondor's configuration or the hooks are made, and that the agent does not read
+#: settings for HTCondor's configuration or the hooks, which the agent does not read
 _NOT_READ: tuple[Key, ...] = (
     ("agent", "venv"),
     ("host", "cpus"),
@@ -51,22 +51,22 @@ _NOT_READ: tuple[Key, ...] = (
     ("slots", "type"),
     ("workstation",),
 )
-#: parts of a conninfo that say which database it is
+#: parts of a conninfo that identify the database
 _WHICH_DATABASE = ("host", "hostaddr", "port", "dbname", "service")
 
 
 class HostFile:
-    """The host file of a running agent, and what became of its last changes; ``take`` changes settings."""
+    """The host file of a running agent and the result of its last reading; ``take`` changes settings."""
 
     def __init__(self, path: Path | None, config: HostConfig, take: Callable[[HostConfig], None]) -> None:
         self._path = path
         self._stamp = stamp_of(path)
-        #: why the agent keeps the settings that it has
+        #: the reason why the agent keeps its earlier settings
         self._problem: str | None = None
         #: changed settings that a running agent does not take
         self._needs_restart: list[str] = []
         self._take = take
-        #: in force but for those
+        #: the settings in force, except for ``_needs_restart``
         self._config = config
         self._started_with = config
         #: one reading at a time
@@ -74,7 +74,7 @@ class HostFile:
         self._readings: set[asyncio.Task[None]] = set()
 
     def status(self) -> HostFileStatus:
-        """What became of the file, for commands."""
+        """Return the result of the last reading, for commands."""
         return {
             "path": str(self._path) if self._path else None,
             "stamp": self._stamp,
@@ -89,7 +89,7 @@ class HostFile:
         reading.add_done_callback(self._readings.discard)
 
     async def reload(self) -> None:
-        """Take the settings that a running agent can change, and log what became of them."""
+        """Read the file, take the settings that a running agent can change, and log the result."""
         if self._path is None:
             return
         async with self._reading:
@@ -124,7 +124,7 @@ class HostFile:
             )
 
     def use_conninfo(self, database: AsyncDatabase, name: str) -> None:
-        """Let connections to a database be made as the file says now, if it is the same database."""
+        """Make new connections to a database with the file's current conninfo, if it is the same database."""
         if name in self._config.databases and self._is_taken(("databases", name, "conninfo"), self._config):
             database.use(self._config.databases[name].conninfo)
 
@@ -136,7 +136,7 @@ class HostFile:
 
 
 def differences(old: object, new: object, key: Key = ()) -> Iterator[Key]:
-    """The settings that differ; of a table that only one of them has, its own key."""
+    """Yield the settings that differ; for a table that only one side has, the key of the table."""
     if isinstance(old, Mapping) and isinstance(new, Mapping):
         for name in sorted(old.keys() | new.keys()):
             yield from differences(old.get(name), new.get(name), (*key, name))
@@ -145,7 +145,7 @@ def differences(old: object, new: object, key: Key = ()) -> Iterator[Key]:
 
 
 def is_same_database(old: str, new: str) -> bool:
-    """Whether two connection strings name one database, maybe with other passwords or roles."""
+    """Whether two connection strings name the same database, perhaps with different passwords or roles."""
     one, other = conninfo.parse(old), conninfo.parse(new)
     return all(one.get(part) == other.get(part) for part in _WHICH_DATABASE)
 
@@ -159,6 +159,6 @@ def _is_any(key: Key, patterns: tuple[Key, ...]) -> bool:
 
 
 def _name(key: Key) -> str:
-    """As the host file writes it."""
+    """Return a setting's name as the host file writes it."""
     first = {"databases": "database", "keywords": "keyword"}.get(key[0], key[0])
     return ".".join([first, *map(str, key[1:])])

@@ -1,8 +1,8 @@
-"""What one agent does for the whole pool: the leader, and who takes over from it.
+"""The leader: the agent that works for the whole pool, and its succession.
 
-Each agent asks now and then whether the leader still keeps the queue in order, the less often the more
-agents there are, so that all of them together ask about every other second. The first one that finds it
-silent leads.
+Each agent asks now and then whether the leader still keeps the queue in order. With more agents each one asks
+less often, so that all together ask about every other second. The first agent that finds the leader silent
+leads.
 """
 
 from __future__ import annotations
@@ -24,27 +24,27 @@ from fetchwork.sandbox import objects
 
 log = logging.getLogger(__name__)
 
-#: a leader that was silent for so long leads no more
+#: seconds of silence after which a leader has lost the lead
 LEAD_S = 5.0
-#: each agent asks at this interval for each agent that there is, within these bounds
+#: an agent asks at an interval of the first figure times the number of agents, within the two bounds
 ASK_EACH_S = 2.0
 SHORTEST_ASK_S = 3.0
 LONGEST_ASK_S = 60.0
-#: the leader among the agents keeps the queue in order at this interval
+#: the leader keeps the queue in order at this interval
 MAINTAIN_QUEUE_S = 1.5
-# leader tasks: one process does each for all, in its interval
+# intervals of the leader tasks, each of which one process does for all
 PREEMPT_S = 10.0
 NOTIFICATIONS_S = 5.0
 POLICY_S = 60.0
 MAINTAIN_TABLES_S = 3600.0
 OBJECTS_S = 60.0
-#: other tasks wait while objects are deleted
+#: most seconds for deleting objects, while other tasks wait
 DELETE_S = 10.0
-#: objects that are deleted before that is noted
+#: objects that are deleted before the database is told
 OBJECTS = 100
-#: objects that a bucket may refuse to delete before it is left alone for a while
+#: refusals after which a bucket is left alone until the next round
 REFUSALS = 10
-#: jobs of one page of the policy pass
+#: jobs in one page of the policy pass
 PAGE = 500
 CALL_S = 10.0
 MAINTAIN_TABLES_CALL_S = 300.0
@@ -59,7 +59,7 @@ class Leader:
         self._ask_at = 0.0
 
     async def keep_in_order(self) -> None:
-        """Keep the queue in order as the leader; else ask whether there is one, if that is due."""
+        """Keep the queue in order as the leader; otherwise ask for a living leader if that is due."""
         now = time.monotonic()
         if self._session.greeting is None or (not self.leads and now < self._ask_at):
             return
@@ -68,19 +68,19 @@ class Leader:
         self._ask_at = now + random.uniform(0.7, 1.3) * pause_s  # noqa: S311
 
     async def free_notifications(self) -> None:
-        """See to it that notifications can be sent, as the leader."""
+        """As the leader, keep PostgreSQL's queue of notifications from filling up."""
         if self.leads and self._session.greeting is not None:
             await _free_notifications(self._session)
 
     async def do_tasks(self) -> None:
-        """Do what is due for all, as the leader."""
+        """As the leader, do the tasks that are due."""
         if self.leads and self._session.greeting is not None:
             await _do_leader_tasks(self._session)
 
 
 async def _lead(session: HostSession) -> bool:
     """Give up silent runs, wake jobs whose wait is over, add up counts; False if another agent leads."""
-    # not again: what it did would be lost to the log, and the next round comes soon
+    # not repeated: the log would miss the work of the first call, and the next round comes soon
     done = await session.database.run(
         maintenance.lead(agent_id=session.agent_id, lead_s=LEAD_S), timeout_s=CALL_S, again=False
     )
@@ -91,7 +91,7 @@ async def _lead(session: HostSession) -> bool:
 
 
 async def _free_notifications(session: HostSession) -> None:
-    """End the session that keeps PostgreSQL's queue of notifications more than half full, and say so."""
+    """If PostgreSQL's queue of notifications is more than half full, end the slowest listener and log it."""
     if await session.database.run(maintenance.sends_notifications(), timeout_s=CALL_S):
         return
     pid = await session.database.slowest_listener()
@@ -113,13 +113,13 @@ async def _do_leader_tasks(session: HostSession) -> None:
     if await _take(session, "objects", OBJECTS_S):
         await delete_objects(session)
     if await _take(session, "maintain", MAINTAIN_TABLES_S):
-        # it may take minutes, in which no request shall wait for its connection
+        # this may take minutes, so it has its own connection and no request waits for it
         async with session.database.another() as database:
             await database.run(maintenance.maintain_tables(), timeout_s=MAINTAIN_TABLES_CALL_S)
 
 
 async def delete_objects(session: HostSession) -> int:
-    """Delete what contents that are no more have in buckets; how many objects."""
+    """Delete the objects of deleted contents from their buckets; return the number of objects."""
     deleted = 0
     deleting = _Deleting(time.monotonic() + DELETE_S)
     while time.monotonic() < deleting.end:
@@ -127,14 +127,16 @@ async def delete_objects(session: HostSession) -> int:
         gone, refused = await asyncio.to_thread(deleting.delete, over)
         if gone:
             deleted += await session.database.run(
-                maintenance.objects_deleted(objects=[one.object for one in gone], ns=[one.n for one in gone]),
+                maintenance.objects_deleted(
+                    objects=[part.object for part in gone], ns=[part.n for part in gone]
+                ),
                 timeout_s=CALL_S,
             )
         if refused:
-            # behind all others: of these none waits for one that is never deleted
+            # move them behind all others, so that no other object waits for one that is never deleted
             await session.database.run(
                 maintenance.postpone_objects(
-                    objects=[one.object for one in refused], ns=[one.n for one in refused]
+                    objects=[part.object for part in refused], ns=[part.n for part in refused]
                 ),
                 timeout_s=CALL_S,
             )
@@ -148,14 +150,14 @@ async def delete_objects(session: HostSession) -> int:
 
 
 class _Deleting:
-    """Deletes objects until the monotonic time ``end``: a server that does not answer is asked once.
+    """Deletes objects until the monotonic time ``end``; a server that does not answer is asked once.
 
-    A bucket that does not delete some of its objects (one is locked, the key may not) is asked for others.
+    If a bucket refuses some objects (an object is locked, the key may not delete), others are tried.
     """
 
     def __init__(self, end: float) -> None:
         self.end = end
-        #: why some were not deleted
+        #: the last reason why an object was not deleted
         self.problem: FetchworkError | None = None
         self._away: set[str] = set()
         self._refusals: Counter[int] = Counter()
@@ -163,36 +165,36 @@ class _Deleting:
     def delete(
         self, over: Sequence[maintenance.ObjectOver]
     ) -> tuple[list[maintenance.ObjectOver], list[maintenance.ObjectOver]]:
-        """Those that were deleted in time, and those that their bucket refused to delete."""
+        """Return the objects that were deleted in time, and those that their bucket refused to delete."""
         gone: list[maintenance.ObjectOver] = []
         refused: list[maintenance.ObjectOver] = []
-        for one in over:
-            if objects.host_of(one.url) in self._away or self._refusals[one.bucket_id] >= REFUSALS:
+        for part in over:
+            if objects.host_of(part.url) in self._away or self._refusals[part.bucket_id] >= REFUSALS:
                 continue
             if time.monotonic() > self.end:
                 break
             try:
-                objects.delete(one.url)
+                objects.delete(part.url)
             except BucketRefused as error:
                 self.problem = error
-                self._refusals[one.bucket_id] += 1
-                refused.append(one)
+                self._refusals[part.bucket_id] += 1
+                refused.append(part)
             except BucketUnavailable as error:
                 self.problem = error
-                self._away.add(objects.host_of(one.url))
+                self._away.add(objects.host_of(part.url))
             else:
-                gone.append(one)
+                gone.append(part)
         return gone, refused
 
 
 async def _take(session: HostSession, name: str, every_s: float) -> bool:
-    # not again: the second call would find the task taken
+    # not repeated: a second call would find the task taken
     call = maintenance.take_leader_task(name=name, every_s=every_s)
     return await session.database.run(call, timeout_s=CALL_S, again=False)
 
 
 async def policy_pass(session: HostSession) -> int:
-    """Evaluate the periodic policy of the jobs that don't run; returns how many it changed."""
+    """Evaluate the periodic policy of the jobs that don't run; return the number of changed jobs."""
     cluster, proc, changed = 0, -1, 0
     while True:
         jobs = await session.database.run(
@@ -206,14 +208,14 @@ async def policy_pass(session: HostSession) -> int:
             except FetchworkError as error:
                 if session.database.problem is not None:
                     raise
-                # one job, whatever is the matter with it, does not keep the policy of the next one waiting
+                # a job with any problem must not delay the policy of the next job
                 event(log, logging.WARNING, "policy", job=f"{cluster}.{proc}", problem=error)
         if len(jobs) < PAGE:
             return changed
 
 
 async def _apply(session: HostSession, job: maintenance.PolicyJob, judgement: Judgement) -> int:
-    """Do what the job's policy wants; 1 if that changed it."""
+    """Do the action of the job's policy; return 1 if that changed the job."""
     status = job.ad.get("JobStatus", JobStatus.IDLE)
     verdict = judgement.verdict or judgement.hold()
     if verdict is None or (judgement.problem is not None and status == JobStatus.HELD):

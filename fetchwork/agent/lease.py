@@ -1,7 +1,7 @@
-"""The agent's lease with one database: hello, beats, what happens when the database is away, goodbye.
+"""The agent's lease with one database: hello, beats, the database's absence, goodbye.
 
-While the lease is kept the database counts this host's runs as alive. After a silence as long as the lease
-they may have been given to other hosts, so the agent then says hello as a host that has just come.
+While the lease is kept, the database counts this host's runs as alive. After a silence as long as the lease,
+other hosts may have got their jobs, so the agent says hello again like a new host.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from fetchwork.log import event
 log = logging.getLogger(__name__)
 
 CALL_S = 5.0
-#: what is due is looked for at this interval
+#: seconds between two rounds, which do the work that is due
 ROUND_S = 0.5
-#: a host that another agent has is asked for again at this interval
+#: if another agent has the host, this agent asks for it again at this interval
 TAKEN_S = 4.0
 #: the list of live runs is compared with the database's
 RUNS_S = 60.0
@@ -35,7 +35,7 @@ T = TypeVar("T")
 
 
 class Lease:
-    """The lease with the database of ``context``, which may serve other keywords as well.
+    """The lease with the database of ``context``; other keywords may share the database.
 
     ``on_back`` is called when the database answers again.
     """
@@ -61,16 +61,16 @@ class Lease:
         self.soon = asyncio.Event()
 
     def beat_soon(self) -> None:
-        """Ask the database soon which runs are to end."""
+        """Ask the database soon for the runs that must end."""
         self._beat_due = 0.0
         self.soon.set()
 
     async def keep(self) -> None:
-        """One round: hello, take over the runs, beat, as each is due; nothing slow in between."""
+        """Make one round: hello and beat, as each is due; nothing slow in between."""
         try:
             await self._keep()
         except HostTaken:
-            # the session has said so: the database is there
+            # the session has logged it: the database is there
             self._hello_due = time.monotonic() + random.uniform(0.5, 1.0) * TAKEN_S  # noqa: S311
             raise
         except DatabaseUnavailable as error:
@@ -79,7 +79,7 @@ class Lease:
         if self._away:
             self._away = False
             event(log, logging.INFO, "database_back", database=self.session.name)
-            # a crash may have forgotten a claim; another server waits for a beat of each host
+            # a crash may have lost a claim, and a new primary waits for a beat of each host
             self._runs_due = self._beat_due = 0.0
             self._on_back(self.session)
 
@@ -89,11 +89,11 @@ class Lease:
         if now < self._hello_due:
             return
         if greeting is None or self.session.cut_off:
-            # after so long a silence the host is as good as new: its runs may be others' by now
+            # after so long a silence the host counts as new: other hosts may have its jobs by now
             greeting = await self._renew(self.session.say_hello(CALL_S))
             self._runs_due = now
         if self._beat_due <= now:
-            # before it: a beat that is wanted meanwhile comes after this one
+            # set before the beat: a beat requested meanwhile then follows this one
             self._beat_due = now + random.uniform(0.8, 1.0) * greeting.lease_s / 3  # noqa: S311
             try:
                 await self._renew(self._beat())
@@ -102,7 +102,7 @@ class Lease:
                 raise
 
     async def look_after_runs(self) -> None:
-        """Compare the live runs with the database's now and then, beside ``keep``: it must not delay that."""
+        """Compare the live runs with the database's now and then; ``keep`` must not wait for it."""
         now = time.monotonic()
         known = self.session.greeting is not None
         if known and (self._runs_due <= now or self.session in self._runs.unknown_runs):
@@ -110,25 +110,25 @@ class Lease:
             self._runs_due = now + random.uniform(0.8, 1.2) * RUNS_S  # noqa: S311
 
     async def _renew(self, call: Coroutine[None, None, T]) -> T:
-        """Make a call that renews the host's lease; it is not cut short, and goodbye comes after it."""
+        """Make a call that renews the host's lease; it is not cut short, and goodbye waits for it."""
 
         async def alone() -> T:
             async with self._renewing:
                 return await call
 
         renewal = asyncio.ensure_future(alone())
-        # should the agent end before it is done
+        # the agent may end before the call is done
         renewal.add_done_callback(_read_failure)
         return await asyncio.shield(renewal)
 
     async def _beat(self) -> None:
-        told = await self.session.beat(self._runs.alive(self.session), CALL_S)
-        for run in told:
+        to_end = await self.session.beat(self._runs.alive(self.session), CALL_S)
+        for run in to_end:
             event(log, logging.DEBUG, "beat", run=run.run_id, action=run.action)
-        self._runs.end_wanted(self.session, (run.run_id for run in told))
+        self._runs.end_wanted(self.session, (run.run_id for run in to_end))
 
     def note_away(self, problem: FetchworkError) -> None:
-        """The database does not answer."""
+        """Note that the database does not answer; the first time it is logged."""
         if not self._away:
             self._away = True
             event(log, logging.WARNING, "database_away", database=self.session.name, problem=problem)

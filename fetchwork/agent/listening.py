@@ -1,4 +1,4 @@
-"""A Unix socket that every account of the host may connect to."""
+"""Listening on a Unix socket that every account of the host may connect to."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ import stat
 from collections.abc import Iterator
 from pathlib import Path
 
-#: who listens, but does not take a connection within this, is reported and not displaced
+#: seconds for a connection; a listener that does not take one in time is reported, and stays
 CONNECT_S = 2.0
 
 
 def listen(path: Path, backlog: int) -> socket.socket:
-    """Listen at ``path``, in place of what is there; raises OSError.
+    """Listen at ``path`` and replace an existing file there; raises OSError.
 
-    The path appears when everybody may connect, and not before.
+    The path appears only once every account may connect.
     """
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
     try:
@@ -36,9 +36,9 @@ def listen(path: Path, backlog: int) -> socket.socket:
 
 @contextlib.contextmanager
 def who_listens(path: Path) -> Iterator[socket.socket | None]:
-    """A connection to whoever listens at ``path``; None where nobody does.
+    """Yield a connection to the listener at ``path``; None if there is no listener.
 
-    The socket of a process that was killed is removed. Raises OSError, for a path that is no socket, too.
+    The socket of a killed process is removed. Raises OSError, also if the path is no socket.
     """
     with contextlib.ExitStack() as stack:
         try:

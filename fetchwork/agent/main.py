@@ -80,10 +80,10 @@ PATIENCE_S = 10.0
 SPOOL_S = 5.0
 SLOTS_S = 5.0
 LOOK_S = 1.0
-#: what ended runs have left of their starters' words is looked for at this interval
+#: seconds between two sweeps of the starter logs of ended runs
 CLEAN_S = 3600.0
 
-# outcomes that change nothing: not worth a line each
+# outcomes that change nothing, logged at DEBUG only
 _QUIET: frozenset[Outcome] = frozenset(
     ("nothing", "busy", "not_idle", "claimed_by_schedd", "alive", "late", "noted", "chunk")
 )
@@ -101,7 +101,7 @@ class Agent:
         self.agent_id = str(uuid.uuid4())
         self.started_at = time.time()
         self.contexts = make_contexts(config, agent_id=self.agent_id)
-        # one of each session: which of the database's keywords a run came from does not matter to its lease
+        # one context of each session: a lease does not depend on the keyword of a run
         contexts = {id(context.session): context for context in self.contexts.values()}.values()
         self.sessions = [context.session for context in contexts]
         self.trusted = peer.trusted_accounts(config)
@@ -180,10 +180,10 @@ class Agent:
             event(log, logging.INFO, "agent_stopped")
 
     def _serve_metrics(self, loop: asyncio.AbstractEventLoop) -> MetricsServer | None:
-        """Let Prometheus ask, where the host file says so; an agent that can't listen there goes on."""
+        """Serve Prometheus if the host file says so; an agent that can't listen there goes on."""
         if self.config.agent.metrics is None:
             return None
-        # most hosts do without
+        # imported here because most hosts need no metrics
         from fetchwork.agent.metrics import AgentMetrics
 
         metrics = AgentMetrics.of(self.status, self.spool, loop)
@@ -215,13 +215,13 @@ class Agent:
         if self._updates is not None:
             slots = config.slots
             self._updates.change_intervals(slots.initial_update_interval_s, slots.update_interval_s)
-        # they wait for the work of the queues before
+        # they wait for work of the earlier queues
         self.waiting_fetches.end_all()
 
     # -- requests
 
     async def dispatch(self, request: Request, who: peer.Peer, end: float, gone: Signal) -> Answer:
-        """Answer one request of ``who``, whose connection's end sets ``gone``."""
+        """Answer one request of ``who``; the end of its connection sets ``gone``."""
         began = time.monotonic()
         if request.name == "status":
             return Answer(Reply(json.dumps(self.status(), indent=4).encode() + b"\n"), "noted")
@@ -237,7 +237,7 @@ class Agent:
             reply = Reply(code="bad_request", message=message)
             answer = Answer(reply, "bad_request", details={"problem": message})
         elif request.name == "fetch_work" and self._master.gone:
-            # the startd has seconds to live: what it starts now would be an orphan
+            # the startd has seconds to live: a job that it starts now would become an orphan
             answer = Answer(Reply(), "no_master")
         else:
             task = self._task(request, who, context, end)
@@ -265,23 +265,23 @@ class Agent:
         return Task(request, caller, context, self.runs, end, self._spool_of(caller), self.files)
 
     def _spool_of(self, caller: Caller) -> Callable[[Request], Awaitable[None]] | None:
-        """What keeps a report of the caller in its own name; None where only the hook itself can do that."""
+        """Return a function that spools a report in the caller's name; None if only the hook itself can."""
         if os.geteuid() != 0 and not caller.trusted:
             return None
         return functools.partial(self._keep, uid=-1 if caller.trusted else caller.uid)
 
     async def _keep(self, report: Request, uid: int = -1) -> None:
-        """Keep a report in the name of an account, or as the agent's own."""
+        """Spool a report in the name of an account, or as the agent's own."""
         await asyncio.to_thread(write_report, str(self.config.agent.spool), report, uid)
 
     def _fetch_waits(self, attempt: FetchAttempt) -> None:
-        """Let people see the slot while its fetch waits, too."""
+        """Report the slot also while its fetch waits, so that people see it."""
         self.slots.fetched(attempt.task.context, attempt.slot_name, attempt.task.request.body, "waiting")
 
     def _log(self, request: Request, who: peer.Peer, answer: Answer, began: float) -> None:
         fields = {**answer.log_fields(), "ms": int((time.monotonic() - began) * 1000)}
         level = logging.DEBUG if answer.outcome in _QUIET else logging.INFO
-        # an account may have many runs, and each has its lines
+        # an account may have many runs, and the limit of lines is for each run
         person: Hashable = (who.uid, fields.get("run"))
         if answer.reply.code:
             level, person, fields["uid"] = logging.WARNING, who.uid, who.uid
@@ -368,15 +368,15 @@ class Agent:
                 notifications.wake(),
                 *self._upkeep(lease.session),
             ]
-        # as with sessions: one for each database
-        opening = {id(each): each for each in (one.credentials for one in self.contexts.values()) if each}
+        # one for each database, as with sessions
+        opening = {id(context.credentials): context.credentials for context in self.contexts.values()}
         one_account = None if jobs_change_account(self.config) else os.geteuid()
-        for host in opening.values():
+        for host in filter(None, opening.values()):
             work.append(every(LOOK_S, CredentialUpkeep(host, self.rights, one_account).look))
         return work
 
     def _upkeep(self, session: HostSession) -> list[Awaitable[None]]:
-        """What is done now and then with a database that has answered once."""
+        """Return the periodic work with a database that has answered once."""
 
         async def report_slots() -> None:
             if session.greeting is not None:
@@ -394,13 +394,13 @@ class Agent:
         ]
 
     async def _end_without_rights(self) -> None:
-        """End with the part that keeps root: who started both starts both again."""
+        """End together with the privileged part: condor_master starts both again."""
         await self.rights.until_lost()
         event(log, logging.ERROR, "root_part_ended", problem="agent ends with the part of it that keeps root")
         self.stop()
 
     async def _look(self) -> None:
-        """Look after starters, and end once the master is gone and nothing is left of its runs."""
+        """Check the starters, and end once the master is gone and none of its runs is left."""
         self.runs.look()
         if not self._master.gone:
             return
@@ -412,14 +412,14 @@ class Agent:
             self.stop()
 
     async def _clean(self) -> None:
-        # a database that has been away since the start may know runs of the agent before
+        # a database that has been away since the start may know runs of the previous agent
         if not self.runs.taken_over.issuperset(self.sessions):
             return
         living = [(run.run_id, run.token) for run in self.runs]
-        for logs in {each.starter_logs for each in self.contexts.values()}:
+        for logs in {context.starter_logs for context in self.contexts.values()}:
             await logs.clean(living)
 
     async def replay_spool(self) -> None:
-        """Deliver what hooks have left: reports and outputs; ends with DatabaseUnavailable, if at all."""
+        """Deliver the reports and outputs that hooks have left; raises only DatabaseUnavailable."""
         await self.files.outputs.look()
         await self.replay.deliver(self.runs)

@@ -1,9 +1,9 @@
-"""The agent and condor_master: what it does when its master is gone, and how the next agent takes over.
+"""The agent and condor_master: the agent's life after its master's death, and the next agent's takeover.
 
 kill -9 of condor_master does not end the agent. That is useful: startd and starters end within seconds, and
-only the agent is left to look after the jobs that live on. So it stays until nothing of its runs is left,
-gives out no work that a dying startd would leave behind as an orphan, and ends when the agent of another
-master comes.
+only the agent is left to watch the jobs that live on. So it stays until none of its runs is left, gives out
+no work (a dying startd would leave the job behind as an orphan), and ends when the agent of another master
+comes.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from fetchwork.agent.peer import credentials
 from fetchwork.errors import AgentUnavailable
 
 NAME = "condor_master"
-#: startd and starters notice their master's death within this
+#: seconds within which startd and starters notice their master's death
 LAST_HOOKS_S = 30.0
-#: an agent that ends for another finishes its requests first
+#: seconds for the end of an agent that is replaced: it finishes its requests first
 TAKE_OVER_S = 15.0
 
 
 class Master:
-    """The condor_master that started this process, if one did."""
+    """The condor_master that started this process, if any."""
 
     def __init__(self) -> None:
         parent = os.getppid()
@@ -34,14 +34,14 @@ class Master:
 
     @property
     def gone(self) -> bool:
-        """Whether there was one, and it has ended."""
+        """Whether a condor_master started this process and has ended."""
         return self._pid is not None and os.getppid() != self._pid
 
 
 def take_over(path: Path, connection: socket.socket) -> None:
-    """End the agent at the other end of ``connection`` if its master is gone; raises AgentUnavailable if not.
+    """End the agent at the other end of ``connection`` to its socket ``path``, if its master is gone.
 
-    ``path`` is its socket.
+    Raises AgentUnavailable if its master lives, or it does not end.
     """
     pid = credentials(connection).pid
     try:

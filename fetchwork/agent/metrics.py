@@ -1,6 +1,6 @@
-"""What an agent does: its answers by hook and outcome, how long they took, and its state when asked.
+"""The metrics of an agent: its answers by hook and outcome with their times, its warnings and its state.
 
-The agent counts in its loop; Prometheus is answered by a thread, which asks the loop for the state.
+The agent counts in its event loop; a thread answers Prometheus, and asks the loop for the state.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from fetchwork.hook.spool import Spool
 from fetchwork.log import NAME, WITHHELD
 from fetchwork.metrics.serving import Server
 
-#: requests with a label of their own; any account of the host may send others
+#: requests with a label of their own; any account of the host may send requests of other names
 HOOKS = ("fetch_work", "reply_fetch", "evict_claim", "prepare_job", "update_job_info", "job_exit", "status")
-#: warnings with a label of their own, for the same reason: a request is logged by its name
+#: warnings with a label of their own; a request is logged by its name, which any account may choose
 EVENTS = frozenset(
     (
         *(
@@ -61,18 +61,17 @@ EVENTS = frozenset(
     )
 )
 OTHER = "other"
-#: seconds that Prometheus waits for the agent's state
+#: seconds that Prometheus' thread waits for the agent's state
 STATUS_S = 5.0
-#: seconds: a hook is answered within milliseconds, and a fetch may wait
+#: histogram limits in seconds: most hooks are answered within milliseconds, but a fetch may wait
 BUCKETS = (0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
 
 
 class AgentMetrics:
     """The counters of an agent.
 
-    ``status`` is asked from a thread and answers with the agent's state, or None if that takes too long;
-    ``spooled`` is asked there too, for the number of reports in the spool, and ``spool_free`` for the share
-    of its file system that is free.
+    A thread calls all three functions: ``status`` returns the agent's state, or None if that takes too long,
+    ``spooled`` the number of reports in the spool, ``spool_free`` the free share of its file system.
     """
 
     def __init__(
@@ -88,7 +87,7 @@ class AgentMetrics:
             ["event"],
             registry=self.registry,
         )
-        # a counter that begins with its first line tells Prometheus nothing of that one
+        # Prometheus sees no increase in a counter that appears with its first line, hence this gauge
         last = Gauge(
             "LastLogWarning_timestamp_seconds",
             "When the last such line was written",
@@ -115,7 +114,7 @@ class AgentMetrics:
     def of(
         cls, status: Callable[[], AgentStatus], spool: Spool, loop: asyncio.AbstractEventLoop
     ) -> AgentMetrics:
-        """Those of an agent whose ``status`` is to be asked in its loop."""
+        """Return the metrics of an agent whose ``status`` must be called in its event loop."""
 
         async def answer() -> AgentStatus:
             return status()
@@ -128,23 +127,23 @@ class AgentMetrics:
                 return None
 
         def free() -> float:
-            found = os.statvfs(spool.directory)
-            return found.f_bavail / max(1, found.f_blocks)
+            status = os.statvfs(spool.directory)
+            return status.f_bavail / max(1, status.f_blocks)
 
         return cls(from_thread, lambda: len(spool.waiting()), free)
 
     def serve(self, address: str, port: int) -> Server:
-        """Answer Prometheus at an address, and count what is logged; raises AgentUnavailable."""
+        """Answer Prometheus at an address, and count logged warnings; raises AgentUnavailable."""
         server = Server(self.registry, address, port)
         logging.getLogger("fetchwork").addHandler(self._handler)
         return server
 
     def close(self) -> None:
-        """Count no more."""
+        """Stop counting warnings."""
         logging.getLogger("fetchwork").removeHandler(self._handler)
 
     def answered(self, name: str, outcome: Outcome, seconds: float) -> None:
-        """Count a request that was answered."""
+        """Count an answered request."""
         hook = name if name in HOOKS else OTHER
         self._requests.labels(hook, outcome).inc()
         self._times.labels(hook).observe(seconds)
@@ -175,11 +174,11 @@ class _StatusCollector(Collector):
         self._status, self._spooled, self._spool_free = status, spooled, spool_free
 
     def describe(self) -> list[Metric]:
-        """Nothing: the agent need not answer yet."""
+        """Return no metrics, so that registering does not ask the agent."""
         return []
 
     def collect(self) -> Iterator[Metric]:
-        """The agent's state; nothing if it does not answer."""
+        """Yield the agent's state; nothing if the agent does not answer."""
         status = self._status()
         if status is None:
             return

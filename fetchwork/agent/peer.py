@@ -1,4 +1,4 @@
-"""Who is at the other end of the agent's socket, asked of the kernel, and who of them may ask all."""
+"""The peer of a Unix socket, as the kernel names it, and the accounts that may send any request."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _CREDENTIALS = struct.Struct("3i")
 
 @dataclass(frozen=True, slots=True)
 class Peer:
-    """Process, account and group that connected."""
+    """The process, account and group that connected."""
 
     pid: int
     uid: int
@@ -27,14 +27,14 @@ class Peer:
 
 
 def credentials(connection: socket.socket) -> Peer:
-    """Who connected a Unix socket (``SO_PEERCRED``): as it was at that moment."""
+    """Return the peer that connected a Unix socket, as it was at that moment (``SO_PEERCRED``)."""
     return Peer(
         *_CREDENTIALS.unpack(connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size))
     )
 
 
 def uid_of(account: str) -> int | None:
-    """The number of an account, None if this host has none of the name."""
+    """Return the uid of an account, None if this host has no such account."""
     try:
         return pwd.getpwnam(account).pw_uid
     except (KeyError, OSError):
@@ -42,7 +42,7 @@ def uid_of(account: str) -> int | None:
 
 
 def trusted_accounts(config: HostConfig) -> frozenset[int]:
-    """Those that may ask what the startd asks: root, the agent itself, the account that HTCondor runs as."""
+    """Return the uids that may ask like the startd: root's, the agent's own, that of HTCondor's account."""
     uids = {0, os.geteuid()}
     for account in {"condor", config.agent.user} - {"", None}:
         uid = uid_of(str(account))

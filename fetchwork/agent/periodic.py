@@ -1,4 +1,4 @@
-"""Periodic work of the agent, which goes on when one round of it fails."""
+"""Periodic work of the agent; it goes on after a failed round."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from fetchwork.log import event
 
 log = logging.getLogger(__name__)
 
-#: an administrator has to upgrade the schema: that takes longer
+#: seconds until the next try after a schema mismatch: an administrator has to upgrade the schema first
 SCHEMA_PAUSE_S = 30.0
-#: whoever wants work done sooner, and however often, has it done no more often than this
+#: least seconds before a round that ``sooner`` asks for, so that frequent requests share a round
 SOONER_S = 0.1
 
 
 async def every(
     seconds: float, work: Callable[[], Awaitable[None]], sooner: asyncio.Event | None = None
 ) -> None:
-    """Do ``work`` about every so many seconds, and ``SOONER_S`` after ``sooner`` was set, for ever.
+    """Do ``work`` about every ``seconds``, and ``SOONER_S`` after ``sooner`` is set, for ever.
 
-    Its failures are logged.
+    Failures are logged.
     """
     while True:
         pause_s = random.uniform(0.8, 1.2) * seconds  # noqa: S311
@@ -35,7 +35,7 @@ async def every(
         try:
             await work()
         except DatabaseUnavailable as error:
-            # database_away says it once
+            # database_away has said it already
             event(log, logging.DEBUG, "periodic", problem=error)
         except SchemaMismatch as error:
             event(log, logging.ERROR, "schema", problem=error)

@@ -1,4 +1,4 @@
-"""Delivery of the spooled reports, now and then."""
+"""Periodic delivery of the spooled reports."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from fetchwork.log import event
 log = logging.getLogger(__name__)
 
 CALL_S = 5.0
-#: reports delivered at a time
+#: reports read and delivered together
 BATCH = 50
-#: a report that fails over our own fault so often is put aside
+#: tries after which a report that fails by a fault of ours is moved aside
 MAX_FAILURES = 10
-#: of what was moved aside so many files are kept, the last ones
+#: number of moved-aside files kept, the latest ones
 KEPT_BAD = 1000
 
 
 class Replay:
-    """The spool of a host whose keywords are ``contexts``; who is ``trusted`` may report any run."""
+    """The spool of a host with the keywords ``contexts``; ``trusted`` accounts may report any run."""
 
     def __init__(self, spool: Spool, contexts: dict[str, KeywordContext], trusted: frozenset[int]) -> None:
         self.spool = spool
@@ -36,16 +36,16 @@ class Replay:
         self._failures: dict[str, int] = {}
 
     async def deliver(self, runs: Runs) -> None:
-        """Deliver the reports that could not be, oldest first; ends with DatabaseUnavailable, if at all.
+        """Deliver the spooled reports, oldest first; raises only DatabaseUnavailable.
 
-        A report that is delivered twice, by two processes, counts once.
+        A report that two processes deliver counts once.
         """
         async with self._busy:
             while await self._deliver_some(runs):
                 pass
 
     async def _deliver_some(self, runs: Runs) -> int:
-        """Deliver or move aside the files that are read together; returns their number."""
+        """Deliver or move aside the waiting files; returns the number of files done."""
         names = await asyncio.to_thread(self.spool.waiting)
         done = 0
         try:

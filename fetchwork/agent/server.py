@@ -1,11 +1,11 @@
-"""The agent's Unix socket: it frames requests, knows who asks, bounds what one client may take, and answers.
+"""The agent's Unix socket: frames requests, identifies the client, limits its use, and answers.
 
-Every account of the host may connect, since starter hooks run as the jobs' users; the kernel names it.
-An account that is not trusted gets few connections, small bodies, a share of the agent's time, and answers
-only about runs whose token it has. A connection that is silent in the middle of a request is cut.
+Every account of the host may connect, since starter hooks run as the jobs' users; the kernel names the
+account. An account that is not trusted gets few connections, small bodies, a share of the agent's time, and
+answers only about runs whose token it has. A connection that falls silent in the middle of a request is cut.
 
-A request in flight at SIGTERM is finished; a fetch that waits for work is answered with nothing. A hook that
-went away while its fetch was answered has its run taken back.
+A request in flight at SIGTERM is finished; a waiting fetch is answered "no work". If a hook goes away while
+its fetch is being answered, the run is taken back.
 """
 
 from __future__ import annotations
@@ -33,17 +33,17 @@ from fetchwork.log import event
 log = logging.getLogger(__name__)
 
 MAX_CONNECTIONS = 2048
-#: of one account that is not trusted
+#: the same of one account that is not trusted
 MAX_CONNECTIONS_EACH = 64
 #: bytes of a body from such an account
 MAX_BODY_EACH = 1024 * 1024
 #: seconds for a request to arrive, and for a reply to be taken
 TRANSFER_S = 10.0
-#: a connection may stay open that long between two requests
+#: seconds that a connection may stay open between two requests
 IDLE_S = 60.0
-#: what a request may take that names no deadline
+#: seconds for a request that names no deadline
 DEADLINE_S = 20.0
-#: what a hook may ask for: twice what it waits by itself, so that an administrator may let it wait longer
+#: longest deadline that a hook may name: twice its default, so that an administrator may let it wait longer
 MAX_DEADLINES_S = {
     "reply_fetch": 20.0,
     "evict_claim": 20.0,
@@ -52,7 +52,7 @@ MAX_DEADLINES_S = {
     "update_job_info": 30.0,
     "job_exit": 40.0,
 }
-#: FETCH_WORK waits for work
+#: the same for FETCH_WORK, which waits for work
 MAX_FETCH_S = 900.0
 BACKLOG = 1024
 
@@ -73,7 +73,7 @@ class Server:
         self._server: asyncio.AbstractServer | None = None
 
     async def start(self) -> None:
-        """Listen; raises AgentUnavailable if another agent does, or the socket can't be made."""
+        """Listen; raises AgentUnavailable if another agent listens, or the socket can't be made."""
         try:
             self.path.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
             await asyncio.to_thread(self._clear)
@@ -84,13 +84,13 @@ class Server:
         self._server = await loop.create_unix_server(lambda: Connection(self), sock=listener, backlog=BACKLOG)
 
     def _clear(self) -> None:
-        """Remove what an agent left that was killed; take a living one's place if its master is gone."""
+        """Remove a killed agent's socket; take a living agent's place if its master is gone."""
         with who_listens(self.path) as other:
             if other is not None:
                 take_over(self.path, other)
 
     async def stop(self, patience_s: float) -> None:
-        """Accept no more connections, let requests in flight end, close."""
+        """Accept no more connections, let requests in flight end for ``patience_s``, then close."""
         if self._server is not None:
             self._server.close()
             with contextlib.suppress(OSError):
@@ -103,12 +103,12 @@ class Server:
 
     @property
     def busy(self) -> int:
-        """Requests that are being worked on."""
+        """The number of requests in flight."""
         return sum(connection.work is not None for connection in self.connections)
 
 
 class Connection(asyncio.Protocol):
-    """One client."""
+    """The connection of one client."""
 
     def __init__(self, server: Server) -> None:
         self.server = server
@@ -125,7 +125,7 @@ class Connection(asyncio.Protocol):
     # -- asyncio.Protocol
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """A client connected: look whose it is."""
+        """Identify the account of a new client."""
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
         self._socket = transport.get_extra_info("socket")
@@ -148,11 +148,11 @@ class Connection(asyncio.Protocol):
         self._set_timer(TRANSFER_S)
 
     def data_received(self, data: bytes) -> None:
-        """Bytes of a request."""
+        """Take bytes of a request."""
         if self._ended:
             return
         if self.work is not None:
-            # a client waits for its reply before it asks again: little may come before
+            # a client waits for its reply before its next request: little may arrive before that
             self._waiting += len(data)
             if self._waiting > MAX_HEAD:
                 self.abort()
@@ -162,16 +162,16 @@ class Connection(asyncio.Protocol):
             self._next()
 
     def eof_received(self) -> bool:
-        """The client has no more to say; it may still listen."""
+        """Note that the client sends no more; it may still read."""
         self._ended = True
         if self._hung_up():
             self.gone.set()
             return False
-        # keep the connection for the reply to what is being worked on
+        # keep the connection for the reply to the request in flight
         return self.work is not None
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """The client is gone."""
+        """Forget the client, which is gone."""
         self.gone.set()
         if self._timer is not None:
             self._timer.cancel()
@@ -207,7 +207,7 @@ class Connection(asyncio.Protocol):
         if not await self._may_begin(request):
             return
         try:
-            # every handler keeps to its time by itself; this is for one that fails to
+            # every handler keeps its deadline by itself; this timeout is for a handler that fails to
             async with asyncio.timeout(deadline_s + 1.0):
                 answer = await self.server.dispatch(request, self._peer, end, self.gone)
         except TimeoutError:
@@ -232,7 +232,7 @@ class Connection(asyncio.Protocol):
             self._next()
 
     async def _may_begin(self, request: Request) -> bool:
-        """Wait until the account's budget has room for a request; False where it gets no answer from here."""
+        """Wait until the account's budget has room for a request; False if the request gets no further."""
         assert self._peer is not None
         uid = self._peer.uid
         if uid in self.server.trusted:
@@ -250,7 +250,7 @@ class Connection(asyncio.Protocol):
         return True
 
     def _deadline_s(self, request: Request) -> float:
-        """The seconds that the answer may take: what the request asks for, if it is not too much."""
+        """Return the seconds for the answer: those that the request names, up to a limit."""
         assert self._peer is not None
         may_wait = request.name == "fetch_work" and self._peer.uid in self.server.trusted
         most_s = MAX_FETCH_S if may_wait else MAX_DEADLINES_S.get(request.name, DEADLINE_S)
@@ -262,11 +262,11 @@ class Connection(asyncio.Protocol):
         try:
             await answer.undo()
         except FetchworkError as error:
-            # the offer's own deadline does it later
+            # the offer is withdrawn later, at its own deadline
             event(log, logging.WARNING, "offer_not_withdrawn", problem=error)
 
     def _refuse(self, code: str, message: str) -> None:
-        """Say why, and close."""
+        """Reply with the reason, and close."""
         assert self._transport is not None
         self._ended = True
         uid = self._peer.uid if self._peer else None
@@ -289,7 +289,7 @@ class Connection(asyncio.Protocol):
         self._timer = asyncio.get_running_loop().call_later(seconds, self.abort)
 
     def _hung_up(self) -> bool:
-        """Whether the other end is closed for reading as well, so that no answer can be delivered."""
+        """Whether the client no longer reads either, so that no answer can be delivered."""
         if self._socket is None or self._transport is None or self._transport.is_closing():
             return True
         poll = select.poll()

@@ -1,4 +1,4 @@
-"""Events of which several can be waited for at once, without a task for each."""
+"""Events for waiting on several at once without a task for each."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ import asyncio
 
 
 class Signal(asyncio.Event):
-    """An event for ``first``."""
+    """An event that ``first`` can wait for."""
 
     def __init__(self) -> None:
         super().__init__()
-        #: who waits for it, and for others beside it
+        #: futures of the ``first`` calls that wait for it, perhaps beside other signals
         self.awaited: set[asyncio.Future[None]] = set()
 
     def set(self) -> None:
-        """Wake everybody who waits."""
+        """Wake all waiting calls."""
         super().set()
         for waiting in self.awaited:
             _wake(waiting)
@@ -23,8 +23,8 @@ class Signal(asyncio.Event):
 async def first(timeout_s: float, *signals: Signal) -> None:
     """Wait until one of the signals is set, or the time is over.
 
-    A host has a fetch of each of its slots wait so, for three signals; a task for each of them was most of
-    what an idle agent did.
+    The fetch of each slot waits so for three signals. A task for each signal was most of an idle agent's
+    work.
     """
     if any(signal.is_set() for signal in signals):
         return

@@ -1,8 +1,8 @@
-"""Accounts take turns: the requests of one account are worked on one after the other.
+"""Turns of accounts: the agent works on the requests of one account one after the other.
 
 A job's account may have many hooks at once, and each may wait for the database, behind a lock that this very
-account holds. Working on one of them at a time, the agent has connections left for everybody else. What waits
-for files waits without a turn: they have connections of their own, and are moved for minutes.
+account holds. With one request of an account at a time, the agent has connections left for other accounts.
+Requests that wait for files take no turn: files have connections of their own, and moving them takes minutes.
 """
 
 from __future__ import annotations
@@ -16,41 +16,41 @@ from dataclasses import dataclass, field
 from fetchwork.handlers.context import Caller
 from fetchwork.hook.wire import Request
 
-#: directories of what jobs left that are delivered at a time, and of these that wait for a bucket
+#: most directories of outputs delivered at a time, and most beside them that wait for a bucket
 DELIVERED_AT_ONCE = 4
-#: of one account
+#: the same of one account
 DELIVERED_AT_ONCE_EACH = 2
-#: the share of the loop's time that the requests of one account may take, and the seconds of it at once
+#: the share of the event loop's time that one account's requests may take, and seconds of it saved up at most
 SHARE = 0.2
 BURST_S = 0.5
-#: what a request takes of it, and each byte of its ad
+#: seconds charged for a request, and for each byte of its ad
 REQUEST_S = 3e-4
 BYTE_S = 1e-7
-#: a request that would wait for longer is refused, after that time
+#: seconds after which a request is refused if it would have to wait longer
 MOST_PAUSE_S = 8.0
 _MOST_KNOWN = 10_000
 
-#: requests that wait for files: no other job of their account may wait for them
+#: requests that wait for files and take no turn, so that no other job of the account waits for them
 WITHOUT = frozenset(("read_input", "save_checkpoint"))
 
 
 @dataclass(slots=True)
 class _Turn:
-    """The turn of one account, and how many of its requests want it."""
+    """The turn of one account, and the number of its requests that want it."""
 
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     wanted: int = 0
 
 
 class Turns:
-    """The turns of the accounts that have requests now."""
+    """The turns of all accounts with requests in flight."""
 
     def __init__(self) -> None:
         self._turns: dict[int, _Turn] = {}
 
     @asynccontextmanager
     async def of(self, caller: Caller, request: str) -> AsyncIterator[None]:
-        """Wait for the caller's turn for a request of this name; one that is trusted waits for nobody."""
+        """Hold the caller's turn for a request of this name; a trusted caller needs no turn."""
         if caller.trusted or request in WITHOUT:
             yield
             return
@@ -66,14 +66,14 @@ class Turns:
 
 
 class Budgets:
-    """The time of the agent's loop that each account's requests may take; beyond it they wait."""
+    """Each account's budget of the event loop's time; a request beyond it waits."""
 
     def __init__(self) -> None:
-        #: what is left, in seconds, and the monotonic time of that; the accounts that asked last
+        #: uid -> (seconds left, monotonic time of that), the most recent accounts last
         self._left: OrderedDict[int, tuple[float, float]] = OrderedDict()
 
     def pause_s(self, uid: int, request: Request, now: float) -> float:
-        """The seconds that a request of the account waits; one that would wait too long costs nothing."""
+        """Charge a request and return the seconds that it waits; nothing is charged for too long a wait."""
         left, then = self._left.pop(uid, (BURST_S, now))
         left = min(BURST_S, left + SHARE * (now - then))
         parsed = len(request.body) - (request.files if request.name == "job_left" else 0)
@@ -86,7 +86,7 @@ class Budgets:
 
 
 class Delivery:
-    """The turn of a directory that is delivered."""
+    """A directory's turn to be delivered."""
 
     def __init__(self, turn: asyncio.Semaphore, buckets: asyncio.Semaphore) -> None:
         self._turn = turn
@@ -94,19 +94,19 @@ class Delivery:
         self._has_it = False
 
     async def begin(self) -> None:
-        """Wait for it."""
+        """Wait for the turn."""
         await self._turn.acquire()
         self._has_it = True
 
     def end(self) -> None:
-        """Let the next one have it."""
+        """Pass the turn on."""
         if self._has_it:
             self._has_it = False
             self._turn.release()
 
     @asynccontextmanager
     async def aside(self) -> AsyncIterator[None]:
-        """Let others have it while a bucket is waited for, which may not answer for long."""
+        """Pass the turn on while waiting for a bucket, which may not answer for long."""
         self.end()
         async with self._buckets:
             yield
@@ -114,7 +114,7 @@ class Delivery:
 
 
 class Deliveries:
-    """Whose turn it is to be delivered: some at a time, fewer of one account."""
+    """The turns of directories to be delivered: some at a time, fewer of one account."""
 
     def __init__(self) -> None:
         self._turn = asyncio.Semaphore(DELIVERED_AT_ONCE)
@@ -123,7 +123,7 @@ class Deliveries:
 
     @asynccontextmanager
     async def of(self, uid: int) -> AsyncIterator[Delivery]:
-        """Wait for the turn of a directory of this account."""
+        """Hold the turn of a directory of this account."""
         async with self._accounts.setdefault(uid, asyncio.Semaphore(DELIVERED_AT_ONCE_EACH)):
             delivery = Delivery(self._turn, self._buckets)
             await delivery.begin()

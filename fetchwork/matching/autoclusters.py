@@ -57,7 +57,7 @@ class Autocluster:
 
     @property
     def has_conditions(self) -> bool:
-        """Whether some hosts or slots may not get its jobs, whatever an evaluation would say."""
+        """Whether some hosts or slots are barred from its jobs before anything is evaluated."""
         return isinstance(self.files, str) or self.credentials or bool(self.needs)
 
 

@@ -101,7 +101,7 @@ class DemandRow(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """An autocluster and a priority at which jobs wait. A resource that is None excludes no slot."""
+    """An autocluster and a priority at which jobs wait. A resource of None excludes no slot."""
 
     autocluster_id: int
     job_prio: int

@@ -1,1 +1,1 @@
-"""Fetches that wait, and the rounds of matching that they share."""
+"""Fetches that wait, and the match rounds that they share."""

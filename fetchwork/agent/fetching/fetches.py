@@ -1,11 +1,11 @@
-"""FETCH_WORK in the agent: a fetch looks for work, and waits in between for as long as it may.
+"""FETCH_WORK in the agent: a fetch joins match rounds, and waits between them for as long as it may.
 
-A fetch goes one way: the server reads it, the list of waiting fetches keeps it until something changes, and
-a round of matching (``matchrounds``) finds, claims and prints a job for it and for the others that look.
+The way of a fetch: the server reads it, the list of waiting fetches keeps it until something changes, and a
+match round (``matchrounds``) finds, claims and prints a job for it and for the other fetches of that moment.
 
-A fetch of an idle slot waits for work to appear. A fetch of a busy slot whose job is ours waits for the end
-of its starter, upon which the startd takes the answer as that of an idle slot: so a chain of short jobs has
-no gaps.
+A fetch of an idle slot waits for new work. A fetch of a busy slot that runs a job of ours waits for the end
+of its starter; the startd then takes the answer as that of an idle slot. So a chain of short jobs has no
+gaps.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from fetchwork.handlers.host.keywords import KeywordContext
 from fetchwork.handlers.requests.fetch import FetchAttempt, Look
 from fetchwork.handlers.requests.matchround import DATABASE_S, Seeker
 
-#: how long a job is left to slots that it prefers
+#: seconds for which a job is left to slots that it prefers
 YIELD_S = 0.25
-#: an answer that was waited for leaves this much of the hook's time
+#: seconds of the hook's time that waiting leaves for the answer
 RESERVE_S = 2.0
-#: the startd has to notice the starter's end before it believes an answer
+#: seconds for the startd to notice the starter's end; before that it would not take an answer
 REAP_S = 0.02
 
 
@@ -38,26 +38,26 @@ class StarterEnd(Protocol):
 
 
 class SlotFreer(Protocol):
-    """What one look needs of the runs of the host."""
+    """The part of the host's runs that a match round needs."""
 
     async def free_slot(self, context: KeywordContext, slot: str, ad: bytes, timeout_s: float) -> bool:
-        """A free slot asks for work: what it had before is over. False if something of it lives on.
+        """End the earlier runs of a free slot that asks for work; False if one of them lives on.
 
-        ``ad`` is the slot's, which may say whether it has taken what it was offered before.
+        The slot's ``ad`` may say whether the slot has taken the job that it was offered before.
         """
         ...
 
 
 class HostRuns(SlotFreer, Protocol):
-    """What the agent knows of a host's slots by its runs."""
+    """The host's runs, as far as fetches need them."""
 
     async def starter_before_next(self, context: KeywordContext, slot: str) -> StarterEnd | None:
-        """The starter of a busy slot, if the slot is free after it; None if that is unknown."""
+        """Return the starter of a busy slot if the slot is free after its end; None if that is unknown."""
         ...
 
 
 class Fetches:
-    """The fetches of one agent. ``on_wait`` hears of each before it begins to wait."""
+    """The fetches of one agent. ``on_wait`` is called before a fetch begins to wait."""
 
     def __init__(
         self,
@@ -71,14 +71,14 @@ class Fetches:
         self._matchmaking = Matchmaking()
 
     async def answer(self, task: Task, gone: Signal) -> Answer:
-        """The answer to a fetch whose hook sets ``gone`` when it leaves: a job, or nothing in the end."""
+        """Return the answer to a fetch: a job, or "nothing" in the end. The hook's leaving sets ``gone``."""
         attempt = FetchAttempt(task)
         if attempt.not_now == "busy":
             if not await self._until_free(attempt, gone):
                 return attempt.answer("busy")
         elif attempt.not_now is not None:
             return attempt.answer(attempt.not_now)
-        # from before the first look, so that what comes during it is not missed
+        # entered before the first match round, so that changes during it are not missed
         waiting = self._enter(attempt, gone, task.request.body) if attempt.may_wait else None
         wait_end = min(task.end - RESERVE_S, time.monotonic() + task.context.max_fetch_wait_s)
         fresh = True
@@ -97,20 +97,20 @@ class Fetches:
                 self._waiting.leave(waiting)
 
     async def _look(self, attempt: FetchAttempt, waiting: WaitingFetch | None, *, fresh: bool) -> Look:
-        """Look once for work, and once more for what the slots that jobs prefer have left."""
+        """Join a match round, and another one if jobs were first left to slots that they prefer."""
         exclusive = await frees_slot(attempt, self._runs)
         others = self._waiting.beside(waiting) if waiting else []
         is_over = (lambda: waiting.is_over) if waiting else (lambda: False)
         look = await self._matchmaking.look(Seeker(attempt, exclusive, others, fresh, is_over))
         if look.left_to_others:
-            # those slots look, too
+            # those slots join a match round, too
             self._waiting.wake(attempt.session)
             await asyncio.sleep(YIELD_S)
             look = await self._matchmaking.look(Seeker(attempt, exclusive, (), fresh, is_over))
         return look
 
     async def _until_free(self, attempt: FetchAttempt, gone: Signal) -> bool:
-        """Wait for the end of a busy slot's starter, where the fetch may wait and the slot is free then."""
+        """Wait for the end of the slot's starter; False if the fetch may not wait or the slot stays busy."""
         task = attempt.task
         waiting = self._enter(attempt, gone)
         if waiting is None:
@@ -133,7 +133,7 @@ class Fetches:
 
 
 async def frees_slot(attempt: FetchAttempt, runs: SlotFreer) -> bool:
-    """Free an undivided slot of what it ran before; False if it has, or may have, other runs now."""
+    """End the earlier runs of an undivided slot; False if the slot has, or may have, other runs now."""
     # a partitionable slot goes on asking while the starters of its dynamic slots come up
     task = attempt.task
     return not attempt.partitionable and await runs.free_slot(

@@ -1,4 +1,4 @@
-"""Fetches that wait in the agent for work: how many, what wakes them, what ends them."""
+"""The list of fetches that wait in the agent for work, and the reasons to wake or end them."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ import time
 from fetchwork.agent.signals import Signal, first
 from fetchwork.handlers.host.session import HostSession
 
-#: a fetch looks for work no more often than this, and the less often the more wait beside it
+#: least seconds between two match rounds of a fetch, and more for each fetch that waits beside it
 LOOK_PAUSE_S = 0.1
 LOOK_PAUSE_EACH_S = 0.005
-#: slots that a job's Rank compares one with
+#: most other slots with which a job's Rank compares a slot
 MAX_OTHERS = 32
-#: a startd takes this long to delete a dynamic slot once it has nothing to do
+#: seconds that a startd takes to delete an idle dynamic slot
 DELETED_S = 0.5
 _DYNAMIC = re.compile(r"(slot\d+)_\d+(@.*)")
 
@@ -34,9 +34,9 @@ class WaitingFetches:
     def enter(
         self, session: HostSession, slot_name: str, gone: Signal, slot: bytes | None = None
     ) -> WaitingFetch | None:
-        """Let a slot's fetch wait whose hook sets ``gone`` when it leaves; None if no more may wait.
+        """Add a slot's fetch, whose hook sets ``gone`` when it leaves; None if no more may wait.
 
-        ``slot`` is given where the slot could be given a job at once, and others may be compared with it.
+        ``slot`` is the slot's ad if it could get a job at once, so that other slots may be compared with it.
         """
         if self._closed or len(self._waiting) >= self.limit:
             return None
@@ -45,20 +45,20 @@ class WaitingFetches:
         return waiting
 
     def leave(self, waiting: WaitingFetch) -> None:
-        """A fetch waits no more."""
+        """Remove a fetch that has stopped waiting."""
         self._waiting.discard(waiting)
 
     def wake(self, session: HostSession) -> None:
-        """Something may have changed in this database's queue."""
+        """Wake the fetches of a database whose queue may have changed."""
         for waiting in self._waiting:
             if waiting.session is session:
                 waiting.woken.set()
 
     def resources_return(self, session: HostSession, slot_name: str) -> None:
-        """A slot has nothing to do: if it is dynamic, a fetch of its partitionable slot is outdated soon.
+        """Note that a slot is idle: if it is dynamic, end the fetch of its partitionable slot soon.
 
-        Such a fetch names the resources that were left when it began. The startd deletes a dynamic slot
-        without work, and fetches again with what came back.
+        That fetch names the resources that were free when it began. The startd deletes an idle dynamic slot,
+        and fetches again with the returned resources.
         """
         dynamic = _DYNAMIC.fullmatch(slot_name)
         if dynamic is not None:
@@ -70,17 +70,17 @@ class WaitingFetches:
             if waiting.session is session and waiting.slot_name == slot_name:
                 waiting.outdated.set()
 
-    def beside(self, one: WaitingFetch) -> list[bytes]:
-        """The slots of other fetches that wait for the same database, up to a number."""
+    def beside(self, fetch: WaitingFetch) -> list[bytes]:
+        """Return the slot ads of other fetches that wait for the same database, at most ``MAX_OTHERS``."""
         others = (
             waiting.slot
             for waiting in self._waiting
-            if waiting is not one and waiting.session is one.session and waiting.slot is not None
+            if waiting is not fetch and waiting.session is fetch.session and waiting.slot is not None
         )
         return list(itertools.islice(others, MAX_OTHERS))
 
     def end_all(self) -> None:
-        """Answer every waiting fetch with "no work"; those that come then may wait again."""
+        """Answer every waiting fetch with "no work"; later fetches may wait again."""
         for waiting in self._waiting:
             waiting.outdated.set()
 
@@ -92,12 +92,12 @@ class WaitingFetches:
 
     @property
     def closed(self) -> bool:
-        """True once waiting fetches have to end."""
+        """Whether all waiting fetches have to end."""
         return self._closed
 
     @property
     def pause_s(self) -> float:
-        """The shortest time between two looks of one fetch."""
+        """The least seconds between two match rounds of one fetch."""
         return LOOK_PAUSE_S + LOOK_PAUSE_EACH_S * len(self._waiting)
 
 
@@ -116,7 +116,7 @@ class WaitingFetch:
         self.slot_name = slot_name
         self.slot = slot
         self.woken = Signal()
-        #: set when the slot's ad is not true any more
+        #: set when the slot's ad is no longer right
         self.outdated = Signal()
         self._fetches = fetches
         self._gone = gone
@@ -125,7 +125,7 @@ class WaitingFetch:
     async def wait(self, timeout_s: float) -> bool:
         """Wait to be woken or for the time to pass; False if the fetch has to end now."""
         await first(timeout_s, self.woken, self._gone, self.outdated)
-        # a burst of submits is one look, not many
+        # so a burst of submits leads to one match round
         pause = self._looked_at + self._fetches.pause_s - time.monotonic()
         if pause > 0 and not self.is_over:
             await first(pause, self._gone, self.outdated)
@@ -134,7 +134,7 @@ class WaitingFetch:
         return not self.is_over
 
     async def wait_for(self, event: Signal, timeout_s: float) -> bool:
-        """Wait for ``event``; False if it did not come in time, or the fetch has to end now."""
+        """Wait for ``event``; False if it does not come in time, or the fetch has to end now."""
         end = time.monotonic() + timeout_s
         while not event.is_set() and not self.is_over and time.monotonic() < end:
             self.woken.clear()

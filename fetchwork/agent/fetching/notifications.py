@@ -1,13 +1,13 @@
-"""What wakes waiting fetches, and the agent itself: the database's notifications, and the clock.
+"""The database's notifications and the clock, which wake waiting fetches and the agent itself.
 
-A notification says what it is about (sql/functions/matching/tell_demand.sql). ``matching.demand`` keeps what
-it says, and tells whether a look is worth while, and when: the news of one job brings some of a thousand
-agents, not all at once. A look that finds nothing new that may fit asks the database nothing. News of runs
-that shall end name the host, whose agent then asks which.
+A notification names its subject (sql/functions/matching/tell_demand.sql). ``matching.demand`` keeps its
+content, and says whether and when a match round is worth while: the announcement of one job brings some of a
+thousand agents, not all at once. A round without a new job that may fit asks the database nothing. An
+announcement of runs that must end names the host, whose agent then asks for these runs.
 
 While PostgreSQL's queue of notifications is nearly full, the database sends none
-(sql/functions/notifications/sends_notifications.sql). The agent asks every few seconds whether it sends any;
-while it does not, waiting fetches look, and the lease beats, every few seconds.
+(sql/functions/notifications/sends_notifications.sql). The agent asks every few seconds whether it sends any.
+While it does not, waiting fetches join match rounds, and the lease beats, every few seconds.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from fetchwork.log import event
 
 log = logging.getLogger(__name__)
 
-#: waiting fetches look again after this even without a notification: limits and rests end in silence
+#: seconds until waiting fetches join a match round without a notification: limits and backoffs end in silence
 LOOK_S = 5.0
-#: the same where notifications do not arrive
+#: the same if notifications do not arrive
 POLL_S = 1.0
-#: the same, and beats, where the database sends none
+#: the same, and for beats, while the database sends none
 UNSENT_S = 2.0
 CALL_S = 5.0
 
@@ -49,14 +49,14 @@ class WorkNotifications:
         self._next: asyncio.TimerHandle | None = None
 
     async def listen(self) -> None:
-        """Keep what is notified, and wake waiting fetches when that may help them, for ever."""
+        """Keep the notified changes, and wake waiting fetches when that may help them, for ever."""
         session = self._lease.session
         demand = session.demand
         while True:
             try:
                 async for note in session.database.notifications("fetchwork_work"):
                     if not self.listening:
-                        # what is read from now on is kept current
+                        # readings from now on are kept current
                         self.listening = True
                         demand.live = self._sent
                         demand.forget()
@@ -72,16 +72,16 @@ class WorkNotifications:
             except FetchworkError as error:
                 event(log, logging.DEBUG, "listen", database=session.name, problem=error)
                 if self.listening:
-                    # calls may still wait for it a while: this connection is the first to know
+                    # this connection is the first to know; calls may still wait for the database for a while
                     self._lease.note_away(error)
             finally:
                 self.listening = demand.live = False
             await asyncio.sleep(random.uniform(0.5, 1.5))  # noqa: S311
 
     def _is_for_us(self, note: str) -> bool:
-        """Whether a notification of this host's runs names this host.
+        """Whether a notification names this host.
 
-        Of those that shall end (sql/functions/runs/tell_end.sql), or whose output somebody watches.
+        It is about runs that must end (sql/functions/runs/tell_end.sql), or whose output a person watches.
         """
         greeting = self._lease.session.greeting
         try:
@@ -90,7 +90,7 @@ class WorkNotifications:
             return False
 
     async def wake(self) -> None:
-        """Let waiting fetches look now and then, for ever."""
+        """Let waiting fetches join match rounds now and then, for ever."""
         session = self._lease.session
         pause_s = LOOK_S
         while True:
@@ -101,13 +101,13 @@ class WorkNotifications:
             self._waiting.wake(session)
 
     async def _ask_whether_sent(self) -> None:
-        """Learn whether the database sends notifications; while it sends none, beat for the runs' ends."""
+        """Ask whether the database sends notifications; while it sends none, beat to hear of runs to end."""
         session = self._lease.session
         demand = session.demand
         try:
             sent = await session.database.run(maintenance.sends_notifications(), timeout_s=CALL_S)
         except FetchworkError:
-            # the lease and the listening connection find out what is wrong
+            # the lease and the listening connection report the problem
             return
         before, self._sent = self._sent, sent
         if sent != before:
@@ -116,13 +116,13 @@ class WorkNotifications:
         if not sent:
             demand.live = False
             self._lease.beat_soon()
-        # one round later: a transaction that asked while none were sent may have committed meanwhile
+        # one round later, because a transaction that sent no notification may have committed meanwhile
         elif before and self.listening and not demand.live:
             demand.forget()
             demand.live = True
 
     def _wake_in(self, seconds: float) -> None:
-        """Wake waiting fetches after so many seconds, or sooner if that was planned."""
+        """Wake waiting fetches after so many seconds, or sooner if that is planned already."""
         loop = asyncio.get_running_loop()
         if self._next is not None:
             if self._next.when() <= loop.time() + seconds:
@@ -132,6 +132,6 @@ class WorkNotifications:
 
     def _wake(self) -> None:
         self._next = None
-        # where many agents heard of one job, the first of them has taken it
+        # if many agents heard of one job, the first of them may have taken it
         if self._lease.session.demand.may_have_more(time.monotonic()):
             self._waiting.wake(self._lease.session)

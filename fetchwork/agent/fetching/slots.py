@@ -1,4 +1,4 @@
-"""The slots' last fetches, reported to the database now and then instead of each time."""
+"""The slots' last fetches, reported to the database periodically instead of each time."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ from fetchwork.handlers.host.keywords import KeywordContext
 from fetchwork.handlers.host.session import HostSession
 from fetchwork.matching.slotstate import Resources, slot_resources
 
-#: slots that are remembered; of a host with more some are left out
+#: most slots remembered; on a host with more slots some are left out
 MAX_SLOTS = 4096
-#: slots of one report
+#: most slots in one report
 MAX_REPORTED = 500
-#: what did not change is reported again after this
+#: seconds after which an unchanged slot is reported again
 REPEAT_S = 60.0
-#: a slot that has not fetched for so long, and runs no job of ours, is reported no more
+#: seconds without a fetch after which a slot without a job of ours is forgotten: a dynamic one, any other
 DYNAMIC_LIFE_S = 120.0
 SLOT_LIFE_S = 3600.0
-#: the ad itself is reported again after this; between, only if the slot's size changed
+#: seconds after which the ad itself is reported again; sooner only if the slot's size changes
 AD_LIFE_S = 600.0
 CALL_S = 10.0
 
 
 class SlotRow(Resources):
-    """A slot, as ``fetchwork.report_slots`` takes it."""
+    """A slot in the form that ``fetchwork.report_slots`` takes."""
 
     name: str
     state: str | None
@@ -42,7 +42,7 @@ class SlotRow(Resources):
     fetched_at: float
     last_answer: str
     queues: list[str] | None
-    #: names of a partitionable slot's dynamic ones
+    #: names of a partitionable slot's dynamic slots
     children: list[str] | None
     ad: NotRequired[JsonObject]
 
@@ -55,7 +55,7 @@ _Status = tuple[str | None, str | None, str | None, list[str] | None]
 
 @dataclass(slots=True)
 class _Fetch:
-    """The last fetch of a slot, and what the database knows of it."""
+    """The last fetch of a slot, and the parts of it that the database knows."""
 
     body: bytes
     fetched_at: float
@@ -65,7 +65,7 @@ class _Fetch:
     asked_at: float = 0.0
     reported: _Status | None = None
     reported_at: float = 0.0
-    #: of the ad; None until it is reported
+    #: dynamic slots by the ad; None until the slot is reported
     children: list[str] | None = None
     ad_size: _Size | None = None
     ad_at: float = 0.0
@@ -81,13 +81,13 @@ class SlotReports:
         return len(self._fetches)
 
     def answered(self, context: KeywordContext, body: bytes, answer: Answer) -> None:
-        """A slot got an answer; one that names no slot is left out."""
+        """Note the answer to a slot; an answer that names no slot is ignored."""
         if answer.slot is not None:
             text = answer.outcome if answer.job is None else f"{answer.outcome} {answer.job}"
             self.fetched(context, answer.slot, body, text)
 
     def fetched(self, context: KeywordContext, slot: str, body: bytes, answer: str) -> None:
-        """A slot asked for a job of the keyword's queues, and was answered so."""
+        """Note that a slot asked for a job of the keyword's queues and got this answer."""
         key = (context.session, slot)
         fetch = self._fetches.get(key)
         if fetch is None:
@@ -98,7 +98,7 @@ class SlotReports:
         fetch.asked_at, fetch.children = time.monotonic(), None
 
     async def remember(self, session: HostSession, timeout_s: float) -> None:
-        """Count what the database knows of these slots as reported: for a process that asks once and ends."""
+        """Count the database's rows of these slots as reported: for a process that asks once and ends."""
         rows = await session.database.query(
             """
             SELECT name, state, activity, last_answer,
@@ -116,7 +116,7 @@ class SlotReports:
             fetch.ad_size = _size(row)
 
     def forget(self, session: HostSession, busy: Collection[str]) -> None:
-        """Forget slots that do not fetch any more; those that are ``busy`` with jobs of ours need not."""
+        """Forget slots that no longer fetch, except slots that are ``busy`` with jobs of ours."""
         now = time.monotonic()
         for (owner, slot), fetch in list(self._fetches.items()):
             life_s = DYNAMIC_LIFE_S if fetch.ad_size and fetch.ad_size[0] == "Dynamic" else SLOT_LIFE_S
@@ -143,7 +143,7 @@ class SlotReports:
                 del self._fetches[owner, slot]
 
     async def report(self, session: HostSession) -> int:
-        """Report what the database does not know; returns how many slots that was."""
+        """Report the slots that the database does not know yet; return their number."""
         greeting = await session.hello(CALL_S)
         now = time.monotonic()
         due: list[tuple[_Fetch, SlotRow]] = []
@@ -164,7 +164,7 @@ class SlotReports:
         return len(due)
 
     def _row(self, slot: str, fetch: _Fetch, now: float) -> SlotRow | None:
-        """The row that is due of a slot; None if nothing is, or its ad can't be read."""
+        """Return the row of a slot if it is due; None if it is not, or the ad can't be read."""
         try:
             ad = parse_old(fetch.body)
         except ClassAdError:

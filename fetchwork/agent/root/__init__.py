@@ -1,1 +1,1 @@
-"""The part of the agent that keeps root, and what it is asked for."""
+"""The agent's privileged part, which keeps root, and its client."""

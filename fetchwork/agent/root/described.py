@@ -5,15 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 from typing import NamedTuple
 
-#: a job's processes are hardly nested deeper
+#: most generations of processes searched; jobs hardly nest deeper
 _MAX_DEPTH = 128
 _STARTER = "condor_starter"
-#: what HTCondor gives each job, and nothing else has
+#: a variable that HTCondor sets for each job and for nothing else
 _MARK = b"_CONDOR_SCRATCH_DIR="
 
 
 class Described(NamedTuple):
-    """A process as /proc has it: its parent, start, real account, name."""
+    """A process by its entries in /proc: parent, start, real account, name."""
 
     parent: int
     began: int
@@ -22,7 +22,7 @@ class Described(NamedTuple):
 
 
 def describe(pid: int) -> Described | None:
-    """The process that has this number, None if there is none."""
+    """Return the process with this pid, None if there is no such process."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
         lines = Path(f"/proc/{pid}/status").read_text(errors="replace").splitlines()
@@ -34,13 +34,13 @@ def describe(pid: int) -> Described | None:
 
 
 def is_jobs(pid: int) -> bool:
-    """Whether a process comes from a starter that root started, or did before it was left an orphan."""
+    """Whether a process descends from a starter that root started, or did before it became an orphan."""
     above: int = pid
     for _ in range(_MAX_DEPTH):
-        found = describe(above)
-        if found is None or found.parent <= 1:
+        process = describe(above)
+        if process is None or process.parent <= 1:
             break
-        above = found.parent
+        above = process.parent
         parent = describe(above)
         if parent is not None and parent.uid == 0 and parent.name == _STARTER:
             return True
@@ -52,6 +52,6 @@ def is_jobs(pid: int) -> bool:
 
 
 def is_roots_starter(found: Described) -> bool:
-    """Whether a process is a condor_starter of root's that root started."""
+    """Whether a process is a condor_starter that runs as root and that root started."""
     above = describe(found.parent)
     return found.uid == 0 and found.name == _STARTER and above is not None and above.uid == 0

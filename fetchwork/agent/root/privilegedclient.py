@@ -1,4 +1,4 @@
-"""The agent's end of the part that keeps root (``privilegedpart``): what can be asked, as calls."""
+"""The client of the agent's privileged part (``privilegedpart``): its requests as calls."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from concurrent.futures import Future
 from contextlib import suppress
 from pathlib import Path
 
-#: seconds for an answer: a little longer than the other end gives itself (``privilegedpart.TIME_S``)
+#: seconds for an answer: a little more than the privileged part takes at most (``privilegedpart.TIME_S``)
 ANSWER_S = 5.0
 
-#: an error number, 0 for none, and a descriptor
+#: an error number (0: no error) and a descriptor
 _Answer = tuple[int, int | None]
 
 
 class PrivilegedClient:
-    """The agent's end: asks the part that kept root. Calls block, and may come from several threads."""
+    """Sends requests to the privileged part. Calls block, and may come from several threads."""
 
     def __init__(self, connection: socket.socket, pid: int) -> None:
         self.pid = pid
@@ -28,38 +28,41 @@ class PrivilegedClient:
         self._lock = threading.Lock()
         self._reader: threading.Thread | None = None
         self._numbers = itertools.count(1)
-        #: who waits for an answer, by the number of the request; None when none will come any more
+        #: the calls that wait for an answer, by request number; None once the privileged part has ended
         self._waiting: dict[int, Future[_Answer]] | None = {}
 
     def signal(self, key: str, uid: int, number: int, *, group: bool) -> None:
-        """Send a signal to a job's process ("pid:start"); raises OSError, ProcessLookupError among them."""
+        """Send a signal to a job's process ("pid:start"); raises OSError, for example ProcessLookupError."""
         self._ask(f"signal {key.replace(':', ' ')} {uid} {number} {int(group)}".encode())
 
     def end_starter(self, key: str) -> None:
-        """Tell a starter ("pid:start") that has no process to end; raises OSError."""
+        """Tell a starter ("pid:start") without a process of its own to end; raises OSError."""
         self._ask(f"end {key.replace(':', ' ')}".encode())
 
     def open(self, path: Path, uid: int) -> int:
-        """A descriptor for reading a plain file of an account; raises OSError."""
+        """Return a descriptor for reading a plain file of an account; raises OSError."""
         fd = self._ask(b"open %d %s" % (uid, os.fsencode(path)))
         if fd is None:
             raise OSError(errno.EPROTO, os.strerror(errno.EPROTO), str(path))
         return fd
 
     def put_credential(self, directory: Path, name: str, content: bytes, uid: int) -> None:
-        """Write a credential of an account into a directory of that account's; raises OSError."""
+        """Write a credential of an account into a directory of the same account; raises OSError."""
         within = os.fsencode(directory).hex()
         self._ask(f"credential {uid} {name} {within} ".encode() + content)
 
     def open_output(self, key: str, uid: int, stream: int) -> int:
-        """A descriptor for reading the plain file that a job's process writes to; raises OSError."""
+        """Return a descriptor for reading the plain file that a job's process writes to; raises OSError."""
         fd = self._ask(f"output {key.replace(':', ' ')} {uid} {stream}".encode())
         if fd is None:
             raise OSError(errno.EPROTO, os.strerror(errno.EPROTO))
         return fd
 
     def disk_used(self, key: str, uid: int) -> int:
-        """The bytes of an account's files in a starter's ("pid:start") scratch directory; raises OSError."""
+        """Return the bytes of an account's files in a starter's ("pid:start") scratch directory.
+
+        Raises OSError.
+        """
         fd = self._ask(f"disk {key.replace(':', ' ')} {uid}".encode())
         if fd is None:
             raise OSError(errno.EPROTO, os.strerror(errno.EPROTO))
@@ -71,9 +74,9 @@ class PrivilegedClient:
             os.close(fd)
 
     def close(self) -> None:
-        """End the part that kept root."""
+        """End the privileged part."""
         with suppress(OSError):
-            # who waits for answers hears of it, and the other end
+            # this wakes the calls that wait for answers, and the other end
             self._connection.shutdown(socket.SHUT_RDWR)
         self._connection.close()
         with suppress(ChildProcessError):
@@ -87,11 +90,11 @@ class PrivilegedClient:
             number = next(self._numbers)
             self._waiting[number] = answered
             if self._reader is None:
-                # not before there is something to read: the agent may fork before that
+                # started with the first request, because the agent may fork before that
                 self._reader = threading.Thread(target=self._read, daemon=True)
                 self._reader.start()
         try:
-            # the other end may be slow to take it: meanwhile others are handed their answers
+            # the other end may be slow to take the request; meanwhile the reader hands out other answers
             self._connection.sendall(b"%d %s" % (number, request))
             error, fd = answered.result(ANSWER_S)
         except TimeoutError:
@@ -112,7 +115,7 @@ class PrivilegedClient:
                 self._waiting.pop(number, None)
 
     def _read(self) -> None:
-        """Hand each answer to who waits for it, until the other end has gone."""
+        """Hand each answer to the call that waits for it, until the other end is gone."""
         while True:
             try:
                 answer, fds, _, _ = socket.recv_fds(self._connection, 64, 1)
@@ -123,17 +126,17 @@ class PrivilegedClient:
             with self._lock:
                 if not answer:
                     waiting, self._waiting = self._waiting or {}, None
-                    for each in waiting.values():
-                        each.set_exception(_ended())
+                    for unanswered in waiting.values():
+                        unanswered.set_exception(_ended())
                     return
                 number, error = map(int, answer.split())
                 asked = (self._waiting or {}).pop(number, None)
                 if asked is not None:
                     asked.set_result((error, fds.pop() if fds else None))
             for fd in fds:
-                # nobody waits for it any more
+                # the call that wanted it has timed out
                 os.close(fd)
 
 
 def _ended() -> ConnectionResetError:
-    return ConnectionResetError(errno.ECONNRESET, "the part of the agent that keeps root has ended")
+    return ConnectionResetError(errno.ECONNRESET, "the agent's privileged part has ended")

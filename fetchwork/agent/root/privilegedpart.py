@@ -1,32 +1,35 @@
-"""The small part of the agent that keeps root, where HTCondor runs as root: this file, and what it uses.
+"""The privileged part of the agent, which keeps root if HTCondor runs as root: this file and its imports.
 
-``described`` looks at processes, ``sandbox.credentials`` writes one, ``sandbox.diskuse`` counts.
+``described`` inspects processes, ``sandbox.credentials`` writes a credential, ``sandbox.diskuse`` counts
+files.
 
-The agent is started as root, and before it reads anything it splits in two (``split``): its child keeps root
-and runs ``_serve``; the agent itself drops to its account for good, and can ask the child for the six
-things below through a socket that both were born with. Nobody else can: the socket has no name, and no other
-process inherits it. When one of the two ends, the other does.
+The agent starts as root, and splits in two before it reads anything (``split``): its child keeps root and
+runs ``_serve``. The agent itself drops to its account for good, and can send the child the six requests below
+through a socket pair that both have inherited. No other process can: the socket has no name, and no other
+process inherits it. When one of the two ends, the other ends too.
 
-What can be asked, each as one packet that begins with a number, with one answer that has the same:
+Each request is one packet that begins with a number, and gets one answer with the same number:
 
 - ``signal PID START UID NUMBER GROUP``: send a signal to the process PID that began at START (clock ticks
   since the boot) and belongs to UID; with GROUP 1 also to the group that it leads. Only to jobs: the process
-  is a descendant of a condor_starter that root started, or was born with a job's environment.
+  descends from a condor_starter that root started, or was started with a job's environment.
 - ``end PID START``: send SIGTERM, by which a startd vacates a job, to the condor_starter PID that root
-  started and that began at START. Only while it has no process of its own: it waits for the time of its job.
-- ``open UID PATH``: open a file of UID's for reading, as UID. Only a plain file that belongs to UID, and no
-  link: a FIFO is not waited for, a device not touched.
-- ``output PID START UID STREAM``: open for reading, as UID, what such a process has as stdout (1) or stderr
-  (2). Only a plain file, whosever it is; what UID may not read is not opened.
-- ``credential UID NAME DIRECTORY CONTENT``: write the credential NAME into a directory of UID's, as UID
-  (``fetchwork.sandbox.credentials``). The directory is a path in hex, the content all that is left.
-- ``disk PID START UID``: count, as UID, what the files in the scratch directory of such a condor_starter take
-  (``fetchwork.sandbox.diskuse``): its working directory, if that is UID's. A file has the answer, in bytes.
+  started and that began at START. Only while the starter has no process of its own: it waits for the time of
+  its job.
+- ``open UID PATH``: open a file of UID for reading, as UID. Only a plain file that belongs to UID, and no
+  link; so the call never waits for a FIFO or touches a device.
+- ``output PID START UID STREAM``: open, as UID, the file that such a process has as stdout (1) or stderr (2)
+  for reading. Only a plain file, of any owner; a file that UID may not read is not opened.
+- ``credential UID NAME DIRECTORY CONTENT``: write the credential NAME into a directory of UID, as UID
+  (``fetchwork.sandbox.credentials``). DIRECTORY is a path in hex, CONTENT the rest of the packet.
+- ``disk PID START UID``: count, as UID, the bytes of the files in the scratch directory of such a
+  condor_starter (``fetchwork.sandbox.diskuse``): its working directory, if that belongs to UID. The answer is
+  in a file.
 
-What is asked for a UID is done by a process of its own that has become UID, so that the kernel decides what
-UID may do; it has ``TIME_S``, and meanwhile others are answered: one person's file system that does not
-answer keeps nobody's signal back. UID 0 is refused. Who takes the agent over could end jobs with it, read
-what their owners can, and write files of theirs whose names end with ".use", at worst.
+A child process that has become UID does the work of a request, so that the kernel decides what UID may do. It
+has ``TIME_S``, and other requests are answered meanwhile: a file system of one person that does not answer
+delays no signal of another. UID 0 is refused. An attacker who takes over the agent can at worst end jobs,
+read files that their owners can read, and write files of theirs whose names end with ".use".
 """
 
 from __future__ import annotations
@@ -52,25 +55,25 @@ from fetchwork.sandbox import credentials, diskuse
 #: seconds for one request: a file may be on a file system that does not answer
 TIME_S = 3.0
 MAX_REQUEST = 32768
-#: requests that are answered at once
+#: most requests worked on at once
 MOST = 64
-#: seconds for a process that was killed, and may wait for a file system first
+#: seconds for the end of a killed process, which may still wait for a file system
 _END_S = 0.2
 _NOBODY = 65534
-#: by which a daemon is told to end
+#: signals that tell a daemon to end
 _ENDINGS = (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT, signal.SIGHUP)
 _PR_SET_DUMPABLE, _PR_SET_NO_NEW_PRIVS = 4, 38
-#: of a credential: what can be a file's name and nothing else
+#: a credential's name, which can only be a plain file name
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,127}")
 
 
 def split(account: str) -> PrivilegedClient:
-    """Leave a part behind that keeps root, and become ``account`` for good. Raises OSError, LookupError."""
+    """Leave the privileged part behind, and become ``account`` for good. Raises OSError, LookupError."""
     entry = pwd.getpwnam(account)
     if entry.pw_uid == 0:
         raise LookupError(f"account '{account}' is root")
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    # the part that keeps root heeds none of these, from its first moment on
+    # the privileged part ignores these signals from its first moment on
     heeded = signal.pthread_sigmask(signal.SIG_BLOCK, _ENDINGS)
     try:
         pid = os.fork()
@@ -90,26 +93,26 @@ def split(account: str) -> PrivilegedClient:
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) or 0 in os.getresuid():
         raise PermissionError(errno.EPERM, "root was not given up")
-    # else not even the account itself could look at it in /proc
+    # otherwise not even the account itself could inspect the agent in /proc
     libc.prctl(_PR_SET_DUMPABLE, 1, 0, 0, 0)
     os.environ.update(HOME=entry.pw_dir, USER=entry.pw_name, LOGNAME=entry.pw_name)
     return PrivilegedClient(ours, pid)
 
 
-# -- what follows runs as root
+# -- the code below runs as root
 
 
 def _serve(connection: socket.socket) -> None:
-    """Answer requests until the agent has ended, which is told by the end of the socket alone."""
+    """Answer requests until the agent ends; only the end of the socket says so."""
     for ending in _ENDINGS:
         signal.signal(ending, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, _ENDINGS)
-    # nothing waits for the processes that do what was asked
+    # no code waits for the child processes of requests
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     os.chdir("/")
     os.umask(0o077)
     os.environ.clear()
-    # nothing of the agent is needed, its log and standard streams included
+    # drop everything of the agent, also its log and standard streams
     null = os.open(os.devnull, os.O_RDWR)
     for fd in (0, 1, 2):
         os.dup2(null, fd)
@@ -130,7 +133,7 @@ def _serve(connection: socket.socket) -> None:
 
 
 def _still(answering: list[int]) -> list[int]:
-    """Those of the processes that still answer; not before there are less than ``MOST``."""
+    """Return the processes that are still working; wait until they are fewer than ``MOST``."""
     ended = select.poll()
     for handle in answering:
         ended.register(handle, select.POLLIN)
@@ -141,7 +144,7 @@ def _still(answering: list[int]) -> list[int]:
 
 
 def _answer_one(agent: socket.socket, request: bytes) -> None:
-    """In a process of its own: answer a request, or end."""
+    """Answer a request, in a child process that ends afterwards."""
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
     signal.setitimer(signal.ITIMER_REAL, 2 * TIME_S)
     _close_all_but(agent.fileno())
@@ -152,7 +155,7 @@ def _answer_one(agent: socket.socket, request: bytes) -> None:
 
 
 def _answer(request: bytes) -> tuple[int, int | None]:
-    """The error number, 0 for none, and a descriptor."""
+    """Return the error number (0: no error) and a descriptor."""
     verb, _, rest = request.partition(b" ")
     try:
         if len(request) > MAX_REQUEST:
@@ -184,7 +187,7 @@ def _answer_signal(pid: int, began: int, uid: int, number: int, group: int) -> i
         return errno.EINVAL
     handle = os.pidfd_open(pid)
     try:
-        # the descriptor holds on to whatever has the pid now: look who that is, then send
+        # the descriptor stays with the process that has the pid now: check that process, then send
         found = describe(pid)
         if found is None or found.began != began:
             return errno.ESRCH
@@ -229,7 +232,7 @@ def _answer_disk(pid: int, began: int, uid: int) -> tuple[int, int | None]:
         return errno.EPERM, None
     directory = os.open(f"/proc/{pid}/cwd", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        # now it is known whose directory that was
+        # the directory was that of the same process
         if describe(pid) != found:
             return errno.ESRCH, None
         if os.fstat(directory).st_uid != uid:
@@ -288,7 +291,7 @@ def _answer_output(pid: int, began: int, uid: int, stream: int) -> tuple[int, in
         # the kernel lets an account look at what its own processes have open
         opened = os.open(f"/proc/{pid}/fd/{stream}", os.O_PATH | os.O_CLOEXEC)
         if not is_it():
-            # the number has become another process's
+            # another process has the number now
             raise ProcessLookupError(errno.ESRCH, "the process has ended")
         return _open_plain(opened)
 
@@ -296,14 +299,14 @@ def _answer_output(pid: int, began: int, uid: int, stream: int) -> tuple[int, in
 
 
 def _open_plain(found: int) -> int:
-    """For reading: what a descriptor (O_PATH) stands for, which alone opens nothing."""
+    """Open the file of a descriptor (O_PATH) for reading; the descriptor alone can't be read."""
     if not stat.S_ISREG(os.fstat(found).st_mode):
         raise PermissionError(errno.EPERM, "no plain file")
     return os.open(f"/proc/self/fd/{found}", os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
 
 
 def _become_wholly(uid: int) -> None:
-    """Become an account with its groups; may ask a service that does not answer. Raises KeyError, OSError."""
+    """Become an account with its groups; may hang in a name service. Raises KeyError, OSError."""
     entry = pwd.getpwuid(uid)
     _become(uid, entry.pw_gid, entry.pw_name)
 
@@ -320,7 +323,7 @@ def _become(uid: int, gid: int, name: str | None = None) -> None:
 def _by_a_process(
     become: Callable[[], None], act: Callable[[], int | None], *needed: int
 ) -> tuple[int, int | None]:
-    """What ``act`` does as another account, in a process that ends; its error number, and its descriptor."""
+    """Run ``act`` in a child process as another account; return its error number and its descriptor."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     pid = os.fork()
     if pid == 0:
@@ -341,18 +344,18 @@ def _by_a_process(
             answer, fds, _, _ = socket.recv_fds(ours, 16, 1)
     finally:
         _kill(pid)
-    # nothing: it was killed, by its timer or by the account that it had become
+    # no answer: its timer or the account that it had become killed it
     return (int(answer) if answer else errno.ETIMEDOUT), (fds[0] if fds else None)
 
 
 def _kill(pid: int) -> None:
-    """End a process of ours: the account that it has become may have stopped it, and its timer with it."""
+    """Kill a child process: the account that it has become may have stopped it, and its timer with it."""
     with suppress(ProcessLookupError):
         handle = os.pidfd_open(pid)
         signal.pidfd_send_signal(handle, signal.SIGKILL)
         ended = select.poll()
         ended.register(handle, select.POLLIN)
-        # as a child of ours it leaves nothing behind
+        # SIGCHLD is ignored, so it leaves no zombie
         ended.poll(_END_S * 1000)
 
 
@@ -368,7 +371,7 @@ def _tell(channel: socket.socket, become: Callable[[], None], act: Callable[[], 
 
 
 def _number(word: bytes) -> int:
-    """A number as the agent writes it, never negative."""
+    """Return a number as the agent writes it; it is never negative."""
     if not word.isdigit() or len(word) > 20:
         raise ValueError
     return int(word)

@@ -1,8 +1,8 @@
 """The agent's rights over the processes and files of jobs, which belong to other accounts.
 
-One of three cases holds. The agent is root, or has left a privileged part behind (``privilegedpart``): so it
-is if HTCondor runs as root. Or jobs run as the agent's own account: so it is if HTCondor is an ordinary
-account. Or neither: then UPDATE_JOB_INFO has to end jobs, and is configured (``HostConfig.agent_updates``).
+One of three cases holds. The agent is root, or has left a privileged part behind (``privilegedpart``):
+HTCondor runs as root. Or jobs run as the agent's own account: HTCondor is an ordinary account. Or neither:
+then UPDATE_JOB_INFO has to end jobs, and is configured (``HostConfig.agent_updates``).
 """
 
 from __future__ import annotations
@@ -27,36 +27,36 @@ from fetchwork.sandbox import credentials, diskuse
 
 Result = TypeVar("Result")
 
-#: seconds for a file, which may be on a file system that does not answer
+#: seconds for writing a file, which may be on a file system that does not answer
 WRITE_S = 10.0
-#: seconds for counting what is in a directory
+#: seconds for counting a directory's files
 COUNT_S = 1.5
-#: accounts whose files are opened or written at once
+#: most accounts whose files are opened or written at once
 MOST_OPENING = 32
-#: how the agent may signal jobs
+#: by which right the agent signals jobs
 How = Literal["root", "root part", "own account"]
 
 
 class SignalRights:
-    """The rights of one agent; ``part`` is what keeps root for it, if anything does."""
+    """The rights of one agent; ``part`` is the client of its privileged part, if it has one."""
 
     def __init__(self, part: PrivilegedClient | None = None) -> None:
         self._part = part
-        #: opening and writing may take seconds, where a file system does not answer: one account's take turns
+        #: a call may take seconds if a file system does not answer, so one account's calls take turns
         self._opening = ThreadPoolExecutor(MOST_OPENING, "opening")
         self._turns: WeakValueDictionary[int, asyncio.Lock] = WeakValueDictionary()
 
     @property
     def how(self) -> How:
-        """By what right jobs are signalled."""
+        """The right by which the agent signals jobs."""
         if os.geteuid() == 0:
             return "root"
         return "own account" if self._part is None else "root part"
 
     async def signal(self, process: Process, number: int, *, group: bool = False) -> None:
-        """Send a job's process a signal, or nothing if it has gone, and to its group with ``group``.
+        """Send a job's process a signal, with ``group`` also its process group; do nothing if it is gone.
 
-        Raises OSError, above all PermissionError.
+        Raises OSError, mostly PermissionError.
         """
         if self._part is None:
             process.signal(number, group=group)
@@ -68,9 +68,9 @@ class SignalRights:
             await asyncio.to_thread(self._part.signal, process.key, uid, number, group=group)
 
     async def end_starter(self, starter: Process) -> None:
-        """Tell a starter that waits, with no process of its own, to end, as its startd would.
+        """Tell a starter that waits without a process of its own to end, as its startd would.
 
-        Raises OSError: EBUSY where it has one by now, above all PermissionError.
+        Raises OSError: EBUSY if it has a process by now, mostly PermissionError.
         """
         if self._part is None:
             starter.signal(signal.SIGTERM)
@@ -79,15 +79,15 @@ class SignalRights:
             await asyncio.to_thread(self._part.end_starter, starter.key)
 
     async def open(self, path: Path, uid: int) -> int:
-        """A descriptor for reading a plain file of an account's, as that account; raises OSError."""
+        """Open a plain file of an account for reading, as that account; raises OSError."""
         if self._part is None:
             return os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
         return await self._in_turn(uid, self._part.open, path, uid)
 
     async def put_credential(self, directory: Path, name: str, content: bytes, uid: int) -> None:
-        """Write a credential of an account into a directory of that account's, as that account.
+        """Write a credential of an account into a directory of the same account, as that account.
 
-        Raises OSError, above all PermissionError where the jobs are not this agent's account's.
+        Raises OSError, mostly PermissionError if the jobs belong to another account than the agent's.
         """
         if self._part is not None:
             await self._in_turn(uid, self._part.put_credential, directory, name, content, uid)
@@ -99,37 +99,40 @@ class SignalRights:
             await asyncio.to_thread(credentials.put, str(directory), name, content)
 
     async def disk_used(self, starter: Process, uid: int) -> int:
-        """The bytes of an account's files in a starter's scratch directory, or less; raises OSError."""
+        """Return the bytes of an account's files in a starter's scratch directory; raises OSError.
+
+        Files that could not be counted are missing.
+        """
         if self._part is not None:
-            found = await self._in_turn(uid, _counted, self._part.disk_used, starter.key, uid)
+            used = await self._in_turn(uid, _counted, self._part.disk_used, starter.key, uid)
         else:
-            found = await self._in_turn(uid, _counted, _disk_used, starter)
-        return found.size
+            used = await self._in_turn(uid, _counted, _disk_used, starter)
+        return used.size
 
     async def open_output(self, process: Process, uid: int) -> dict[int, int]:
-        """The descriptors of the plain files that a job's process has as stdout (1) and stderr (2).
+        """Return descriptors of the plain files that a job's process has as stdout (1) and stderr (2).
 
-        For ``how`` "root part" alone. A stream that is none, or that its account may not read, is left out;
-        raises OSError where the part that keeps root does not answer.
+        Only if ``how`` is "root part". A stream that is no plain file, or that the account may not read, is
+        left out. Raises OSError if the privileged part does not answer.
         """
         assert self._part is not None
-        found: dict[int, int] = {}
+        opened: dict[int, int] = {}
         try:
             for stream in (1, 2):
                 with contextlib.suppress(PermissionError, ProcessLookupError, FileNotFoundError):
                     key = process.key
-                    found[stream] = await self._in_turn(uid, self._part.open_output, key, uid, stream)
+                    opened[stream] = await self._in_turn(uid, self._part.open_output, key, uid, stream)
         except BaseException:
-            for fd in found.values():
+            for fd in opened.values():
                 os.close(fd)
             raise
-        return found
+        return opened
 
     async def _in_turn(self, uid: int, function: Callable[..., Result], *arguments: object) -> Result:
-        """What a function of the part that keeps root returns, which may be a descriptor.
+        """Call a blocking function in the account's turn and return its result, which may be a descriptor.
 
-        Who asked may go away meanwhile: the account's turn ends when the function has, and what it opened is
-        closed.
+        If the caller is cancelled meanwhile, the account's turn ends with the function, and a descriptor that
+        it opened is closed.
         """
         turn = self._turns.setdefault(uid, asyncio.Lock())
         await turn.acquire()
@@ -148,7 +151,7 @@ class SignalRights:
             raise
 
     async def until_lost(self) -> None:
-        """Wait for the end of the part that keeps root; for ever where there is none."""
+        """Wait for the end of the privileged part; for ever if the agent has no such part."""
         lost = asyncio.Event()
         if self._part is None:
             await lost.wait()
@@ -163,7 +166,7 @@ class SignalRights:
             os.close(handle)
 
     def close(self) -> None:
-        """Give them up."""
+        """Give up the rights."""
         self._opening.shutdown(wait=False, cancel_futures=True)
         if self._part is not None:
             self._part.close()
@@ -176,7 +179,7 @@ def _close(ended: asyncio.Future[Result]) -> None:
 
 
 class _Size(NamedTuple):
-    """Of a directory: no descriptor, of which _close would close one that nobody waits for."""
+    """A directory's size in bytes; a bare int would be taken for a descriptor by ``_close``."""
 
     size: int
 
@@ -186,7 +189,7 @@ def _counted(count: Callable[..., int], *arguments: object) -> _Size:
 
 
 def _disk_used(starter: Process) -> int:
-    # a starter changes into its job's scratch directory, and stays there
+    # a starter changes into its job's scratch directory and stays there
     directory = os.open(f"/proc/{starter.pid}/cwd", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         if not starter.alive:
@@ -197,7 +200,7 @@ def _disk_used(starter: Process) -> int:
 
 
 async def _put_as(directory: Path, name: str, content: bytes, uid: int) -> None:
-    """Have a process of its own write a credential, which becomes the account first; raises OSError."""
+    """Write a credential by a child process that becomes the account first; raises OSError."""
     try:
         entry = await asyncio.to_thread(pwd.getpwuid, uid)
         groups = await asyncio.to_thread(os.getgrouplist, entry.pw_name, entry.pw_gid)
