@@ -1,4 +1,4 @@
-"""An access point as a process, on a database of the test's own, and people who ask it."""
+"""An access point as a process on a database of the test's own, and clients of several accounts."""
 
 import os
 from collections.abc import Callable, Iterator
@@ -19,7 +19,7 @@ PASSWORD = "of-the-tests"
 
 @pytest.fixture
 def conninfo(postgres: PostgresServer) -> str:
-    """As in tests/conftest.py, of a database that is put back for each test."""
+    """As in tests/conftest.py, for a database that is restored for each test."""
     return kept_database(postgres)
 
 
@@ -46,7 +46,7 @@ def slots(connection: psycopg.Connection) -> DirectQueue:
 
 @pytest.fixture
 def directory(public_directory: Callable[[], Path]) -> Path:
-    """A directory that everybody may enter and write to."""
+    """A directory that every account may enter and write to."""
     path = public_directory()
     path.chmod(0o777)
     return path
@@ -54,7 +54,7 @@ def directory(public_directory: Callable[[], Path]) -> Path:
 
 @pytest.fixture
 def point(request: pytest.FixtureRequest, directory: Path, point_conninfo: str) -> Iterator[AccessPoint]:
-    """A running access point that serves everybody; a parameter is for how long commands wait their turn."""
+    """A running access point for every account; the parameter is how long commands wait for their turn."""
     if os.geteuid() != 0:
         pytest.skip("an access point for everybody is root's")
     patience_s = getattr(request, "param", PATIENCE_S)

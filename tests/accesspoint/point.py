@@ -1,4 +1,4 @@
-"""An access point as a process, and people who ask it."""
+"""An access point as a process, and clients of several accounts."""
 
 import json
 import os
@@ -15,8 +15,8 @@ from fetchwork.client.link import Link
 from fetchwork.process import Process
 from tests.waiting import PATIENCE_S, until
 
-#: a command waits so long for one of its account's to end before it goes on in Python: on a busy machine the
-#: usual two seconds may pass over commands that have little to do
+#: a command waits this long for another command of its account before it goes on in Python: on a busy machine
+#: the usual two seconds may pass during commands that have little to do
 PROGRAM = """
 import sys
 from fetchwork.accesspoint import commanding
@@ -56,7 +56,7 @@ class AccessPoint:
         return self
 
     def answers(self) -> bool:
-        """Whether it does."""
+        """Whether it answers."""
         assert self.process is not None
         assert self.process.poll() is None, self.log()
         try:
@@ -66,7 +66,7 @@ class AccessPoint:
             return False
 
     def log(self) -> str:
-        """What it has logged."""
+        """The access point's log."""
         return (self.directory / "log").read_text()
 
     def status(self) -> dict[str, Any]:
@@ -81,7 +81,7 @@ class AccessPoint:
         self.process.wait()
 
     def kill_children(self, account: str) -> None:
-        """kill -9 of what the zygote has forked for an account."""
+        """kill -9 all that the zygote has forked for an account."""
         assert self.process is not None
         point = Process.find(self.process.pid)
         assert point is not None
@@ -91,14 +91,14 @@ class AccessPoint:
                 os.kill(child.pid, signal.SIGKILL)
 
     def stop(self) -> int:
-        """SIGTERM; its exit status."""
+        """Send SIGTERM; return the exit status."""
         assert self.process is not None
         self.process.terminate()
         return self.process.wait(timeout=PATIENCE_S)
 
 
 def as_account(name: str, function: Callable[[], Any]) -> Any:
-    """What a function returns, or raises, in a child with an account's rights: JSON, or the error's text."""
+    """Run a function in a child with an account's rights; return its JSON, or raise its error's text."""
     account = pwd.getpwnam(name)
     reader, writer = os.pipe()
     pid = os.fork()
@@ -126,7 +126,7 @@ def as_account(name: str, function: Callable[[], Any]) -> Any:
 
 
 class RefusedError(Exception):
-    """What a person was told."""
+    """The access point refused; the message that the person sees."""
 
 
 SUBMIT = "executable = /bin/true\nlog = {log}\nqueue {n}\n"

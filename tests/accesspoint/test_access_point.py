@@ -108,7 +108,7 @@ def test_an_ordinary_account_s_access_point_serves_it_alone(
         assert submit(point, "nobody", "executable = /bin/true\nqueue\n")["count"] == 1
         with pytest.raises(RefusedError, match="serves 'nobody' alone"):
             as_account("daemon", lambda: ask(point, "totals"))
-        # root is let in, as that account
+        # root's request is accepted and runs as that account
         assert ask(point, "totals")[0]["jobs"] == 1
     finally:
         assert point.stop() == 0
@@ -123,7 +123,7 @@ def test_a_description_is_read_with_the_rights_of_who_submits(point: AccessPoint
     told = directory / "told"
     with pytest.raises(RefusedError, match="SubmitError"):
         submit(point, "nobody", f"executable = /bin/true\nqueue x from {secret}\n")
-    # what a description runs has its submitter's ids and environment, and none of the access point's
+    # a program of a description runs with its submitter's ids and environment, not with the access point's
     program = f"/bin/sh -c 'id -un; id -G; env; ls -l /proc/self/fd' > {told}"
     items_file = directory / "run"
     items_file.write_text(f"#!/bin/sh\n{program}\necho one\n")
@@ -252,8 +252,8 @@ def test_the_same_question_is_asked_of_the_database_once(point: AccessPoint) -> 
 
     before = point.status()["shared"]
     asked = as_account("nobody", many)
-    # all but the first, however many there were time for; a submission is over a moment after its answer, and
-    # an answer is known for a second, in which a busy machine may not come to the next question
+    # all but the first, of the questions that there was time for; a submission ends a moment after its
+    # answer, and an answer is cached for a second, in which a busy machine may not reach the next question
     assert point.status()["shared"] - before >= asked - 3
 
 

@@ -1,4 +1,4 @@
-"""What one account does to the access point takes nothing of another's."""
+"""The load of one account on the access point takes nothing from another account."""
 
 import select
 import socket
@@ -25,7 +25,7 @@ def connected(point: AccessPoint) -> socket.socket:
 
 @pytest.fixture
 def served(point: AccessPoint) -> Iterator[None]:
-    """Afterwards another account is answered."""
+    """After the test another account is still answered."""
     yield
     assert as_account("daemon", lambda: ask(point, "totals"))[0]["jobs"] == 0
 
@@ -71,7 +71,7 @@ def test_requests_that_never_end_keep_no_one_else_from_asking(point: AccessPoint
         links = [connected(point) for _ in range(100)]
         for link in links:
             link.sendall(wire.MAX_REQUEST.to_bytes(4, "big") + b"x" * 100)
-        # beside these, of the same account
+        # a request of the same account beside these connections
         return str(ask(point, "totals")[0]["jobs"])
 
     assert as_account("nobody", halves) == "0"
@@ -88,7 +88,7 @@ def test_an_answer_that_is_not_read_holds_up_nobody(point: AccessPoint, slots: D
     assert as_account("daemon", lambda: ask(point, "totals"))[0]["jobs"] == 0
     for link in reads_nothing:
         link.close()
-    # nothing is left of those that went away
+    # nothing is left of the clients that disconnected
     until(lambda: point.status()["connections"] <= 1)
 
 
@@ -112,7 +112,7 @@ def test_a_constraint_that_takes_for_ever_holds_up_nobody_else(point: AccessPoin
         except Exception as error:
             told.append(str(error))
 
-    # an account's questions are evaluated one after the other, those of two accounts beside each other
+    # one account's constraints are evaluated in turn, those of two accounts in parallel
     asked = [(name, text) for name in ("nobody", "bin") for text in (forever, chain, chain)]
     threads = [threading.Thread(target=asks, args=one) for one in asked]
     for thread in threads:
@@ -137,7 +137,7 @@ def test_a_description_that_never_ends_holds_up_its_submitter_alone(point: Acces
     for _ in range(5):
         as_account("nobody", begins)
     assert submit(point, "daemon", "executable = /bin/true\nqueue\n")["count"] == 1
-    # and what its submitter reads does not wait for it
+    # and a submission that this account reads does not wait for the constraint
     assert as_account("nobody", lambda: ask(point, "totals"))[0]["jobs"] == 0
 
 
@@ -146,7 +146,7 @@ def test_waiting_for_events_is_bounded_and_in_nobody_s_way(point: AccessPoint) -
         links = [connected(point) for _ in range(70)]
         for link in links:
             link.sendall(wire.encode({"op": "events", "after": "now"}))
-        # six of them are told at once, whichever were read last
+        # six links are refused at once, no matter which were read last
         refused, _, _ = select.select(links, [], [], PATIENCE_S)
         assert ask(point, "totals")[0]["jobs"] == 0
         return refused[0].recv(65536).decode()

@@ -1,4 +1,4 @@
-"""Checkpoints at their destination that no run needs: deleted by the access point, as their owner, fairly."""
+"""Checkpoints at their destination that no run needs: deleted fairly by the access point, as their owners."""
 
 import asyncio
 import os
@@ -20,7 +20,7 @@ from tests.direct_queue import Claimed, DirectQueue
 from tests.queue.test_cleanup import called, save
 from tests.waiting import until, until_async
 
-#: writes what it was called with, as whom and with what; it fails, or hangs, where it is told to
+#: logs its arguments, its account and its environment; it fails or hangs if the test says so
 PLUGIN = """\
 #!/bin/sh
 case "$*" in
@@ -33,7 +33,7 @@ echo "$(id -un) $HOME $SECRET $*" >> {log}
 
 @pytest.fixture
 def settings(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
-    """What the host's HTCondor says of its settings."""
+    """The settings that the host's HTCondor reports."""
     values = {"LIBEXEC": "", "CHECKPOINT_CLEANUP_TIMEOUT": "100"}
     monkeypatch.setattr(hostsettings, "ask", lambda *names: [values[name] for name in names])
     return values
@@ -41,7 +41,7 @@ def settings(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
 
 @pytest.fixture
 def log(directory: Path, settings: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> Path:
-    """What the clean-up plug-in has done."""
+    """The log of the clean-up plug-in's calls."""
     program, log = directory / "delete", directory / "deleted"
     program.write_text(PLUGIN.format(log=log))
     program.chmod(0o755)
@@ -67,7 +67,7 @@ async def children() -> AsyncGenerator[Children]:
 async def keeping(
     slots: DirectQueue, point_conninfo: str, children: Children, log: Path
 ) -> AsyncGenerator[Checkpoints]:
-    """The part of an access point that everybody's checkpoints are deleted by."""
+    """The part of an access point that deletes all owners' checkpoints."""
     database = AsyncDatabase(point_conninfo, size=4)
     me = os.geteuid()
 
@@ -88,7 +88,7 @@ async def keeping(
 
 
 def left(slots: DirectQueue, where: str, owner: str, names: list[str], point: str | None = "point") -> str:
-    """A job of an owner has saved a checkpoint and has left the queue; what its URLs begin with."""
+    """A job of an owner has saved a checkpoint and left the queue; return the beginning of its URLs."""
     slots.submit({"Owner": owner} if point is None else {"Owner": owner, "FetchWorkAccessPoint": point})
     run = slots.started()
     base = saved(slots, run, where, names)
@@ -124,7 +124,7 @@ async def test_what_no_run_needs_is_deleted_by_itself_as_its_owner(
         for name in ("nobody", "daemon")
     }
     home = {name: pwd.getpwnam(who[name]).pw_dir for name in who}
-    # and nothing of what the access point has for itself
+    # and no variable of the access point's own
     assert lines == {
         f"{who['nobody']} {home['nobody']}  -x -from {first} -delete x",
         f"{who['nobody']} {home['nobody']}  -x -from {first} -delete d/y",
@@ -153,7 +153,7 @@ async def test_what_cannot_be_deleted_is_in_nothing_s_way_and_tried_again(
     go = {left(slots, "a", "nobody", ["x"]), left(slots, "a", "daemon", ["x"])}
     await until_async(lambda: not listed(slots) & go, "what can be deleted")
     assert listed(slots) == stay
-    # an administrator has mended the plug-in; nobody can write into a file that is being started
+    # an administrator has mended the plug-in; a file that is being executed cannot be written to
     mended = log.with_name("mended")
     mended.write_text("#!/bin/sh\nexit 0\n")
     mended.chmod(0o755)
@@ -195,7 +195,7 @@ def test_owners_are_those_that_the_caller_serves(slots: DirectQueue) -> None:
     def of(**which: Any) -> list[str]:
         return [row["base"] for row in slots.call("left_checkpoints", **which)]
 
-    # and an administrator is to delete nobody's
+    # and an administrator's request deletes no owner's checkpoints
     assert of() == []
     slots.connection.execute("SELECT fetchwork.grant_owner('postgres', 'alice')")
     assert of() == [bases["alice"]]

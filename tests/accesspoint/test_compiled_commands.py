@@ -1,7 +1,7 @@
-"""HTCondor's commands as the compiled program: what the access point runs, and what is left to Python.
+"""HTCondor's commands as the compiled program: the access point runs some, and Python runs the rest.
 
-Beside the program stands a stand-in for the command in Python, which says with what it was called: the
-accounts of the tests can't read this checkout's Python.
+A stand-in replaces the Python command beside the program and prints its arguments: the accounts of the tests
+cannot read this checkout's Python.
 """
 
 import contextlib
@@ -184,7 +184,7 @@ def test_it_is_fetchwork_too(point: AccessPoint, run: Run) -> None:
     wrong = run("nobody", "fetchwork", "q", "-nosuchoption")
     assert wrong.returncode == 2 and wrong.stderr.startswith("fetchwork: error: no such option")
     assert commands_run(point) == 7
-    # what may last, or is no question to the queue, is for Python
+    # commands that may take long, or do not ask the queue, are left to Python
     for words in (("wait", "1"), ("events",), ("db", "status"), ()):
         ended = run("nobody", "fetchwork", *words)
         assert ended.returncode == 7 and ended.stdout.endswith(" ".join(("/fetchwork", *words)) + "\n")
@@ -226,7 +226,7 @@ def test_the_command_has_the_directory_environment_and_mask_of_who_asks(
     assert (place / "it.log").stat().st_mode & 0o777 == 0o640
     run("nobody", "condor_submit", "-dry-run", "ads", "x.sub", cwd=place, umask=0o077)
     assert (place / "ads").stat().st_mode & 0o777 == 0o600 and (place / "ads").stat().st_uid == 65534
-    # times of day are those of the asker
+    # times of day are printed in the client's time zone
     shown = {
         zone: re.findall(r"^ +1\.0 .* (\d\d:\d\d) ", out, re.MULTILINE)
         for zone in ("UTC", "Asia/Tokyo")
@@ -253,7 +253,7 @@ def test_it_reads_with_the_rights_of_the_process_that_asks(run: Run, directory: 
 
 
 def children(point: AccessPoint) -> set[int]:
-    """What the zygote has forked."""
+    """The processes that the zygote has forked."""
     assert point.process is not None
     access_point = Process.find(point.process.pid)
     assert access_point is not None
@@ -267,11 +267,11 @@ def test_an_accounts_commands_are_run_one_after_the_other_by_one_child(point: Ac
     for _ in range(3):
         assert answer(run("nobody", *ask)) == (0, "", "")
     assert children(point) == {child}
-    # others have others: another account, and who has another group
+    # another account has its own child, and so has an account with other groups
     run("daemon", *ask)
     run("nobody", *ask, gid=grp.getgrnam("daemon").gr_gid)
     assert len(children(point)) == 3 and child in children(point)
-    # nobody misses one that was ended while it had nothing to do
+    # a child that was killed while idle is replaced unnoticed
     point.kill_children("nobody")
     assert answer(run("nobody", *ask)) == (0, "", "")
 
@@ -295,7 +295,7 @@ def test_a_command_leaves_nothing_to_the_next_one(point: AccessPoint, run: Run, 
     assert run("nobody", "condor_q", "-af", "Args").stdout == "42\nnone\n"
     of_the_job = re.compile(r"^ *2\.0 .*?\d\d:\d\d ", re.MULTILINE)
     assert of_the_job.findall(shown) == of_the_job.findall(in_python) != []
-    # what a full disk did not take is not for the next one's reader
+    # output that a full disk refused does not reach the next command's reader
     with Path("/dev/full").open("w") as full:
         assert run("nobody", "condor_q", "-help", stdout=full).returncode == 1
     assert answer(run("nobody", "condor_q", "1.0", "-af", "Args")) == (0, "42\n", "")
@@ -322,18 +322,18 @@ def test_a_reader_that_has_enough_is_no_error(
 def begun(
     start: Callable[..., subprocess.Popen[str]], account: str = "nobody"
 ) -> tuple[subprocess.Popen[str], int]:
-    """A condor_submit that reads its description, and the end of the pipe that it comes from."""
+    """A condor_submit that reads its description, and the writing end of its pipe."""
     reader, writer = os.pipe()
     process = start(account, "condor_submit", stdin=reader)
     os.close(reader)
-    # more than a pipe holds: somebody reads it
+    # more than a pipe holds, so a process reads it
     os.write(writer, b"#" * 65000 + b"\n")
     os.write(writer, b"#" * 65000 + b"\n")
     return process, writer
 
 
 def is_closed(writer: int) -> bool:
-    """Whether nobody can read what is written."""
+    """Whether the reading end of the pipe is closed."""
     try:
         os.write(writer, b"#")
     except BrokenPipeError:
@@ -380,7 +380,7 @@ def test_a_relative_change_whose_process_dies_is_not_done_twice(
 ) -> None:
     run("nobody", "condor_submit", stdin=SLEEP.format(1))
     holder, looker = connect(autocommit=False), connect()
-    # the change waits for somebody
+    # the change waits for this lock
     holder.execute("SELECT FROM fetchwork.job FOR UPDATE")
     process = start("nobody", "condor_prio", "+5", "1.0")
     waits = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
@@ -395,7 +395,7 @@ def test_a_relative_change_whose_process_dies_is_not_done_twice(
 def test_a_submission_whose_access_point_dies_goes_on_in_python_under_its_key(
     point: AccessPoint, programs: Path, start: Callable[..., subprocess.Popen[str]], directory: Path
 ) -> None:
-    # what the description takes its items from is a pipe: the submission waits for it
+    # the description reads its items from a pipe: the submission waits for it
     items = directory / "items"
     os.mkfifo(items, 0o666)
     items.chmod(0o666)
@@ -436,7 +436,7 @@ def test_a_key_that_was_used_makes_no_second_cluster(point: AccessPoint) -> None
         ).stdout
 
     assert submit() == submit() == "1.0 - 1.0\n"
-    # no job, and no submission of one, is to have it
+    # no job and no submission of a job may have this variable
     assert "SUBMISSION_KEY" not in condor(point, "nobody", "condor_q", "1.0", "-af", "Environment")[1]
 
 
@@ -493,7 +493,7 @@ def test_a_table_is_as_wide_as_the_terminal(run: Run, start: Callable[..., subpr
     process = start("nobody", "condor_q", "-nobatch", stdout=terminal)
     assert process.wait(timeout=PATIENCE_S) == 0
     os.close(terminal)
-    # it comes in as many parts as it was written in, and ends with an error
+    # the output arrives in as many parts as it was written in, and ends with an error
     shown = b""
     with contextlib.suppress(OSError):
         while part := os.read(main, 65536):
@@ -509,13 +509,13 @@ def test_commands_of_one_account_that_stand_still_stop_nobody_elses(
 ) -> None:
     standing = [begun(start) for _ in range(commanding.MOST_EACH)]
     assert answer(run("daemon", "condor_q", "1", "-af", "ClusterId")) == (0, "", "")
-    # nor for ever the account's own
+    # nor does the account keep it for ever
     assert run("nobody", "condor_q", "1", "-af", "ClusterId").returncode == 7
     process, writer = standing.pop()
     os.write(writer, b"\nexecutable = /bin/true\nqueue\n")
     os.close(writer)
     assert process.wait(timeout=PATIENCE_S) == 0
-    # what ran it for the access point ends a moment after it has answered
+    # the child that ran it for the access point ends a moment after it has answered
     until(lambda: run("nobody", "condor_q", "1", "-af", "ClusterId").stdout == "1\n", "its place")
     for _, writer in standing:
         os.close(writer)
@@ -627,14 +627,14 @@ def test_the_directory_is_made_once_and_again_for_another_program(
     assert program.read_bytes()[:4] == b"\x7fELF"
     made = program.stat().st_mtime_ns
     assert commands_directory.made() == program.parent and program.stat().st_mtime_ns == made
-    # without a compiler it is the script, until there is one
+    # without a compiler the script is used until there is a compiler
     monkeypatch.setenv("CC", "no-such-compiler")
     commands_directory.made()
     assert program.read_text() == (program.parent / "condor-command.py").read_text()
     monkeypatch.delenv("CC")
     commands_directory.made()
     assert program.read_bytes()[:4] == b"\x7fELF"
-    # one that fails is not asked each time
+    # a compiler that fails is not run each time
     monkeypatch.setenv("CC", "false")
     shutil.rmtree(program.parent)
     commands_directory.made()

@@ -1,4 +1,4 @@
-"""HTCondor's commands by way of an access point: without a connection string, with the rights of who asks."""
+"""HTCondor's commands through an access point: without a connection string, with the client's rights."""
 
 import importlib
 import io
@@ -17,7 +17,7 @@ _USED = (
     *("fetchwork.queue.session", "fetchwork.queue.changing", "fetchwork.classad.bindings", "uuid"),
 )
 
-# an account without rights on this checkout imports nothing more
+# an account without rights on this checkout can import no further module
 for name in {
     *(f"fetchwork.condor.{where.partition('.')[0]}" for where in commands.COMMANDS.values()),
     *_USED,
@@ -28,7 +28,7 @@ SLEEP = "executable = /bin/sleep\narguments = $(Process)\nqueue {}\n"
 
 
 def condor(point: AccessPoint, account: str, *words: str, stdin: str = "") -> tuple[int, str, str]:
-    """Run a command as an account; what it printed, and its status."""
+    """Run a command as an account; return its exit status and its output."""
 
     def run() -> list[object]:
         os.chdir("/")
@@ -88,7 +88,7 @@ def test_another_account_reaches_none_of_ones_jobs(point: AccessPoint) -> None:
         *(["condor_qedit", "1.0", "A", "1"], ["condor_prio", "-p", "5", "1.0"]),
     ):
         status, out, err = condor(point, "daemon", *words)
-        # HTCondor's condor_prio ends with 0 whatever it could not do
+        # HTCondor's condor_prio ends with 0 even after a failure
         assert (status, out) == (int(words[0] != "condor_prio"), ""), words
         assert err.strip() and "Traceback" not in err, words
     assert condor(point, "nobody", "condor_q", "1.0", "-af", "JobStatus", "JobPrio", "A") == before

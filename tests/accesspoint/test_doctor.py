@@ -1,4 +1,4 @@
-"""What ``fetchwork doctor`` says of an access point."""
+"""The report of ``fetchwork doctor`` on an access point."""
 
 import pytest
 

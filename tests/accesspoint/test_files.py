@@ -1,4 +1,4 @@
-"""Files by way of an access point: read by a child of who submits, outputs brought back as their owner."""
+"""Files through an access point: the submitter's child reads inputs, and its owner's child writes outputs."""
 
 import asyncio
 import hashlib
@@ -41,7 +41,7 @@ def submit(point: AccessPoint, account: str, text: str, **more: Any) -> Any:
 
 @pytest.fixture
 def home(directory: Path) -> Path:
-    """Iwd of nobody's, whose files nobody else may read."""
+    """An Iwd of the account `nobody`, whose files no other account may read."""
     path = directory / "home"
     path.mkdir()
     (path / "a").write_bytes(b"a")
@@ -68,7 +68,7 @@ def description(home: Path, *lines: str) -> str:
 
 
 def leave(slots: DirectQueue, outputs: dict[str, bytes]) -> str:
-    """A job of the queue runs and leaves files; its id."""
+    """A job of the queue runs and leaves output files; return its id."""
     run = slots.started()
     manifest = []
     for name, data in outputs.items():
@@ -99,7 +99,7 @@ def test_inputs_are_read_as_the_account_that_submits(
     assert slots.value("SELECT count(*) FROM fetchwork.jobs WHERE ad ->> 'FetchWorkFiles' = 'sandbox'") == 2
     with pytest.raises(RefusedError, match=r"cannot open input '.*/home/a': Permission denied"):
         submit(point, "daemon", text)
-    # once for its owner, and nothing of it for another
+    # the content is sent once for its owner, and reveals nothing to another owner
     again = submit(point, "nobody", text)["cluster"]
     assert again != cluster
     assert slots.value("SELECT count(*) FROM fetchwork.content") == 3
@@ -169,7 +169,7 @@ def test_large_files_go_to_a_bucket_and_come_back_from_there(
         slots.of(run, "put_output_chunk", content_id=content, n=0, data=b"")
         manifest = [{"name": "back", "mode": 0o644, "size": len(LARGE), "sha256": digest}]
         assert slots.of(run, "keep_outputs", manifest=Jsonb(manifest)) == "kept"
-        # its end waits for the bucket
+        # the job's end waits for the bucket
         bucket.broken = 503
         slots.finish(run)
         until(lambda: bucket.count("GET", 503) > 1, "another try")
@@ -210,7 +210,7 @@ def test_one_whose_files_cannot_be_written_is_held_and_in_nobody_s_way(
     brought = as_account("nobody", lambda: ask(point, "retrieve", jobs=[job]))
     assert brought[0]["problem"] == "writing to file /root/out: (errno 13) Permission denied"
     assert brought[0]["errno"] == 13
-    # another's job is not there, and root has none
+    # another account's job is not found, and root has no jobs
     assert as_account("daemon", lambda: ask(point, "retrieve", jobs=[job])) == []
     assert ask(point, "retrieve", jobs=None) == []
     slots.connection.execute(
@@ -230,7 +230,7 @@ def test_who_asks_hears_how_many_bytes_have_moved(point: AccessPoint, slots: Dir
             link.ask("submit", moved=lambda *of: told.append(of), **request(text, key="moved"))
         return told
 
-    # a word now and then, and the last one says that all is there
+    # a progress message now and then; the last message says that all files are stored
     told = as_account("nobody", submitted)
     assert told[-1] == [len(LARGE), len(LARGE)]
     slots.value("SELECT fetchwork.set_setting('bring_wait', 0)")
@@ -253,7 +253,9 @@ def test_who_asks_hears_how_many_bytes_have_moved(point: AccessPoint, slots: Dir
 
 
 def many_ends(slots: DirectQueue, owner: str, count: int) -> None:
-    """So many jobs of an owner have ended and left a file for the access point, as plain rows."""
+    """Insert this many ended jobs of an owner, each with an output file for the access point, as bare
+    rows.
+    """
     made = "SELECT fetchwork.submit_cluster(%s, ARRAY['{}'::jsonb])"
     slots.value(made, Jsonb({"Cmd": "/bin/true", "Owner": owner, "FetchWorkAccessPoint": "point"}))
     run = slots.started()
@@ -282,7 +284,7 @@ def test_one_owner_s_hundred_thousand_ends_delay_no_other_s(
     point: AccessPoint, slots: DirectQueue, home: Path
 ) -> None:
     point.kill()
-    # it has no account here: each of them is in vain, and tried again later
+    # the owner has no account here: each delivery fails and is tried again later
     many_ends(slots, "nosuchaccount", 100_000)
     submitted = "SELECT fetchwork.submit_cluster(%s, ARRAY['{}'::jsonb])"
     ad = {"Cmd": "/bin/true", "Owner": "nobody", "FetchWorkAccessPoint": "point", "Iwd": str(home)}
@@ -293,7 +295,7 @@ def test_one_owner_s_hundred_thousand_ends_delay_no_other_s(
     job = leave(slots, {"fine": b"1"})
     until(lambda: slots.status(job) == 4, "the other's outputs")
     assert (home / "fine").read_bytes() == b"1"
-    # and nothing of theirs is lost
+    # and none of the owner's outputs is lost
     assert slots.value(waiting) == 100_000
 
 
@@ -415,7 +417,7 @@ async def test_outputs_in_a_bucket_that_does_not_answer_are_in_nobody_s_way() ->
 async def test_what_failed_waits_for_its_next_try_though_the_database_was_away(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    # which does not come within the test
+    # longer than the test runs
     monkeypatch.setattr("fetchwork.accesspoint.outputs.FIRST_RETRY_S", 1e6)
     monkeypatch.setattr("fetchwork.accesspoint.outputs.LONGEST_RETRY_S", 1e6)
     looks: list[bool] = []
@@ -456,7 +458,7 @@ def test_an_access_point_that_is_killed_over_it_brings_the_same(
     submit(point, "nobody", description(home))
     point.kill()
     leave(slots, {"out": LARGE})
-    # as one that was killed over it left it
+    # as left by a child that was killed while it wrote
     (home / ".out.fetchwork-1").write_bytes(b"half")
     os.chown(
         home / ".out.fetchwork-1", *[getattr(pwd.getpwnam("nobody"), name) for name in ("pw_uid", "pw_gid")]

@@ -1,4 +1,4 @@
-"""An access point that is killed and started again: nothing is submitted twice, no line of a log lost."""
+"""An access point that is killed and started again: no job is submitted twice, no line of a log is lost."""
 
 import os
 import random
@@ -26,7 +26,7 @@ from tests.waiting import until
 
 def test_a_client_that_goes_away_does_not_stop_what_was_begun(point: AccessPoint, slots: DirectQueue) -> None:
     slots.connection.execute("BEGIN")
-    # its transaction waits for this one, at the key
+    # the access point's transaction waits for this one, at the key
     slots.connection.execute("INSERT INTO fetchwork.submission VALUES ('nobody', 'key', 1)")
     with socket.socket(socket.AF_UNIX) as client:
         client.connect(str(point.socket))
@@ -52,7 +52,7 @@ def _as_nobody(asked: dict[str, Any]) -> Any:
 
 
 def submit_until_answered(point: AccessPoint, text: str, key: str) -> Any:
-    """Submit with one key until there is an answer."""
+    """Submit with one key until the access point answers."""
     with Link(str(point.socket), patience_s=100) as link:
         return link.ask("submit", again=True, **_as_nobody(request(text, key=key)))
 
@@ -72,7 +72,7 @@ def test_killed_at_any_moment_it_submits_once_and_loses_no_line(
         for key in part:
             answers[key] = submit_until_answered(point, JOBS.format(log, 2), key)
             cluster = answers[key]["cluster"]
-            # what the answer promises
+            # the number of jobs that the answer promises
             heads = Counter(line[:17] for line in entries_of_whole(log))
             assert all(heads[f"000 ({cluster:03}.{n:03}.000)"] == 1 for n in range(2)), (key, heads)
 
@@ -109,7 +109,7 @@ def test_killed_at_any_moment_it_submits_once_and_loses_no_line(
 
 
 def entries_of_whole(log: Path) -> list[str]:
-    """As ``entries``, of a log that is being written."""
+    """The complete ``entries`` of a log that is being written."""
     whole = log.read_text().rpartition("...\n")[0]
     return [part.strip() for part in whole.split("...\n")]
 
@@ -123,7 +123,7 @@ def test_a_request_with_a_key_that_was_used_is_answered_with_the_first_cluster(
     assert (again["cluster"], again["count"]) == (first["cluster"], 2)
     assert slots.value("SELECT count(*) FROM fetchwork.job") == 2
     assert len(entries(log)) == 2
-    # another person's key is another one
+    # another person's equal key is a different key
     theirs = as_account(
         "daemon",
         lambda: Link(str(point.socket)).ask("submit", **request("executable = /bin/true\nqueue\n", key="k")),
@@ -135,7 +135,7 @@ def test_requests_with_one_key_at_once_make_one_cluster(
     point: AccessPoint, directory: Path, slots: DirectQueue, connect: Callable[..., psycopg.Connection]
 ) -> None:
     with connect(autocommit=False) as old:
-        # holds back the stream of events: what is in the logs, the requests have written
+        # holds back the stream of events: every entry in the logs was written by a request
         old.execute("SELECT fetchwork.take_turn('events')")
         for key in "abcdef":
             log = directory / f"{key}.log"

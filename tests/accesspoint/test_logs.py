@@ -1,4 +1,4 @@
-"""Event logs that an access point keeps: complete, in order, each entry once, as the owner's account."""
+"""Event logs that an access point writes: complete, in order, each entry once, as the owner's account."""
 
 import os
 from collections import Counter
@@ -25,7 +25,7 @@ def entries(log: Path) -> list[str]:
     """The heads of a log's entries: event number and job."""
     if not log.exists():
         return []
-    # who reads while an entry is written may see its beginning, and in a moment all of it
+    # a reader may see the beginning of an entry that is being written, and the whole entry a moment later
     seen = [""]
 
     def is_whole() -> bool:
@@ -41,7 +41,7 @@ def entries(log: Path) -> list[str]:
 
 @pytest.fixture
 def mine(directory: Path) -> Path:
-    """A directory of nobody's."""
+    """A directory of the account `nobody`."""
     path = directory / "mine"
     path.mkdir(mode=0o700)
     os.chown(path, 65534, 65534)
@@ -52,7 +52,7 @@ def test_the_submit_event_is_in_the_log_before_the_answer(
     point: AccessPoint, mine: Path, connect: Callable[..., psycopg.Connection]
 ) -> None:
     with connect(autocommit=False) as old:
-        # holds back the stream of events for as long as it is open
+        # holds back the stream of events while this transaction is open
         old.execute("SELECT fetchwork.take_turn('events')")
         log = mine / "a.log"
         cluster = submit(point, "nobody", JOBS.format(log, 2))["cluster"]
@@ -60,7 +60,7 @@ def test_the_submit_event_is_in_the_log_before_the_answer(
         assert log.stat().st_uid == 65534
         again = submit(point, "nobody", JOBS.format(log, 1), key="b")["cluster"]
         assert len(entries(log)) == 3
-    # and not once more when the stream comes to it
+    # and not once more when the stream reaches the event
     as_account("nobody", lambda: ask(point, "change", action="Remove", spec=[f"{again}.0"]))
     until(lambda: len(entries(log)) >= 4)
     assert [line[:3] for line in entries(log)] == ["000", "000", "000", "009"]
@@ -71,7 +71,7 @@ def test_the_submit_event_is_in_the_log_before_the_answer(
     [
         *("log = {}", "LOG = {}", '+UserLog = "{}"', '+userlog = "{}"', 'MY.USERLOG = "{}"'),
         *('+DAGManNodesLog = "{}"', '+dagmannodeslog = "{}"', "name = {}\nlog = $(name)"),
-        # of the second job alone
+        # the second job alone has a log
         "log = $CHOICE(Process,/dev/null,{})",
     ],
 )
@@ -80,7 +80,7 @@ def test_the_submit_event_is_in_a_log_that_is_named_in_whatever_way(
 ) -> None:
     log = mine / "a.log"
     with connect(autocommit=False) as old:
-        # holds back the stream of events for as long as it is open
+        # holds back the stream of events while this transaction is open
         old.execute("SELECT fetchwork.take_turn('events')")
         submit(point, "nobody", f"executable = /bin/true\n{line.format(log)}\nqueue 2\n")
         assert {line[:3] for line in entries(log)} == {"000"}
@@ -108,7 +108,7 @@ def test_what_a_moved_database_shows_again_is_not_written_again(
     job = submit(point, "nobody", JOBS.format(log, 1))["cluster"]
     slots.act("hold", f"{job}.0")
     until(lambda: len(entries(log)) >= 2)
-    # the last look for lost runs, and then the move
+    # the last inspection for lost runs, and then the move
     slots.connection.execute("UPDATE fetchwork.heartbeat SET server = 'another/1', running_as = NULL")
     slots.act("release", f"{job}.0")
     until(lambda: len(entries(log)) >= 3)
@@ -124,7 +124,7 @@ def test_a_job_that_asks_for_xml_has_its_log_so(point: AccessPoint, mine: Path, 
     assert log.read_text().count("</c>\n") == 2
     point.kill()
     slots.finish(slots.started())
-    # what the first one wrote is not written again
+    # entries that the first access point wrote are not written again
     point.start()
     slots.finish(slots.started())
     until(lambda: log.read_text().count("</c>\n") >= 6)
@@ -195,7 +195,7 @@ async def test_the_logs_of_what_is_submitted_are_those_that_the_database_tells(
             await found.find(events)
             said.note(cluster, 2, "nobody", answer["common"])
             noted += bool(said.of(events[0]))
-            # where it is not known, it is looked up
+            # a job's log that is not known is looked up
             await said.find(events)
             assert [said.of(event) for event in events] == [found.of(event) for event in events], text
     assert noted == 5
@@ -213,7 +213,7 @@ def test_jobs_of_another_access_point_are_left_to_it(
 
 
 def full_disk(mine: Path, size: int = 65536) -> None:
-    """A small file system in nobody's directory; skips where none can be mounted."""
+    """A small file system in the directory of `nobody`; skips if none can be mounted."""
     status = os.system(f"mount -t tmpfs -o size={size},uid=65534,mode=700 none {mine} 2>/dev/null")
     if status:
         pytest.skip("no file system can be mounted here")
@@ -254,7 +254,7 @@ def test_a_full_disk_loses_no_line_and_nobody_else_waits(
 def test_a_log_that_does_not_answer_holds_up_nobody_else(
     point: AccessPoint, mine: Path, directory: Path
 ) -> None:
-    """A child that hangs over a log, as over a file system that is gone: here it is stopped."""
+    """A child that hangs on a log, as on a lost file system: here the child is stopped."""
     log = mine / "a.log"
     cluster = submit(point, "nobody", JOBS.format(log, 1))["cluster"]
     stopped = [pid for pid in _children(point) if _uid(pid) == 65534]
@@ -267,7 +267,7 @@ def test_a_log_that_does_not_answer_holds_up_nobody_else(
     assert len(entries(other)) == 1
     as_account("daemon", lambda: ask(point, "change", action="Remove", spec=[f"{theirs}.0"]))
     until(lambda: len(entries(other)) == 2)
-    # the first one's is written when there is a child that answers
+    # the first log is written when its child answers again
     until(lambda: len(entries(log)) == 2)
 
 

@@ -1,4 +1,4 @@
-"""Jobs of the scheduler universe: the access point runs them as their owners, and once each."""
+"""Jobs of the scheduler universe: the access point runs each once, as its owner."""
 
 import os
 import signal
@@ -14,7 +14,7 @@ from tests.accesspoint.point import AccessPoint, request
 from tests.direct_queue import DirectQueue
 from tests.waiting import until
 
-# waits for the file "go", and says what happens to it
+# waits for the file "go", and writes down its signals and its end
 PROGRAM = """\
 #!/bin/sh
 cd {directory}
@@ -40,7 +40,7 @@ queue
 
 
 class Program:
-    """A job whose program waits, and what it said."""
+    """A job whose program waits, and the program's record."""
 
     def __init__(self, point: AccessPoint, directory: Path, slots: DirectQueue) -> None:
         self.point = point
@@ -85,13 +85,13 @@ class Program:
         until(all_started, f"start {number}")
         job = f"{self.cluster}.0"
         until(lambda: self.slots.status(job) == 2, "Running")
-        # each start has written its number before
+        # each start has already written its number
         process = Process.find(int((self.directory / "pid").read_text()))
         assert process is not None
         return process
 
     def wait_for_end(self) -> tuple[int, int | None]:
-        """JobStatus and ExitCode in the history."""
+        """Wait for the end; return JobStatus and ExitCode of the history."""
         found: list[Any] = []
 
         def ended() -> bool:
@@ -181,7 +181,7 @@ def test_a_job_that_ends_at_once_again_and_again_waits_longer_each_time(program:
         " WHERE clusterid = %s AND eventtypenumber = 1 ORDER BY eventid",
         program.cluster,
     )
-    # 0, 1 and 2 seconds, and what a start takes
+    # backoffs of 0, 1 and 2 seconds, and the time that a start takes
     assert starts[3][0] - starts[0][0] >= 3
     assert program.slots.status(job) in (1, 2)
     program.act("Remove")
@@ -269,7 +269,7 @@ def test_a_removed_job_takes_the_jobs_of_its_dag_with_it_also_while_it_is_held(s
 
 
 def _abandon(program: Program, starter: str) -> None:
-    """Kill the access point, and let the run look as if another boot, or another host, had started it."""
+    """Kill the access point, and mark the run as started on another boot or another host."""
     program.submit()
     process = program.wait_for_starts(1)
     program.point.kill()
@@ -293,7 +293,7 @@ def test_what_an_access_point_of_this_name_runs_on_another_host_is_that_ones_unt
 ) -> None:
     _abandon(program, "elsewhere 1 1 a-boot")
     program.point.start()
-    # which it runs, so it has looked at what is there
+    # this job runs, so the access point has listed its runs
     job = program.cluster
     program.submit()
     until(lambda: len(program.said()) > 2, "another job")

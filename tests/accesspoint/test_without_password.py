@@ -1,4 +1,4 @@
-"""Every command of a person goes by way of the access point, for an account that has no connection string."""
+"""Every command of a person goes through the access point, for an account without a connection string."""
 
 import contextlib
 import io
@@ -16,7 +16,7 @@ from tests.queue.test_analyze import Hosts
 
 SLOT = 'MyType = "Machine"\nName = "slot1@h1"\nCpus = 4\nMemory = 4096\nDisk = 1000000\n'
 NEEDS_DATABASE = "the access point does not do this; it needs the database itself: name it with --dsn"
-#: calls of each command, and a text in what they print; JOB is a job of the account
+#: calls of each command, and a text of their output; JOB is a job of the account
 CALLS: dict[str, list[tuple[str, str]]] = {
     "submit": [("submit DIRECTORY/sub", "submitted to cluster")],
     "q": [
@@ -47,12 +47,12 @@ CALLS: dict[str, list[tuple[str, str]]] = {
     "rm": [("rm JOB", "JOB")],
     "wait": [("wait JOB", "")],
 }
-#: of administrators, or of a machine
+#: commands of administrators, or of a machine
 OTHERS = {"userlog", "pool", "demo", "simulate"}
 
 
 def run(point: AccessPoint, words: str) -> str:
-    """The output of a command of an account that has no connection string."""
+    """The output of a command that an account without a connection string runs."""
 
     def command() -> str:
         for name in [name for name in os.environ if name.startswith(("PG", "FETCHWORK_"))]:
@@ -65,7 +65,7 @@ def run(point: AccessPoint, words: str) -> str:
             cli.run(words.split())
         return said.getvalue()
 
-    # ads are evaluated by another process; where nobody may not start one, root acts for this account
+    # another process evaluates ads; if `nobody` may not start Python, root acts for this account
     account = "nobody" if as_account("nobody", lambda: os.access(sys.executable, os.X_OK)) else "root"
     return str(as_account(account, command))
 

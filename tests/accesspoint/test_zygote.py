@@ -9,7 +9,7 @@ from fetchwork.accesspoint import child
 from fetchwork.client import wire
 from tests.waiting import PATIENCE_S
 
-#: a zygote whose first fork fails, as in a control group that has no more processes
+#: a zygote whose first fork fails, as in a control group at its limit of processes
 PROGRAM = """\
 import errno, os, socket, sys
 from fetchwork.accesspoint import zygote
@@ -44,7 +44,7 @@ def test_a_fork_that_fails_is_the_end_of_that_request_alone() -> None:
         arguments = [sys.executable, "-c", PROGRAM, str(its.fileno())]
         with subprocess.Popen(arguments, pass_fds=[its.fileno()]) as process:
             its.close()
-            # its end is the zygote's, which is waited for
+            # the child's end is reported to the zygote, which the test waits for
             with control, asked() as first, asked() as second:
                 assert first.recv(1) == b""
                 second.sendall(wire.encode({"do": "look", "path": "/no/such/file"}))

@@ -1,4 +1,4 @@
-"""The hooks' handlers on a real database, without a socket: what a host's process does with each request."""
+"""The hooks' handlers on a real database, without a socket: each request as a host's process handles it."""
 
 import asyncio
 import dataclasses
@@ -32,9 +32,9 @@ from tests.waiting import PATIENCE_S
 
 ADS = Path(__file__).parent.parent / "data/ads"
 STARTER = "4711:100"
-#: where no file can be made
+#: no file can be made there
 NO_DIRECTORY = Path("/dev/null/starter")
-# where no process or table of a test may outlive it, so that one database is put back for each test
+# no process or table of these tests may outlive its test, so one database is restored for each test
 IN_PROCESS = {
     "test_credentials",
     "test_dynamic_slots",
@@ -55,7 +55,7 @@ Process = subprocess.Popen[bytes]
 Rows = list[dict[str, Any]]
 #: puts a job into the queue: submit(cmd=..., ...) -> "1.0"
 Submit = Callable[..., str]
-#: what the views say of a job: job_of("1.0") -> row of jobs, else of history
+#: a job's row of the view jobs, else of history: job_of("1.0")
 JobOf = Callable[[str], dict[str, Any]]
 Replay = Callable[[], Awaitable[None]]
 
@@ -65,7 +65,7 @@ class Waiting(WaitingFetches):
 
     def __init__(self, limit: int = 10) -> None:
         super().__init__(limit)
-        #: how often a fetch had looked and began to wait
+        #: how often a fetch had found no job and began to wait
         self.waits = 0
 
     def enter(self, *args: Any, **more: Any) -> WaitingFetch | None:
@@ -81,14 +81,14 @@ class Waiting(WaitingFetches):
         return waiting
 
     async def until(self, number: int) -> None:
-        """Wait until so many fetches have looked and wait."""
+        """Wait until this many fetches have found no job and wait."""
         async with asyncio.timeout(PATIENCE_S):
             while self.waits < number:
                 await asyncio.sleep(0.01)
 
 
 class UnwatchedRuns(Runs):
-    """Runs of which nothing is known but what the hooks report."""
+    """Runs about which only the hooks' reports are known."""
 
     async def free_slot(self, context: KeywordContext, slot: str, ad: bytes, timeout_s: float) -> bool:
         await context.session.slot_is_free(slot, timeout_s)
@@ -110,7 +110,7 @@ class Hooks:
                 "host": {"name": "vm"},
             }
         )
-        # the tests run as root: their jobs' owners need no accounts unless that is what is tested
+        # the tests run as root: their jobs' owners need no accounts unless a test is about accounts
         context = {
             "check_accounts": False,
             "max_fetch_wait_s": 0.0,
@@ -121,7 +121,7 @@ class Hooks:
         self.context = dataclasses.replace(made, **context)
         self.runs = UnwatchedRuns() if runs is None else runs
         self.spooled: list[Request] = []
-        #: fetches wait where a test says for how long (max_fetch_wait_s)
+        #: fetches wait if a test sets max_fetch_wait_s
         self.waiting = Waiting()
         self.fetches = Fetches(cast(HostRuns, self.runs), self.waiting)
 
@@ -211,7 +211,7 @@ async def agent(conninfo: str) -> AsyncIterator[Hooks]:
 
 
 async def nothing() -> None:
-    """What agents replay here."""
+    """The function that agents replay reports with here: it does nothing."""
 
 
 def give_up(database: Database) -> None:
@@ -223,7 +223,7 @@ def give_up(database: Database) -> None:
 def conninfo(
     request: pytest.FixtureRequest, postgres: PostgresServer, new_database: Callable[[], str]
 ) -> str:
-    """The superuser's connection string of a database that has the schema and nothing else."""
+    """The superuser's connection string of a database that has only the schema."""
     module = request.module.__name__.rpartition(".")[2]
     return kept_database(postgres) if module in IN_PROCESS else new_database()
 
@@ -247,7 +247,7 @@ def submit(database: Database) -> Submit:
 
 @pytest.fixture
 def job_of(database: Database) -> JobOf:
-    """What the views say of a job: job_of("1.0") -> row of jobs, else of history."""
+    """A job's row of the view jobs, else of history: job_of("1.0")."""
 
     def job_of(job: str) -> dict[str, Any]:
         cluster, proc = map(int, job.split("."))
@@ -271,7 +271,7 @@ async def hooks(conninfo: str) -> AsyncIterator[Hooks]:
 
 @pytest.fixture
 def wait_longer(database: Database) -> Callable[[], None]:
-    """Makes a job whose delay runs wait in the queue now."""
+    """Makes jobs wait in the queue whose backoff has not ended."""
 
     def wait_longer() -> None:
         database.query("UPDATE fetchwork.job SET not_before = now() WHERE not_before IS NOT NULL")

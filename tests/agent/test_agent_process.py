@@ -1,4 +1,4 @@
-"""The agent as a process: its life, its signals, what it holds, and the starters and jobs it watches."""
+"""The agent as a process: its life, signals and open files, and the starters and jobs that it watches."""
 
 import asyncio
 import contextlib
@@ -28,13 +28,13 @@ KEYWORD = "FW"
 #: the account of the tests' jobs, if this process may become another
 OWNER = "nobody" if os.geteuid() == 0 else None
 MakeAgent = Callable[..., AgentProcess]
-#: an agent that looks for work when something tells it to, and not by itself now and then
+#: an agent that asks for work only when it is notified, and does not poll now and then
 LOOKS_ONLY_WHEN_TOLD = f"from fetchwork.agent import main\nmain.LOOK_S = 1e6\n{PROGRAM}"
 
 
 @pytest.fixture
 def make_agent(conninfo: str, public_directory: Callable[[], Path]) -> Iterator[MakeAgent]:
-    """Makes agents on one host's directory, not started yet."""
+    """Makes agents in one host's directory, not started yet."""
     directory = public_directory()
     made = []
 
@@ -73,7 +73,7 @@ async def ask(
     seconds: float = 60.0,
     **more: Any,
 ) -> Reply:
-    """One request, of this process or of a process of the simulation."""
+    """Send one request, from this process or from a process of the simulation."""
     request = Request(name, body, keyword=KEYWORD, arg=arg, deadline_ms=int(seconds * 1000), **more)
     if actor is None:
         return await asyncio.to_thread(client.ask, agent.socket, request, seconds + 2)
@@ -271,7 +271,7 @@ async def test_log_has_a_line_for_a_fetch_and_never_the_token(
     run = await Run.begin(agent, startd)
     await run.hook("job_exit", "exit", ExitCode=0, JobPid=1)
     token = run.ad.split(b'FetchWorkToken = "')[1].split(b'"')[0].decode()
-    # a line may come after what it tells of
+    # a log line may be written after its event
     await until(lambda: "outcome=completed" in agent.log.read_text(), "the line for the end")
     text = agent.log.read_text()
     assert "INFO fetch_work slot=slot1@vm job=1.0 run=1 outcome=offered" in text
@@ -342,7 +342,7 @@ async def test_waiting_fetch_whose_hook_goes_takes_no_job(
         hook.sendall(encode_request(Request("fetch_work", slot_ad(), keyword=KEYWORD, deadline_ms=700_000)))
         await until(lambda: client.status(agent.socket, PATIENCE_S)["waiting_fetches"] == 1)
     await until(lambda: client.status(agent.socket, PATIENCE_S)["waiting_fetches"] == 0)
-    # what waits after it would get the second job
+    # a later waiting fetch would get the second job
     fetch = asyncio.ensure_future(ask(agent, "fetch_work", slot_ad(Name="slot2@vm"), seconds=700))
     await until(lambda: client.status(agent.socket, PATIENCE_S)["waiting_fetches"] == 1)
     await asyncio.to_thread(submit)
@@ -442,7 +442,7 @@ async def test_killed_starter_returns_the_job_before_its_lease_is_over(
 ) -> None:
     job = submit()
     run = await Run.begin(agent, startd)
-    # the database alone would take the run for lost in an hour
+    # without the agent, the database would call the run lost only after an hour
     database.query("UPDATE fetchwork.run SET deadline = now() + interval '1 hour'")
     run.starter.kill()
     await until(lambda: job_of(job)["jobstatus"] == 1)
@@ -463,22 +463,22 @@ async def test_starter_that_ends_after_its_report_loses_nothing(
 async def test_orphan_is_ended_before_its_job_runs_again(
     agent: AgentProcess, submit: Submit, job_of: JobOf, startd: Actor
 ) -> None:
-    # kill -9 of condor_master: starter and startd go, the job stays
+    # kill -9 of condor_master: starter and startd end, the job goes on
     job = submit()
     run = await Run.begin(agent, startd)
-    # as a starter runs it: in a group of its own
+    # as a starter runs it: in a process group of its own
     command = ["/bin/sh", "-c", "trap '' TERM; sleep 1000 & wait; wait"]
     with subprocess.Popen(command, user=OWNER, process_group=0) as orphan:
         try:
             await run.hook("update_job_info", JobState="Running", JobPid=orphan.pid)
             run.starter.kill()
             await asyncio.sleep(1.0)
-            # the slot's next fetch must not start it a second time
+            # the slot's next fetch must not start the job a second time
             offered = (await ask(agent, "fetch_work", slot_ad(Name="slot1@vm"))).body
             status = job_of(job)["jobstatus"]
-            # unless so much time has passed that it was ended
+            # unless the job has already been ended in the meantime
             assert orphan.poll() is not None or (offered, status) == (b"", 2)
-            # it does not listen to SIGTERM
+            # it ignores SIGTERM
             await asyncio.to_thread(orphan.wait, PATIENCE_S)
             assert orphan.returncode == -signal.SIGKILL
             await until(lambda: job_of(job)["jobstatus"] == 1)

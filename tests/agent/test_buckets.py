@@ -1,4 +1,4 @@
-"""Large files by way of a bucket: who puts, gets and deletes their parts may die at each of them."""
+"""Large files through a bucket: clients that put, get and delete their parts may die at each step."""
 
 import asyncio
 import contextlib
@@ -77,7 +77,7 @@ def send(conninfo: str, path: Path, **more: Any) -> None:
 
 
 def submit(slots: DirectQueue, sha256: str = HASH) -> Claimed:
-    """A run of a job with the large input."""
+    """A claimed run of a job with the large input."""
     with slots.connection.transaction():
         (job,) = slots.submit_many([{}], {"Cmd": "/bin/true", "Owner": "alice", "FetchWorkFiles": "sandbox"})
         entry = {"name": "large", "size": len(LARGE), "sha256": sha256}
@@ -106,7 +106,7 @@ def test_a_large_input_goes_to_the_bucket_and_the_database_has_its_name(
     ]
     assert rows_of_bytes(slots) == 0
     assert told[-1] == (len(LARGE), len(LARGE))
-    # it is stored once
+    # the content is stored once
     send(conninfo, large)
     assert bucket.count("PUT") == 3
 
@@ -233,7 +233,7 @@ async def test_an_agent_reads_a_content_out_of_the_bucket_once_for_all(
         assert set(await asyncio.gather(whole(), whole())) == {LARGE}
         assert await whole() == LARGE
         assert bucket.count("GET") == content.chunks
-        # one that is larger than the cache is passed through
+        # a content larger than the cache is passed through
         small = Contents(large.parent / "small", PART_BYTES)
         small.open()
         assert await small.chunk(content, content_id, reader, 17, 30.0) == LARGE[17 * CHUNK_BYTES :]
@@ -381,7 +381,7 @@ async def test_what_was_left_comes_back_and_its_objects_go_when_it_is_time(
         bucket.broken = 500
         assert await leader.delete_objects(session) == 0
         assert bucket.count("DELETE") == 1
-        # it was deleted before, and nobody was told
+        # the object was deleted before, but the answer was lost
         bucket.broken, first = 0, min(bucket.objects)
         del bucket.objects[first]
         assert await leader.delete_objects(session) == 3
@@ -396,7 +396,7 @@ Left: TypeAlias = Callable[..., Awaitable[None]]
 def left(
     conninfo: str, slots: DirectQueue, spool: OutputSpool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Left:
-    """Has a job for each file leave it, and delivers it."""
+    """Run a job for each file that leaves the file as output, and deliver it."""
     monkeypatch.setattr(retrieving, "_acting_for", lambda owner: contextlib.nullcontext())
     slots.connection.execute("SELECT fetchwork.grant_owner('postgres', 'alice')")
 
@@ -447,7 +447,7 @@ async def test_a_bucket_that_is_gone_keeps_no_other_s_objects(
 
 
 def over(slots: DirectQueue, bucket: Bucket) -> list[str]:
-    """Objects that nobody needs any more, and whose time has come: their paths, the first one first."""
+    """Paths of the objects that are no longer needed and whose delay has passed, the oldest first."""
     slots.connection.execute("DELETE FROM fetchwork.content_chunk")
     slots.connection.execute("SELECT fetchwork.delete_contents(array_agg(content_id)) FROM fetchwork.content")
     slots.connection.execute(
@@ -467,13 +467,13 @@ async def test_an_object_that_is_never_deleted_stops_none_behind_it(
     await asyncio.to_thread(send, conninfo, large)
     first, *others = over(slots, bucket)
     bucket.locked = {first}
-    # of so many that are asked for at once the first one is all
+    # each call may ask for one object only
     monkeypatch.setattr(leader, "OBJECTS", 1)
     async with AsyncDatabase(conninfo) as database:
         session = cast(Any, SimpleNamespace(database=database))
         assert await leader.delete_objects(session) == len(others) == 2
         assert set(bucket.objects) == {first}
-        # not again at once, and not forgotten
+        # the deletion is not retried at once, and not forgotten
         assert await leader.delete_objects(session) == 0
         assert bucket.count("DELETE", 403) == 1
         bucket.locked.clear()
@@ -509,7 +509,7 @@ async def test_outputs_in_a_bucket_that_does_not_answer_keep_no_other_job_s(
         one, two, fine = retrieving.retrieve(queue, None)
         assert [told["files"] for told in (one, two, fine)] == [0, 0, 1]
         assert "answers 503" in one["problem"] and "answers 503" in two["problem"]
-        # each might keep who asks for half a minute
+        # each further request might delay the client for half a minute
         assert bucket.count("GET") == 1
         bucket.broken = 0
         assert [told["files"] for told in retrieving.retrieve(queue, None)] == [1, 1]
@@ -537,5 +537,5 @@ async def test_who_waits_for_a_bucket_has_given_its_turn_to_others(
     async with AsyncDatabase(conninfo) as database:
         key = RunKey(run.run_id, str(run.token))
         await sending.send(database, key, spool, spool.read(name), lambda size: None, aside)
-    # one object each, and none without
+    # one object each, and none without a bucket
     assert asides == [1, 1, 1] and bucket.count("PUT") == 3

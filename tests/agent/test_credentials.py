@@ -1,4 +1,4 @@
-"""Credentials on a host: what PREPARE_JOB is given, who is held for want of them, and what changes later."""
+"""Credentials on a host: those that PREPARE_JOB gets, holds for missing ones, and later changes."""
 
 import asyncio
 import json
@@ -49,7 +49,7 @@ def key_file(tmp_path: Path, database: Database) -> KeyFile:
 
 @pytest.fixture
 def host(hooks: Hooks, key_file: KeyFile) -> HostCredentials:
-    """The hooks' host has the keys."""
+    """The hooks of a host that has the keys."""
     host = HostCredentials(hooks.context.session, key_file)
     object.__setattr__(hooks.context, "credentials", host)
     return host
@@ -57,7 +57,7 @@ def host(hooks: Hooks, key_file: KeyFile) -> HostCredentials:
 
 @pytest.fixture
 def put(database: Database, key_file: KeyFile) -> Put:
-    """Stores a credential, of the jobs' owner unless it is another's."""
+    """Stores a credential of the jobs' owner, or of another owner."""
 
     def put(
         content: bytes = b"token",
@@ -85,7 +85,7 @@ def put(database: Database, key_file: KeyFile) -> Put:
 
 
 async def starting(hooks: Hooks, scratch: Path, slot: str = "slot1@vm") -> Answer:
-    """A job that is fetched, and whose PREPARE_JOB runs in a scratch directory."""
+    """Fetch a job, and run its PREPARE_JOB in a scratch directory."""
     job = await hooks.fetch(slot_ad(Name=slot))
     assert b"FetchWorkCredentials = true\n" in job
     assert b"OAuthServicesNeeded" not in job
@@ -136,7 +136,7 @@ async def test_a_host_without_a_key_is_not_offered_such_jobs(
 
 
 async def held(hooks: Hooks, job_of: JobOf, job: str, scratch: Path) -> str:
-    """Why the job is held that could not be started for want of a credential."""
+    """The hold reason of a job that could not start because a credential is missing."""
     answer = await starting(hooks, scratch)
     assert (answer.outcome, answer.reply.exit) == ("could_not_start", 1)
     row = job_of(job)
@@ -251,7 +251,7 @@ async def test_a_job_that_hides_its_environment_does_not_start(
 
 @pytest.fixture
 def upkeep(host: HostCredentials, monkeypatch: pytest.MonkeyPatch) -> CredentialUpkeep:
-    """What the agent does every minute."""
+    """The agent's credential task of every minute."""
     monkeypatch.setattr("fetchwork.agent.credentials.SETTLED_S", 0.0)
     return CredentialUpkeep(host, SignalRights(), os.geteuid())
 
@@ -386,7 +386,7 @@ async def test_an_agent_that_was_killed_is_followed_by_one_that_goes_on(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Killed around each step: nothing is forgotten, nothing is written again for nothing."""
+    """An agent killed at each step: no credential is forgotten, and no file is written again needlessly."""
     put(b"old")
     submit(ad=NEEDS)
     file = tmp_path / ".condor_creds/box.use"
@@ -397,7 +397,7 @@ async def test_an_agent_that_was_killed_is_followed_by_one_that_goes_on(
     class Killed(BaseException):
         pass
 
-    # between the file and the database
+    # between writing the file and telling the database
     with monkeypatch.context() as patched:
 
         def killed(**_: object) -> None:
@@ -433,13 +433,13 @@ async def test_an_agent_that_was_killed_is_followed_by_one_that_goes_on(
 
 
 class Issuer(HTTPServer):
-    """Gives tokens for refresh tokens, each of which it takes once."""
+    """Issues tokens for refresh tokens, and accepts each refresh token once."""
 
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), _Answers)
         self.good = "refresh-0"
         self.asked: list[dict[str, str]] = []
-        #: what it says instead
+        #: the answer to give instead
         self.instead: tuple[int, bytes] | None = None
         self.lasts_s = 3600.0
         self.silent = threading.Event()
@@ -522,7 +522,7 @@ async def test_a_running_jobs_token_is_renewed_before_it_expires_and_the_refresh
     await starting(hooks, tmp_path / "a")
     await starting(hooks, tmp_path / "b", "slot2@vm")
     assert len(issuer.asked) == 1
-    # no sooner than after half a minute, which passes now
+    # the backoff of at least half a minute ends now
     await upkeep.round()
     assert len(issuer.asked) == 1
     database.query("UPDATE fetchwork.credential SET renewed_at = now() - interval '1 minute' RETURNING 1")
@@ -607,7 +607,7 @@ async def test_one_thread_at_a_time_asks_for_an_owner_however_long_it_takes(
     put: Put,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A name service that is silent holds a thread for longer than anybody waits for its answer."""
+    """A silent name service holds a thread for longer than any request waits for its answer."""
     answered = threading.Event()
 
     def silent(secret: Secret, now: datetime) -> tuple[Secret, datetime | None]:
@@ -678,7 +678,7 @@ async def test_an_issuer_that_is_silent_for_many_owners_keeps_no_other_from_bein
 
 
 async def asked_for(hooks: Hooks, host: HostCredentials, slot: str = "slot1@vm") -> tuple[int, str, Opened]:
-    """A job that was fetched, as its run's number and token, and the credential that it asks for."""
+    """Fetch a job; return its run's number and token, and the credential that it asks for."""
     job = attributes_of(await hooks.fetch(slot_ad(Name=slot)))
     run_id, token = int(str(job["FetchWorkRunId"])), str(job["FetchWorkToken"])
     (row,) = await host.session.database.run(
@@ -698,7 +698,7 @@ async def test_what_an_issuer_answers_is_stored_whoever_waits_for_it(
     database: Database,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The old refresh token is good no more: the new one outlives the hook, the job, and a database away."""
+    """The old refresh token is spent: the new one outlives the hook, the job, and a lost database."""
     monkeypatch.setattr(hostcredentials, "PAUSE_S", 0.01)
     put(b"", renewal=issuer.renewal)
     submit(ad=NEEDS)
@@ -719,11 +719,11 @@ async def test_what_an_issuer_answers_is_stored_whoever_waits_for_it(
     monkeypatch.setattr(pool, "run", failing)
     asking = asyncio.ensure_future(host.renew(run_id, token, opened))
     await answered.wait()
-    # the hook's connection has ended, and so does the job
+    # the hook's connection has ended, and the job ends too
     asking.cancel()
     with pytest.raises(asyncio.CancelledError):
         await asking
-    # nobody else asks for this owner meanwhile
+    # no other request is made for this owner meanwhile
     assert await host.renew(run_id, token, opened) is None
     call(
         database,
@@ -763,16 +763,16 @@ async def test_an_agent_killed_between_the_answer_and_the_database_loses_a_token
     file = tmp_path / ".condor_creds/box.use"
     file.parent.mkdir()
     assert sent(await starting(hooks, tmp_path)) == {"box": b"still good"}
-    # an agent has asked: the issuer takes what it gave last alone, which died with that agent
+    # an agent has asked: the issuer accepts only its last refresh token, which died with that agent
     issuer.good = "died with the agent"
     database.query("UPDATE fetchwork.credential SET expires_at = now() + interval '1 minute' RETURNING 1")
     for _ in range(2):
         await upkeep.round()
         database.query("UPDATE fetchwork.credential SET renewing_until = NULL RETURNING 1")
-    # which is said, and costs the job nothing that it has
+    # the refusal is logged, and the job keeps all that it has
     assert caplog.text.count("answered 400: invalid_grant") == 1
     assert not file.exists()
-    # until its owner stores it anew
+    # until the owner stores the credential anew
     issuer.good = "refresh-0"
     put(b"", renewal=issuer.renewal)
     await upkeep.round()

@@ -1,4 +1,6 @@
-"""Calls of SQL functions: errors by what a caller can do, time limits that hold, connections that break."""
+"""Calls of SQL functions: errors by the caller's possible reaction, time limits that hold, broken
+connections.
+"""
 
 import asyncio
 import contextlib
@@ -38,7 +40,7 @@ from fetchwork.pool.postgres import PostgresServer
 from tests.agent.conftest import Rows
 from tests.waiting import PATIENCE_S, until_async
 
-#: its port, and when a client came and went
+#: its port, and the events that a client came and left
 DeafServer = tuple[int, asyncio.Event, asyncio.Event]
 
 
@@ -65,7 +67,7 @@ async def test_changed_conninfo_is_that_of_every_further_call(conninfo: str, poo
 
 @dataclass(frozen=True, slots=True)
 class _Echo(Call[Any]):
-    """A call of what is no function of ours."""
+    """A call of a statement that is no function of fetchwork."""
 
     expression: str = ""
 
@@ -203,7 +205,7 @@ def test_own_settings_of_a_connection_string_win() -> None:
 
 
 def in_child(work: Callable[[], object]) -> str:
-    """What work answers in a forked child, or the name of the exception it raised there."""
+    """The result of work in a forked child, or the name of the exception that it raised there."""
     reads, writes = os.pipe()
     child = os.fork()
     if child == 0:
@@ -284,7 +286,7 @@ def test_forked_workers_and_their_parent_ask_at_once(conninfo: str) -> None:
         assert mine == list(range(200))
 
 
-#: in a worker: the database of its parent
+#: in a worker: its parent's database
 _shared: list[Database] = []
 
 
@@ -293,7 +295,7 @@ def _echo(n: int) -> int:
 
 
 async def test_calls_share_as_many_connections_as_allowed(pool: AsyncDatabase, database: Database) -> None:
-    # none of them is over before there are as many connections as there will be
+    # no call ends before the pool has all its connections
     database.query("SELECT pg_advisory_lock(1)")
     locking = "SELECT pg_backend_pid() AS pid, pg_advisory_xact_lock_shared(1)"
     calls = [asyncio.ensure_future(pool.query(locking, timeout_s=PATIENCE_S)) for _ in range(6)]
@@ -305,7 +307,7 @@ async def test_calls_share_as_many_connections_as_allowed(pool: AsyncDatabase, d
 
 
 def sleeping(database: Database) -> int:
-    """How many calls of ``pg_sleep`` run in the test's database."""
+    """The number of calls of ``pg_sleep`` that run in the test's database."""
     sql = """
         SELECT count(*) AS n FROM pg_stat_activity
         WHERE datname = current_database() AND pid <> pg_backend_pid()
@@ -345,7 +347,7 @@ async def test_a_call_with_bytes_gives_up_in_its_time_and_leaves_a_pool_that_wor
     pool: AsyncDatabase,
 ) -> None:
     sleeping: Call[object] = _Echo("sleep", {"s": PATIENCE_S}, lambda rows: rows, expression="pg_sleep(%s)")
-    # it has a connection: its time is not over before it has asked
+    # it has a connection: its time limit does not end before its call is sent
     assert await backend(pool)
     with pytest.raises(DatabaseUnavailable, match="does not answer"):
         await pool.carry(sleeping, timeout_s=0.1)
@@ -360,7 +362,7 @@ async def test_deaf_server_holds_no_call_beyond_its_time(
     try:
         with pytest.raises(DatabaseUnavailable, match="does not answer"):
             await pool.query("SELECT 1", timeout_s=0.3)
-        # the other connection is made anew: the deaf one is not used again
+        # the other connection is replaced: the deaf one is not used again
         assert await backend(pool) != pid
     finally:
         os.kill(pid, signal.SIGCONT)
@@ -439,12 +441,12 @@ async def test_call_whose_connection_breaks_is_repeated_only_where_that_is_harml
 
 
 def quick_pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """Every pause is over at once; returns how long they would have been."""
+    """Every pause ends at once; return the lengths that they would have had."""
     pauses: list[float] = []
     sleep = asyncio.sleep
 
     async def sleep_a_little(delay: float) -> None:
-        if delay != 0.02:  # which is a test's own waiting
+        if delay != 0.02:  # 0.02 s is a test's own waiting
             pauses.append(delay)
         await sleep(0.01)
 
@@ -465,7 +467,7 @@ async def test_connecting_pauses_between_tries_and_comes_back_soon(monkeypatch: 
     assert "refused" in (pool.problem or "")
     call.cancel()
     await pool.close()
-    # the first is short, and each may be twice as long as the one before, up to a limit
+    # the first pause is short; each may be twice as long as the one before, up to a limit
     assert pauses[0] <= db_pool.FIRST_PAUSE_S * 2
     assert max(pauses[4:]) > db_pool.FIRST_PAUSE_S * 2
     assert max(pauses) <= db_pool.LONGEST_PAUSE_S
@@ -551,7 +553,9 @@ async def test_notifications_begin_with_a_sign_that_they_arrive(
 
 @pytest.fixture
 async def deaf_server() -> AsyncIterator[DeafServer]:
-    """A server that lets clients in and never answers; its port, and when a client came and went."""
+    """A server that accepts clients and never answers; its port, and events for a client's arrival and
+    end.
+    """
     came, gone = asyncio.Event(), asyncio.Event()
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -1,4 +1,4 @@
-"""What jobs left, when something goes on changing it: the run ends all the same, and its job is held."""
+"""Outputs that another process changes during delivery: the run ends all the same, and its job is held."""
 
 import asyncio
 import os
@@ -25,7 +25,7 @@ LARGE = os.urandom(2 * CHUNK_BYTES + 1)
 
 
 class Meddling(AsyncDatabase):
-    """A database in front of which something happens at each call but the reading ones."""
+    """A database that lets a test meddle before each call that does not only read."""
 
     meddle: Callable[[], None]
 
@@ -42,7 +42,7 @@ def spool(tmp_path: Path) -> OutputSpool:
 
 
 async def ended(hooks: Hooks, submit: Submit, spool: OutputSpool, home: Path) -> tuple[str, str]:
-    """A job that has left a large file; its number, and the directory in which that is parked."""
+    """A job that has left a large file; its number, and the directory in which the file is staged."""
     job = submit()
     ad = await hooks.started_job()
     (home / "large").write_bytes(LARGE)
@@ -56,7 +56,7 @@ async def ended(hooks: Hooks, submit: Submit, spool: OutputSpool, home: Path) ->
 async def deliver(
     hooks: Hooks, conninfo: str, spool: OutputSpool, name: str, meddle: Callable[[], None]
 ) -> None:
-    """Deliver a directory, as the agent does, until it is done with it."""
+    """Deliver a directory as the agent does, until the delivery is complete."""
     database = Meddling(conninfo)
     database.meddle = meddle
     async with database:
@@ -97,7 +97,7 @@ async def test_a_file_that_changes_once_is_sent_as_it_is_then(
     def change() -> None:
         nonlocal calls
         calls += 1
-        # when it was read for the first time, and its content is about to be begun
+        # after the content was first read and before its upload begins
         if calls == 2:
             with (spool.directory / name / "0").open("r+b") as stream:
                 stream.seek(CHUNK_BYTES)

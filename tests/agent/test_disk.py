@@ -1,4 +1,4 @@
-"""Jobs whose scratch directory takes more disk than their slot has: found, killed, Held or tried again."""
+"""Jobs whose scratch directory exceeds their slot's disk: found, killed, held or tried again."""
 
 import asyncio
 import os
@@ -30,7 +30,7 @@ StartIn = Callable[[Path], Process]
 
 @pytest.fixture
 def starter_in() -> Iterator[StartIn]:
-    """Starts a job whose starter is in its scratch directory, and returns the starter."""
+    """Starts a job whose starter works in its scratch directory, and returns the starter."""
     started = []
 
     def start(directory: Path) -> Process:
@@ -106,7 +106,7 @@ async def test_job_that_says_so_is_tried_again_with_more(
     process = job_process(starter)
     submit(request_disk_kib=10)
     job = await started(agent, starter)
-    # as retry_request_disk has it
+    # as retry_request_disk sets it
     changes = {"TransformOnEvict": "RequestDisk", "TransformBody_RequestDisk": "SET RequestDisk 5000"}
     call(database, "edit", jobs=["1.0"], changes=changes)
     fill(scratch, LIMIT_KIB + 100)
@@ -134,17 +134,17 @@ async def test_what_an_account_makes_slow_is_waited_for_by_nobody_and_not_begun_
         return 0
 
     monkeypatch.setattr(agent.runs.rights, "disk_used", slow)
-    # however little it takes here, the rest is longer than the test
+    # even if the count is fast here, the backoff is longer than the test
     monkeypatch.setattr("fetchwork.agent.runs.usage.REST", 1e9)
     watch = DiskWatch(agent.runs)
     for _ in range(3):
-        # returns, though no look ends
+        # the round returns, though no inspection ends
         await watch.round()
         await asyncio.sleep(0)
     assert looked == [os.geteuid()]
     go_on.set()
     await look(agent, watch)
-    # it took a while, and rests longer
+    # a slow count makes the backoff longer
     await look(agent, watch)
     assert looked == [os.geteuid()]
 

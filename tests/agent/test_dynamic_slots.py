@@ -1,4 +1,4 @@
-"""Dynamic slots of HTCondor 25: what one has fetched may run in another, while the first asks again."""
+"""Dynamic slots of HTCondor 25: a job that one slot fetched may run in another while the first asks again."""
 
 from collections.abc import AsyncIterator
 
@@ -17,7 +17,7 @@ async def nothing() -> None:
 
 @pytest.fixture(params=["watched", "unwatched"])
 async def hooks(conninfo: str, request: pytest.FixtureRequest) -> AsyncIterator[Hooks]:
-    """The hooks of an agent that watches its runs, and of one that knows nothing of them."""
+    """The hooks of an agent that watches its runs, and of an agent that knows none of them."""
     watched = WatchedRuns(nothing, lambda session, slot: None)
     hooks = Hooks(conninfo, runs=watched if request.param == "watched" else None)
     yield hooks

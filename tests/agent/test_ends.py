@@ -1,4 +1,4 @@
-"""Jobs without a JOB_EXIT: what becomes of them, by what their starters wrote down."""
+"""Jobs without a JOB_EXIT: their outcome is read from their starters' logs."""
 
 import asyncio
 import os
@@ -70,7 +70,7 @@ class Host(Hooks):
 
 
 class Starter:
-    """A process in the place of a starter, that ends when a test says so."""
+    """A process that plays a starter and ends when a test says so."""
 
     def __init__(self) -> None:
         self.process = subprocess.Popen(["sleep", "1000"])
@@ -125,7 +125,7 @@ async def test_job_ends_as_its_starter_wrote(
     await until(lambda: job_of(job)["jobstatus"] == 4)
     assert ended(job_of(job)) == (4, False, 3, None)
     assert job_of(job)["remoteusercpu"] == 93784
-    # it is read no more
+    # the log is not read any more
     await until(lambda: not starter.log.exists())
     await until(lambda: len(host.runs) == 0)
 
@@ -232,7 +232,7 @@ async def test_job_that_ran_under_the_agent_before_is_lost_where_nothing_could_b
 async def test_end_counts_before_the_slot_gets_its_next_job(
     host: Host, submit: Submit, job_of: JobOf, starter: Starter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # what is known of the starter's end is this fetch
+    # the agent learns of the starter's end only by this fetch
     monkeypatch.setattr("os.pidfd_open", refused)
     first, second = submit(), submit()
     await host.begin(starter)
@@ -340,7 +340,7 @@ async def test_what_tells_an_end_stays_while_the_database_may_know_its_run(
     (context,) = agent.contexts.values()
     assert context.starter_logs is not None
     written = Path(str(await context.starter_logs.make(7, "token", None, tells_end=True)))
-    # of a job that has run for more than a day
+    # the log of a job that has run for more than a day
     os.utime(written, (0, 0))
     await agent._clean()
     assert written.exists()
@@ -369,7 +369,7 @@ async def test_result_counts_though_the_run_was_lost_while_no_agent_lived(
     updates = updates_of(after, tmp_path)
     await updates.tell_ends()
     assert ended(job_of(job)) == (4, False, 3, None)
-    # it is read no more, though this agent never had the run
+    # the log is not read any more, though this agent never had the run
     await until(lambda: not starter.log.exists())
     # once
     await updates.tell_ends()
@@ -410,7 +410,7 @@ async def test_what_tells_no_end_goes_once_the_run_is_known_to_be_over(
     starter.end(BEGUN)
     updates = updates_of(after, tmp_path)
     await updates.tell_ends()
-    # the database may have the run yet
+    # the database may still have the run
     assert starter.log.exists()
     give_up(database)
     await after.watched.take_over(after.context, PATIENCE_S)
@@ -435,7 +435,7 @@ async def test_job_that_ran_is_not_told_to_have_never_begun_for_a_full_disk(
     await before.watched.close()
     starter.end(written)
     updates = updates_of(after, tmp_path)
-    # before it has read what the database knows
+    # before it has read the runs that the database lists
     await updates.tell_ends()
     assert outcomes(database) == []
     await after.watched.take_over(after.context, PATIENCE_S)
@@ -610,7 +610,7 @@ async def test_policy_of_a_job_that_ended_while_no_agent_lived_decides_about_it(
     await before.begin(starter)
     await before.watched.close()
     starter.end(BEGUN + EXITED)
-    # before it has read what it takes over
+    # before it has read the runs that it takes over
     await updates_of(after, tmp_path).tell_ends()
     assert job_of(job)["jobstatus"] == 5
 
@@ -698,14 +698,14 @@ async def test_starter_that_names_another_ones_slot_ends_nothing_there(
     other = submit()
     rogue = Starter()
     try:
-        # the hook runs as the job's user, who says which slot it is
+        # the hook runs as the job's user, who may name any slot
         await host.begin(rogue, slot_ad(FetchWorkPlain=True, Name="slot2@vm"))
         assert len(host.runs) == 2
     finally:
         rogue.end(BEGUN + EXITED)
     await until(lambda: job_of(other)["jobstatus"] == 4)
     assert job_of(victim)["jobstatus"] == 2
-    # the database knows of the end before the agent does
+    # the database learns of the end before the agent does
     await until(lambda: len(host.runs) == 1)
     (run,) = host.runs
     assert list(host.watched.alive(host.context.session)) == [run.run_id]
@@ -721,7 +721,7 @@ async def test_words_of_a_job_that_outlives_its_starter_are_not_believed(
     run.job_process = Process.of_key(orphan.key)
     assert attributes_of(ad)["FetchWorkRunId"] == run.run_id
     starter.end(BEGUN + EXITED)
-    # it is ended, and only then is it given again
+    # the job is ended, and only then offered again
     await until(lambda: job_of(job)["jobstatus"] == 1)
     assert orphan.process.wait() != 0
     assert outcomes(database) == ["lost"]

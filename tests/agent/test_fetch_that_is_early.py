@@ -1,4 +1,4 @@
-"""A busy slot asks before its starter has said anything, soon after the end of the job before."""
+"""A busy slot that asks before its starter has reported, soon after the end of the previous job."""
 
 import asyncio
 import subprocess
@@ -48,7 +48,7 @@ async def hooks(conninfo: str) -> AsyncIterator[Hooks]:
 
 @pytest.fixture(autouse=True)
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """However long it takes here until a starter comes up: it is waited for."""
+    """The agent waits for the starter, no matter how slowly it starts here."""
     monkeypatch.setattr(watch, "START_GRACE_S", PATIENCE_S)
 
 
@@ -95,7 +95,7 @@ async def test_end_of_the_starter_before_does_not_end_the_run(
     assert not early.done()
     assert job_of(second)["jobstatus"] == 2
 
-    # and when that job has ended it is the slot's fetch for the next one
+    # once that job has ended, the fetch counts as the slot's request for its next job
     await end(hooks, job, starter)
     assert await asyncio.wait_for(early, PATIENCE_S)
     assert job_of(second)["jobstatus"] == 4
@@ -134,7 +134,7 @@ async def test_dynamic_slot_of_the_same_name_runs_what_another_slot_has_fetched(
     await end(hooks, job, starter)
     assert job_of(first)["jobstatus"] == 4
 
-    # the dynamic slot is made anew, for what the partitionable one, or another dynamic one, has fetched
+    # the dynamic slot is made anew, for a job that the partitionable or another dynamic slot fetched
     other = DIVIDED if fetched_by == "slot1@vm" else slot_ad(Name=fetched_by, SlotType="Dynamic")
     job = await hooks.fetch(other)
     await hooks.reply("accept", job, other)

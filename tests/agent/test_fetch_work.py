@@ -1,4 +1,4 @@
-"""FETCH_WORK: which slots are offered a job, which job, and as what ad."""
+"""FETCH_WORK: the slots that are offered a job, the job, and its ad."""
 
 import asyncio
 from typing import NoReturn
@@ -275,7 +275,7 @@ async def test_every_captured_ad_is_answered_without_failing(hooks: Hooks, submi
         arg = {"job_exit": "evict" if "evict" in path.name else "exit", "reply_fetch": "accept"}.get(name, "")
         body = path.read_bytes()
         if name != "fetch_work":
-            # as it would come back of a run of ours
+            # as a slot that returns from a run of ours
             fetched = attributes_of(await hooks.fetch(slot_ad(Name=f"slot{asked}@vm")))
             keys = {key: value for key, value in fetched.items() if key.startswith("FetchWork")}
             job, separator, slot = body.partition(b"-----\n")

@@ -1,4 +1,4 @@
-"""A report counts from the run's own account only, also of a run that the agent does not know (any more)."""
+"""A report counts only from the run's own account, even if the agent does not know the run (any more)."""
 
 import os
 from collections.abc import AsyncIterator
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="needs jobs that chang
 
 @pytest.fixture
 async def new_agent(conninfo: str) -> AsyncIterator[Hooks]:
-    """The hooks with an agent that knows of no run."""
+    """The hooks of an agent that knows of no run."""
     hooks = Hooks(conninfo, check_accounts=True)
     yield hooks
     await hooks.context.session.close()
@@ -94,7 +94,7 @@ async def test_junk_is_refused_and_not_spooled(no_database: Hooks, hooks: Hooks,
     junk = b'X = eval("eval(\\"1\\")")\n' * 20_000
     answer = await no_database.ask("job_exit", junk, "exit", caller=OTHER, spool=True)
     assert (answer.reply.code, no_database.spooled) == ("bad_request", [])
-    # nor is what bears another token than the run that is known
+    # nor does a report count that has another token than the known run
     submit()
     job = await hooks.started_job()
     forged = job + b'FetchWorkToken = "00000000-0000-4000-8000-000000000000"\n'

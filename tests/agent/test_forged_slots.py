@@ -1,4 +1,4 @@
-"""PREPARE_JOB runs as the job's user, who may name any slot: what runs on that slot is not touched."""
+"""PREPARE_JOB runs as the job's user, who may name any slot: jobs on that slot are not touched."""
 
 import subprocess
 from collections.abc import Iterator
@@ -45,7 +45,7 @@ async def test_starter_that_names_another_ones_slot_ends_nothing_there(
     if running:
         assert await start(theirs, "slot2", rogues) == "started"
     assert await start(theirs, "slot1", rogues) == "started"
-    # what was given up would be ended by now, or a little later
+    # a run that was given up would be ended by now, or a little later
     starters[1].kill()
     await until(lambda: job_of("2.0")["jobstatus"] == 1)
     assert job_of("1.0")["jobstatus"] == 2

@@ -1,4 +1,4 @@
-"""Ads of one submitter, whatever they are, do not keep another one's plain job from being offered."""
+"""No ad of one submitter keeps another submitter's exit-status-only job from being offered."""
 
 import contextlib
 import json
@@ -14,15 +14,15 @@ from tests.by_name import scalar
 from tests.matchmaker.hostile import HOSTILE, made_by_chance
 from tests.waiting import PATIENCE_S
 
-#: its name comes before the other's, so that its jobs are the first to be looked at
+#: this name sorts before the other one, so this owner's jobs are matched first
 MALLORY, BOB = "daemon", "nobody"
-#: looks at the queue in which each plain job has to be offered
+#: match rounds within which each exit-status-only job has to be offered
 PASSES = 5
 
 
 @pytest.fixture
 def submit_text(database: Database) -> Callable[[str], str | None]:
-    """Puts an ad, as JSON text, into the queue; None where that is refused at once."""
+    """Puts an ad, as JSON text, into the queue; None if it is refused at once."""
 
     def submit_text(ad: str) -> str | None:
         whole = f'{{"Cmd": "/bin/true", "Owner": "{MALLORY}", ' + ad.lstrip().removeprefix("{")
@@ -47,7 +47,7 @@ async def test_plain_job_is_offered_in_the_same_fetch(
     plain = submit(owner=BOB)
     offered = await hooks.fetch()
     if job_of(plain)["jobstatus"] == 1 and offered and job_id(offered) != plain:
-        # the ad was harmless after all, and had its turn
+        # the ad was harmless after all, and was offered
         offered = await hooks.fetch(slot_ad(Name="slot2@vm"))
     assert job_id(offered) == plain
 
@@ -61,7 +61,7 @@ async def test_what_two_hosts_cannot_evaluate_is_held_and_the_first_lets_it_rest
     assert job_of(costly)["jobstatus"] == 1
     replaced = hooks.context.session.matchmaker.processes.ended
     assert not await hooks.fetch()
-    # it rests: nobody evaluates it again
+    # the ad backs off: it is not evaluated again
     assert hooks.context.session.matchmaker.processes.ended == replaced == 1
     other = Hooks(conninfo)
     other.context.session.host = "another"

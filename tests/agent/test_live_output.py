@@ -1,4 +1,4 @@
-"""What the agent ships of running jobs' output: from a real process's files to the database."""
+"""The agent's uploads of running jobs' output: from a real process's files to the database."""
 
 import asyncio
 import errno
@@ -59,7 +59,9 @@ def folder(public_directory: Callable[[], Path]) -> Path:
 
 @pytest.fixture
 def running(agent: Hooks, submit: Submit, folder: Path) -> Iterator[StartRun]:
-    """A job that runs, and writes to out and err of the folder until there is a file "end"; its process."""
+    """A job that runs and writes to out and err in the folder until a file "end" appears; return its
+    process.
+    """
     started = []
 
     async def start(command: list[str] = JOB, user: str = "") -> Process:
@@ -83,7 +85,7 @@ def running(agent: Hooks, submit: Submit, folder: Path) -> Iterator[StartRun]:
 
 
 def seen(database: Database) -> dict[int, str]:
-    """What somebody who watches job 1.0 is shown of each stream."""
+    """The text of each stream that a watcher of job 1.0 sees."""
     rows = database.run(reading.watch_output(cluster=1, proc=0, run_id=1, stdout_at=None, stderr_at=None))
     text: dict[int, str] = {}
     for row in rows:
@@ -127,7 +129,7 @@ async def test_nothing_is_read_until_somebody_watches(
     await outputs.round()
     assert outputs._readers == {}
     assert seen(database) == {}
-    # one that did not hear of it looks now and then
+    # an agent that missed the notification polls now and then
     await outputs.round()
     assert outputs._readers == {}
     outputs.watched()
@@ -177,7 +179,7 @@ async def test_an_agent_that_may_not_read_says_so(
     outputs = LiveOutputs(agent.context.session, agent.runs, refuses)
     await outputs.round()
     assert problem(database) == "it may not"
-    # it is not tried again each second
+    # a failed upload is not tried again each second
     assert database.run(runs.watched_output(host_id=1)) == []
 
 
@@ -205,7 +207,7 @@ async def test_root_reads_as_the_job_s_account_and_no_more(
     assert job.owner == pwd.getpwnam("nobody").pw_uid
     seen(database)
     outputs.watched()
-    # what that account may not read, nobody reads for it
+    # files that the job's account may not read, the agent does not read for it
     (folder / "out").chmod(0o200)
     (folder / "err").chmod(0o600)
     os.chown(folder / "err", 0, 0)
@@ -229,14 +231,14 @@ async def test_root_s_reader_is_the_job_s_account(
 
 
 class _OfPart(SignalRights):
-    """The rights of an agent that is not root, and has left a part behind that is."""
+    """The rights of an agent that is not root and has a privileged part."""
 
     how = "root part"
 
 
 @pytest.fixture
 def part(monkeypatch: pytest.MonkeyPatch) -> Iterator[PrivilegedClient]:
-    """What keeps root for an agent; the jobs that are started now have a job's environment."""
+    """The agent's privileged part; jobs that start after it have a job's environment."""
     monkeypatch.setenv("_CONDOR_SCRATCH_DIR", "/x")
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     pid = os.fork()
@@ -257,7 +259,7 @@ async def test_part_that_keeps_root_opens_the_files_for_the_agent(
 ) -> None:
     outputs = LiveOutputs(agent.context.session, agent.runs, partial(open_as_user, _OfPart(part)))
     job = await running(user="nobody")
-    # which of its account's group alone can read them is the account's business
+    # access by one of the account's other groups is the account's own business
     folder.chmod(0o700)
     os.chown(folder, pwd.getpwnam("nobody").pw_uid, -1)
     seen(database)

@@ -1,4 +1,4 @@
-"""Fetches that look at one moment look together, and look at the database no more than they must."""
+"""Fetches of one moment share a match round, with as few reads of the database as possible."""
 
 import asyncio
 import json
@@ -31,7 +31,7 @@ from tests.waiting import PATIENCE_S
 
 @pytest.fixture
 def calls(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
-    """How often each SQL function was called by hooks."""
+    """The number of the hooks' calls of each SQL function."""
     counted: Counter[str] = Counter()
     run = AsyncDatabase.run
 
@@ -48,7 +48,7 @@ def slots(count: int, first: int = 1, **more: Any) -> list[bytes]:
 
 
 async def together(hooks: Hooks, bodies: list[bytes]) -> list[bytes]:
-    """The answers to fetches that come at one moment."""
+    """The answers to fetches that arrive at one moment."""
     return await asyncio.wait_for(asyncio.gather(*map(hooks.fetch, bodies)), PATIENCE_S)
 
 
@@ -63,14 +63,16 @@ async def ready(hooks: Hooks) -> None:
 
 
 async def listening(hooks: Hooks, calls: Counter[str]) -> None:
-    """As an agent is that has read all and hears what changes."""
+    """Make an agent that has read all and hears of changes."""
     hooks.context.session.demand.live = True
     assert await hooks.fetch(slot_ad(Name="slot99@vm")) == b""
     calls.clear()
 
 
 def no_reads(calls: Counter[str]) -> bool:
-    """Whether nothing was called but what frees a slot, which the agent's own runs decide without a call."""
+    """Whether the only calls were those that free a slot, which the agent's own runs decide without a
+    call.
+    """
     return not set(calls) - {"slot_is_free"}
 
 
@@ -79,7 +81,7 @@ async def test_slots_that_ask_together_are_one_reading_and_one_claim(
 ) -> None:
     submit_many(database, 20)
     await ready(hooks)
-    # at one moment, however long it took to free each slot
+    # at one moment, no matter how long it took to free each slot
     assert isinstance(hooks.runs, UnwatchedRuns)
     free_slot, come, all_have_come = hooks.runs.free_slot, [], asyncio.Event()
 
@@ -97,7 +99,7 @@ async def test_slots_that_ask_together_are_one_reading_and_one_claim(
     assert len({ad["FetchWorkRunId"] for ad in ads}) == 10
     assert len({ad["FetchWorkToken"] for ad in ads}) == 10
     assert len({(ad["ClusterId"], ad["ProcId"]) for ad in ads}) == 10
-    # what one round needs
+    # the calls that one round needs
     assert calls["claim_many"] <= 3
     assert calls["read_demand"] <= 3
     rows = database.query("SELECT slot, run_id FROM fetchwork.run")
@@ -125,7 +127,7 @@ async def test_slots_that_were_answered_together_are_waited_for(monkeypatch: pyt
     assert made == [4]
     await asyncio.gather(*some, *asks(1))
     assert made == [4, 4]
-    # for a moment only, and for fewer the next time
+    # each round waits only briefly, and for fewer fetches the next time
     monkeypatch.setattr(matchrounds, "TOGETHER_S", 0.01)
     await asyncio.gather(*asks(3))
     monkeypatch.setattr(matchrounds, "TOGETHER_S", PATIENCE_S)
@@ -173,7 +175,7 @@ async def test_slot_whose_claim_the_database_refuses_fails_alone(hooks: Hooks, d
         " FROM fetchwork.waiting WHERE proc_id = 0"
     )
     answers = await asyncio.gather(*(hooks.ask("fetch_work", body) for body in slots(4)))
-    # in whatever rounds they came
+    # in any rounds
     assert sorted(answer.reply.code for answer in answers) == ["", "", "", "denied"]
     database.query("DELETE FROM fetchwork.run WHERE slot = 'nowhere'")
 
@@ -230,7 +232,7 @@ async def test_new_fetch_asks_the_database_nothing_when_what_waits_does_not_fit(
 
 
 def plus(database: Database) -> str:
-    """What was notified of the last autocluster."""
+    """The notified change of the last autocluster."""
     (row,) = database.query(
         "SELECT json_build_array('+', autocluster_id, 0, 1, queue, request_cpus, request_memory_mib,"
         " request_disk_kib, request_gpus)::text AS note"
@@ -283,7 +285,7 @@ async def test_forged_news_bring_no_job_of_another_queue_and_none_that_is_not_th
     demand.heard('["+", 12345, 0, 1, "default", null, null, null, null]', time.monotonic())
     assert await hooks.fetch() == b""
     assert calls["claim_many"] == 0
-    # what does not exist is not asked for again
+    # a job that does not exist is not asked for again
     calls.clear()
     assert await hooks.fetch() == b""
     assert no_reads(calls)
@@ -320,7 +322,7 @@ async def test_waiting_slots_that_are_woken_for_one_job_make_one_claim(
     await hooks.waiting.until(39)
     assert (len(done), len(waiting)) == (1, 19)
     assert calls["claim_many"] <= 3
-    # what was taken is not tried again by those that looked for it
+    # a job that was taken is not tried again by the fetches that wanted it
     calls.clear()
     hooks.waiting.wake(hooks.context.session)
     await hooks.waiting.until(58)
@@ -342,7 +344,7 @@ async def test_job_that_others_took_before_slots_looked_wakes_none_of_them(
     outputs = LiveOutputs(session, hooks.runs, partial(open_as_user, SignalRights()))
     notifications = WorkNotifications(lease, hooks.waiting, outputs)
     listening = asyncio.ensure_future(notifications.listen())
-    # the first look once all is heard reads what is there
+    # the first match round after all notifications reads the queue
     await hooks.waiting.until(10)
     try:
         for what in (["+", 77, 0, 1, "default", 1, None, None, None], ["~", 77, 0]):

@@ -1,4 +1,4 @@
-"""Jobs that use more memory than their run may: found, killed, and Held as HTCondor holds them."""
+"""Jobs that use more memory than their run may: found, killed, and held as HTCondor holds them."""
 
 import asyncio
 import os
@@ -44,7 +44,7 @@ async def started(agent: Hooks, submit: Submit, starter: Process, slot: bytes | 
 
 
 def killed(process: Process) -> dict[str, Any]:
-    """What JOB_EXIT reports of it."""
+    """The memory that JOB_EXIT reports for the process."""
     return {"JobPid": process.pid, "JobState": "Exited", "ExitBySignal": True, "ExitSignal": 9}
 
 
@@ -73,7 +73,7 @@ async def test_job_that_uses_too_much_is_killed_and_held(
 
 
 def ask_for_more(database: Database, *, memory: int) -> None:
-    """As retry_request_memory has it; of a job that is edited as of one that was submitted so."""
+    """As retry_request_memory sets it; an edited job gets the values of a job that was submitted so."""
     changes = {
         "TransformOnEvict": "RequestMemory",
         "TransformBody_RequestMemory": f"SET RequestMemory {memory}",
@@ -127,7 +127,7 @@ async def test_proportional_size_is_that_of_the_family_together(starter_of: Star
 async def test_account_that_is_slow_to_look_at_is_waited_for_a_while(
     starter_of: StartJob, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An account can stop what looks for the agent as that account, for each of its processes."""
+    """An account can stop the agent's reader that runs as that account, for each of its processes."""
     monkeypatch.setattr(usage, "ACCOUNT_S", 0.3)
     looked: list[Path] = []
 
@@ -152,7 +152,7 @@ async def test_an_account_whose_jobs_take_long_to_settle_holds_up_no_other(
         starter = starter_of(ONE)
         jobs.append(job_process(starter))
         await started(agent, submit, starter, slot_ad(Memory=120, Name=f"slot{number + 2}@vm"))
-    # two of one account, one of another
+    # two jobs of one account, one of another
     owners = {job.pid: uid for job, uid in zip(jobs, (4001, 4001, 4002), strict=True)}
     monkeypatch.setattr(Process, "owner", property(lambda process: owners.get(process.pid, 0)))
     settle, asked, go_on = retrying.settle_overuse, [], asyncio.Event()
@@ -166,7 +166,7 @@ async def test_an_account_whose_jobs_take_long_to_settle_holds_up_no_other(
     monkeypatch.setattr(retrying, "settle_overuse", slow)
     watch = MemoryWatch(agent.runs)
     for _ in range(3):
-        # returns, though the first account's look does not end
+        # the round returns, though the inspection of the first account does not end
         await watch.round()
         await asyncio.sleep(0)
     await until_async(lambda: not jobs[2].alive, "the other account's job")
@@ -212,7 +212,7 @@ async def test_job_that_the_kernel_killed_at_its_limit_is_held_or_tried_again_wi
     (cgroup / "memory.peak").write_text(f"{119 << 20}\n")
     job = await started(agent, submit, starter, slot_ad(Memory=120))
     await look(agent)
-    # the kernel's to decide
+    # the kernel decides
     assert process.alive
     if more:
         ask_for_more(database, memory=300)

@@ -1,4 +1,4 @@
-"""What an agent tells Prometheus."""
+"""The metrics that an agent exports to Prometheus."""
 
 import asyncio
 import signal
@@ -67,7 +67,7 @@ async def test_answers_are_counted_by_hook_and_outcome(
     submit(cmd="/bin/true")
     assert (await ask(agent, "fetch_work", slot_ad(Name="slot1@vm"))).body
     assert not (await ask(agent, "fetch_work", slot_ad(Name="slot2@vm"))).body
-    # any account may send such a thing: it gets no label of its own
+    # any account may send an unknown request: it gets no label of its own
     await ask(agent, "name_that_nobody_knows")
     counted = samples(await read(port))
     assert counted["HookRequests_total", "fetch_work", "offered"] == 1
@@ -82,7 +82,7 @@ async def test_answers_are_counted_by_hook_and_outcome(
 
 async def test_warnings_are_counted_by_their_event(agent: AgentProcess, port: int) -> None:
     await agent.start()
-    # a report that is none
+    # a file that is not a report
     (agent.spool / "1-1.report").write_text("no report")
     await until_async(lambda: "spool_rejected" in agent.log.read_text())
     counted = samples(await read(port))

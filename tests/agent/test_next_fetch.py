@@ -1,4 +1,4 @@
-"""Offers of which no REPLY_FETCH tells what became: the start does, or the next fetch of the slot."""
+"""Offers without a REPLY_FETCH: the job's start, or the slot's next fetch, shows their outcome."""
 
 import contextlib
 from collections.abc import AsyncIterator
@@ -12,7 +12,7 @@ from fetchwork.handlers.host.runs import LiveRun
 from fetchwork.handlers.requests.reply import DOES_NOT_ALLOW, was_taken
 from tests.agent.conftest import Hooks, JobOf, Submit, nothing, slot_ad
 
-#: the slot's ad before the offer, and after it was claimed since
+#: the slot's ad before the offer, and after a claim that followed
 BEFORE = slot_ad(EnteredCurrentState=1000)
 LATER = slot_ad(EnteredCurrentState=1010)
 CLAIMED = slot_ad(State="Claimed", Activity="Idle", EnteredCurrentState=1010)
@@ -50,7 +50,7 @@ def ad(state: str, since: int) -> ClassAd:
         (ad("Owner", 10), ad("Owner", 10), False),
         (ad("Unclaimed", 10), ad("Unclaimed", 11), True),
         (ad("Unclaimed", 10), ad("Claimed", 11), True),
-        # one that refuses gives its claim up; one that asks with a claim has not refused
+        # a startd that refuses gives up its claim; a slot that asks while claimed has not refused
         (ad("Claimed", 10), ad("Claimed", 10), True),
         (ad("Claimed", 10), ad("Claimed", 11), True),
         (ad("Claimed", 10), ad("Unclaimed", 11), False),
@@ -80,7 +80,7 @@ async def test_a_slot_that_asks_as_before_has_refused_and_rests(
     row = job_of(job)
     assert (row["jobstatus"], row["numjobstarts"]) == (1, 0)
     assert (await untold.start(refused)).outcome == "refused", "the offer is over"
-    # another slot is offered it at once
+    # the job is offered to another slot at once
     assert await untold.fetch(slot_ad(Name="slot2@vm", EnteredCurrentState=1000))
 
 
@@ -109,7 +109,7 @@ async def test_an_accept_that_is_told_all_the_same_counts(
 
 
 async def test_a_busy_slot_waits_for_the_starter_of_an_untold_offer(untold: Hooks, submit: Submit) -> None:
-    """Its job may begin at any moment: nothing is known of the slot after it."""
+    """Its job may begin at any moment, so the slot's state afterwards is not known."""
     submit()
     await untold.fetch(BEFORE)
     assert isinstance(untold.runs, WatchedRuns)

@@ -1,4 +1,4 @@
-"""PostgreSQL's queue of notifications, which any role that may connect can fill: no job depends on it."""
+"""PostgreSQL's notification queue, which any role that may connect can fill: no job depends on it."""
 
 import asyncio
 import os
@@ -45,11 +45,11 @@ def queue(server: PostgresServer) -> Iterator[DirectQueue]:
 
 
 def fill(conninfo: str) -> psycopg.Connection:
-    """A session that listens and reads nothing; the queue is full then."""
+    """A session that listens and reads nothing, so that the queue fills."""
     reader = psycopg.connect(conninfo)
     reader.execute("LISTEN anything")
     reader.commit()
-    reader.execute("SELECT 1")  # what is open now keeps every notification that follows
+    reader.execute("SELECT 1")  # this open transaction keeps every notification that follows
     full = pytest.raises(psycopg.errors.ProgramLimitExceeded)
     with psycopg.connect(conninfo, autocommit=True) as writer, full:
         for number in range(1000):
@@ -63,7 +63,7 @@ def usage(queue: DirectQueue) -> float:
 
 @pytest.fixture
 def stranger(server: PostgresServer, queue: DirectQueue) -> Iterator[psycopg.Connection]:
-    """A role that may connect, to another database of the server, and nothing else, has filled the queue."""
+    """A role whose only right is to connect to another database of the server has filled the queue."""
     reader = fill(server.conninfo("elsewhere", user=STRANGER, password="x"))
     assert usage(queue) > 0.9
     yield reader
@@ -110,7 +110,7 @@ def test_only_a_session_that_can_hold_the_queue_is_ended(
         young.execute("SELECT 1")
         assert not end(young)  # its transaction has just begun
         young.commit()
-        assert not end(young)  # it is in none
+        assert not end(young)  # it is in no transaction
     with psycopg.connect(server.conninfo("postgres")) as superuser:
         superuser.execute("SELECT 1")
         until(
@@ -130,7 +130,7 @@ def test_only_a_session_that_can_hold_the_queue_is_ended(
 @pytest.fixture
 async def agent(server: PostgresServer, public_directory: Callable[[], Path]) -> AsyncIterator[AgentProcess]:
     directory = public_directory()
-    # a name of its own: the lease of an agent that was killed goes on
+    # a name of its own, because the lease of an agent that was killed goes on
     agent = AgentProcess(
         directory,
         directory.name.replace("_", "-"),
@@ -148,7 +148,7 @@ async def agent(server: PostgresServer, public_directory: Callable[[], Path]) ->
 async def test_agent_finds_work_without_notifications(
     server: PostgresServer, queue: DirectQueue, agent: AgentProcess
 ) -> None:
-    # a superuser's session, which is not ended
+    # a superuser's session, which is not terminated
     reader = await asyncio.to_thread(fill, server.conninfo("elsewhere"))
     try:
         request = Request("fetch_work", slot_ad(), keyword="FW", deadline_ms=600_000)

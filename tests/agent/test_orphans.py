@@ -1,4 +1,4 @@
-"""Jobs that outlive their starter, and runs that an agent finds when it comes."""
+"""Jobs that outlive their starter, and runs that a new agent finds."""
 
 import asyncio
 import os
@@ -20,7 +20,7 @@ from fetchwork.process import Process as ProcessOfPid
 from tests.agent.conftest import Hooks, JobOf, Process, Replay, Submit, attributes_of, slot_ad
 from tests.waiting import PATIENCE_S, until
 
-# its children: hooks of the starter's, and the job
+# its children: the starter's hooks, and the job
 STARTER_SCRIPT = (
     "bash -c 'exec -a /hooks/FW/update_job_info sleep 60' &"
     " bash -c 'exec -a /hooks/FW/job_exit.py sleep 60' & sleep 61 & echo ready; wait"
@@ -40,7 +40,7 @@ def sleeper() -> Iterator[Process]:
 
 @pytest.fixture
 async def agent(conninfo: str) -> AsyncIterator[MakeHooks]:
-    """Makes hooks that an agent of its own serves, which has just come: agent(replay)."""
+    """Makes hooks that a new agent of their own serves: agent(replay)."""
     made = []
 
     def make(replay: Replay) -> Hooks:
@@ -64,7 +64,7 @@ def process_of(child: Process) -> ProcessOfPid:
 
 
 async def started_job(hooks: Hooks, submit: Submit, process: Process) -> bytes:
-    """A running job whose process is ``process``, of a starter that is gone."""
+    """A running job whose process is ``process``, and whose starter is gone."""
     submit()
     job = await hooks.started_job()
     await hooks.update(job, JobState="Running", JobPid=process.pid, JobStartDate=started_at(process))
@@ -72,7 +72,7 @@ async def started_job(hooks: Hooks, submit: Submit, process: Process) -> bytes:
 
 
 def started_at(process: Process) -> int:
-    """When a process began, which may be some time ago."""
+    """The start time of a process, which may be some time ago."""
     at = process_of(process).started_at
     assert at is not None
     return int(at)
@@ -83,7 +83,7 @@ def test_job_among_a_starters_children_is_the_one_that_is_no_hook() -> None:
     try:
         assert starter.stdout.readline() == b"ready\n"
         identity = process_of(starter)
-        # a hook looks like its parent between fork and exec, and like a job before it is what it will be
+        # between fork and exec a hook has its parent's command line, and a job has another one than later
         until(lambda: [command_of(one).split(b"\0")[0] for one in identity.children()] == COMMANDS)
         found = orphans.child_of(identity)
         assert found is not None
@@ -109,7 +109,7 @@ def test_process_on_record_is_known_by_its_start_as_well(sleeper: Process) -> No
 
     began = started_at(sleeper)
     assert recorded(sleeper.pid, began) == process_of(sleeper)
-    # another process has the number now
+    # another process has this pid now
     assert recorded(sleeper.pid, began - 100) is None
     assert recorded(None, began) is None
 
@@ -145,7 +145,7 @@ async def test_first_fetch_of_a_new_agent_leaves_an_orphan_its_job(
     assert await fresh.fetch() == b""
     assert job_of("1.0")["jobstatus"] == 2
     may_end.set()
-    # it is ended, which we have the right to, and only then its job is given again
+    # the job is ended, which this account may do, and only then it is offered again
     async with asyncio.timeout(PATIENCE_S):
         while not (job := await fresh.fetch()):
             await asyncio.sleep(0.05)
@@ -173,7 +173,7 @@ async def test_claim_that_postgresql_forgot_in_a_crash_is_taken_back(
     hooks = agent(nothing)
     submit()
     assert await hooks.fetch()
-    # as if the claim had never been
+    # as if the claim had never been made
     database.query("DELETE FROM fetchwork.run")
     database.query("SELECT fetchwork.enqueue(1, 0)")
     job = await hooks.fetch()
@@ -187,7 +187,7 @@ async def test_report_of_a_forgotten_claim_is_no_poison_unless_something_ran(
     submit()
     job = await hooks.fetch()
     database.query("DELETE FROM fetchwork.run")
-    # PREPARE_JOB was refused, so the starter says evict and no more
+    # PREPARE_JOB was refused, so the starter reports only evict
     answer = await hooks.exit(job, "evict")
     assert (answer.reply.code, answer.outcome) == ("", "forgotten")
     assert (await hooks.exit(job, ExitCode=0)).reply.code == "denied"

@@ -1,6 +1,6 @@
-"""The same through PgBouncer's transaction pooling: every test of the hooks again, the agent, the Python API.
+"""PgBouncer's transaction pooling: every test of the hooks again, the agent, and the Python API.
 
-Without Debian's package they are skipped, under CI they fail.
+Without Debian's package the tests are skipped; under CI they fail.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ from fetchwork.queue import Queue
 from fetchwork.simulate.agents import PROGRAM, AgentProcess
 from tests.agent.conftest import Submit, slot_ad
 
-# collected here once more, where "conninfo" is another
+# these tests are collected here again, with another "conninfo"
 from tests.agent.test_run_hooks import *  # noqa: F403
 from tests.pgbouncer import PgBouncer, program
 from tests.waiting import PATIENCE_S, until_async
@@ -66,7 +66,7 @@ async def test_agent_notices_that_no_notifications_come_and_looks_each_second(
         conninfo,
         keyword={"max_fetch_wait_s": 600},
         keyword_name="FW",
-        # where notifications come, as if it never looked by itself
+        # so that only notifications make it act, not a poll
         program=f"from fetchwork.agent import main\nmain.LOOK_S = 1e6\n{PROGRAM}",
     )
     await agent.start()

@@ -1,4 +1,4 @@
-"""Calls by statements that the server keeps: directly, and through poolers that keep track of them or not."""
+"""Calls by prepared statements: directly, and through poolers with and without support for them."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ TRACKING = "max_prepared_statements = 50\n"
 
 @dataclass(frozen=True, slots=True)
 class Echo(Call[Any]):
-    """A call of what is no function of ours."""
+    """A call of a statement that is no function of fetchwork."""
 
     sql: str = ""
 
@@ -49,7 +49,7 @@ def echo(sql: str, *values: object) -> Echo:
 
 
 async def kept(pool: AsyncDatabase, like: str = "%") -> int:
-    """How many statements of the server process behind the one connection have such a text."""
+    """The number of prepared statements of the one connection's server process whose text matches."""
     sql = "SELECT count(*)::int AS n FROM pg_prepared_statements WHERE statement LIKE %s"
     return int((await pool.query(sql, [like]))[0]["n"])
 
@@ -89,7 +89,7 @@ async def test_readers_of_all_events_keep_their_statement_and_see_the_same(
         assert seen[-1:] == [f"{n + 1}.0 0"]
     assert len(seen) == 5
     assert await kept(pool, "%event_window%") == 1
-    # of some jobs the words differ
+    # some jobs' statements have another text
     async for _ in session.each(Reader(job="1").events(0)):
         pass
     assert await kept(pool, "%event_window%") == 1
@@ -131,7 +131,7 @@ async def test_a_function_has_one_statement_whatever_its_values_are(pool: AsyncD
 async def test_server_ends_what_takes_too_long_and_the_statement_stays(
     pool: AsyncDatabase, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # however long it takes the server to say so
+    # no matter how slowly the server answers
     monkeypatch.setattr(db_pool, "SERVER_S", PATIENCE_S)
     slow = "SELECT pg_sleep(%s::float8)::text AS slept, pg_backend_pid() AS pid"
     pids = {(await pool.run(echo(slow, 0)))[0]["pid"] for _ in range(2)}
@@ -143,7 +143,7 @@ async def test_server_ends_what_takes_too_long_and_the_statement_stays(
 
 
 async def test_time_limit_does_not_outlive_its_call(conninfo: str, database: Database) -> None:
-    # the role's own is what a call that sets none has
+    # a call without a limit has the role's own
     database.query("ALTER ROLE CURRENT_USER SET statement_timeout = '77s'")
     try:
         async with AsyncDatabase(conninfo, size=1) as pool:
@@ -192,7 +192,7 @@ async def test_function_that_an_upgrade_gives_more_columns_is_called_all_the_sam
         "CREATE FUNCTION fetchwork.grows(n integer, OUT a integer, OUT b integer)"
         " LANGUAGE sql AS 'SELECT n, 2'"
     )
-    # nothing of the refused call was done, so one that must not be repeated is
+    # the refused call changed nothing, so even a call that must not be repeated is sent again
     assert [await pool.run(grows, again=False) for _ in range(3)] == [[{"a": 1, "b": 2}]] * 3
 
 
@@ -243,7 +243,7 @@ async def test_connection_that_is_given_up_is_closed_and_nothing_is_kept_of_it(
 def bouncer(
     request: pytest.FixtureRequest, postgres: PostgresServer, public_directory: Callable[[], Path]
 ) -> Iterator[PgBouncer]:
-    """A pooler of two server connections that keeps track of statements, and one that does not."""
+    """A pooler of two server connections that tracks prepared statements, and one that does not."""
     command, settings = None, ""
     if request.param == "tracked":
         settings = TRACKING
@@ -268,7 +268,7 @@ def pooled(bouncer: PgBouncer, conninfo: str) -> str:
 
 
 class Sharers:
-    """More clients than the pooler has server connections, which call the same at the same time."""
+    """More clients than the pooler has server connections, which make the same call at the same time."""
 
     def __init__(self, conninfo: str) -> None:
         self.pools = [AsyncDatabase(conninfo, size=1) for _ in range(6)]
@@ -284,7 +284,7 @@ class Sharers:
             self.pids |= {row[0]["pid"] for row in rows}
 
     async def names(self) -> set[str]:
-        """The names of the statements that the servers keep."""
+        """The names of the prepared statements on the servers."""
         sql = "SELECT name, pg_sleep(0.002)::text AS slept FROM pg_prepared_statements"
         rows = await asyncio.gather(*(pool.query(sql) for _ in range(5) for pool in self.pools))
         return {row["name"] for each in rows for row in each}
@@ -309,7 +309,7 @@ async def test_statements_are_kept_through_a_pooler_that_keeps_track_alone(
         names = await sharers.names()
     assert len(sharers.pids) == 2
     if TRACKING in bouncer.settings:
-        # the time limit, the call and the question of the probe, once for all clients
+        # the time limit, the call and the probe's query, once for all clients
         assert len(names) == 3
         assert all(name.startswith("PGBOUNCER_") for name in names)
     else:

@@ -1,4 +1,4 @@
-"""What PREPARE_JOB gives a job of its slot, and what it does where the slot is not known."""
+"""The slot's resources that PREPARE_JOB gives a job, and its answer if the slot is not known."""
 
 import asyncio
 from pathlib import Path
@@ -23,7 +23,7 @@ RULES = "CUDA_VISIBLE_DEVICES=/CUDA//"
 
 @pytest.fixture
 def tools(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """HTCondor's commands, none of which is there yet."""
+    """A directory for HTCondor's commands, empty at first."""
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
     return tmp_path
 
@@ -44,7 +44,7 @@ async def test_a_job_with_devices_does_not_start_where_they_are_not_known(
         assert answer.reply.code == "failed"
         assert "condor_config_val" in answer.reply.message
         assert (await hooks.exit(ad, "evict")).outcome == "withdrawn"
-    # it was not the job's fault
+    # the job did not cause it
     assert (job_of(job)["jobstatus"], job_of(job)["numjobstarts"]) == (1, 0)
 
 
@@ -105,7 +105,7 @@ async def test_a_job_that_asks_for_more_devices_than_there_are_does_not_start(
 async def test_the_startd_is_asked_about_a_slot_that_was_carved_for_the_job(
     hooks: Hooks, submit: Submit, tools: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # the commands are programs, which a busy machine starts when it comes to it
+    # the commands are programs, which start late on a busy machine
     monkeypatch.setattr(start, "SLOT_S", PATIENCE_S)
     configured(tools)
     carved = 'Name = "slot1_1@vm"\nMachineResources = "Cpus Memory GPUs"\nCpus = 3\nGPUs = 0\n'

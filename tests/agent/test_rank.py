@@ -13,7 +13,7 @@ def slot(name: str, kflops: int) -> bytes:
 
 
 async def waiting(hooks: Hooks, bodies: list[bytes]) -> list[asyncio.Task[bytes]]:
-    """Fetches of these slots, which have looked once and wait because there is no work."""
+    """Fetches of these slots that found no job and wait."""
     fetches = [asyncio.create_task(hooks.fetch(body)) for body in bodies]
     await hooks.waiting.until(len(bodies))
     assert not any(fetch.done() for fetch in fetches)
@@ -23,7 +23,7 @@ async def waiting(hooks: Hooks, bodies: list[bytes]) -> list[asyncio.Task[bytes]
 async def test_best_ranked_of_the_waiting_slots_gets_the_job(
     conninfo: str, submit: Submit, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # a busy machine may take longer than usual to let the best one look
+    # a busy machine may take longer than usual to let the best slot match
     monkeypatch.setattr("fetchwork.agent.fetching.fetches.YIELD_S", 3.0)
     hooks = Hooks(conninfo, max_fetch_wait_s=600.0)
     slow, fast, middle = await waiting(

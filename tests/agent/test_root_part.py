@@ -1,4 +1,4 @@
-"""The part of the agent that keeps root, as an agent that somebody has taken over would use it."""
+"""The agent's privileged part, and a compromised agent that uses it."""
 
 import contextlib
 import errno
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
 
 AGENT, USER, STRANGER = "nobody", "daemon", "bin"
 UID, OTHER = pwd.getpwnam(USER).pw_uid, pwd.getpwnam(STRANGER).pw_uid
-# what an agent does: it splits, and sends what it is told to; each line is answered with [errno, content]
+# as an agent does: splits, and sends the requests that it reads; each line is answered with [errno, content]
 DRIVER = """
 import json, os, sys
 from pathlib import Path
@@ -54,12 +54,12 @@ SLEEP = ["sleep", "600"]
 
 @pytest.fixture
 def tmp_path(public_directory: Callable[[], Path]) -> Path:
-    """Every account may look into the test's directory, whatever another pytest does to its own."""
+    """Every account may enter the test's directory, even while another pytest changes its own."""
     return public_directory()
 
 
 class Agent:
-    """An agent that has split, and asks for what a test says."""
+    """An agent that has split and sends the test's requests."""
 
     def __init__(self) -> None:
         self.process = subprocess.Popen(
@@ -77,11 +77,11 @@ class Agent:
         return json.loads(self.process.stdout.readline())
 
     def ask(self, request: str | bytes) -> int:
-        """The error number of a request, 0 for none."""
+        """The error number of a request's answer, 0 if it succeeded."""
         return int(self.ask_all([request])[0][0])
 
     def ask_all(self, requests: list[str | bytes]) -> list[tuple[int, str | None]]:
-        """Ask for several things, one behind the other."""
+        """Send several requests, one behind the other."""
         assert self.process.stdin is not None
         answers = []
         for request in requests:
@@ -91,12 +91,12 @@ class Agent:
         return answers
 
     def signal(self, process: Process, number: int = signal.SIGKILL, **other: int) -> int:
-        """Ask for a signal; ``other`` is what is not true."""
+        """Ask for a signal; ``other`` overrides facts with false ones."""
         said = {"pid": process.pid, "start": process.start_ticks, "uid": UID, **other}
         return self.ask(f"signal {said['pid']} {said['start']} {said['uid']} {number} {said.get('group', 0)}")
 
     def output(self, process: Process, stream: int = 1, **other: int) -> tuple[int, str | None]:
-        """The error number of opening what a process writes to, and its content."""
+        """The error number of opening a process's output file, and its content."""
         said = {"pid": process.pid, "start": process.start_ticks, "uid": UID, **other}
         return self.ask_all([f"output {said['pid']} {said['start']} {said['uid']} {stream}"])[0]
 
@@ -118,7 +118,7 @@ Start = Callable[..., Process]
 
 @pytest.fixture
 def start(tmp_path: Path) -> Iterator[Start]:
-    """Starts a process of an account, under a starter of root's or of its own."""
+    """Starts a process of an account, under a starter of root's or of that account."""
     started = []
     directory = tmp_path / "starter"
     directory.mkdir()
@@ -145,7 +145,7 @@ def start(tmp_path: Path) -> Iterator[Start]:
         started.append(process)
         assert process.stdout is not None
         pid = int(process.stdout.readline())
-        # not before it has become the command: the account is another one until then
+        # not before it has become the command: until then its account is another one
         until(lambda: (Process.find(pid) or sys.exit()).command == command)
         found = Process.find(pid)
         assert found is not None
@@ -161,7 +161,7 @@ def start(tmp_path: Path) -> Iterator[Start]:
 
 @pytest.fixture
 def scratch(tmp_path: Path) -> Path:
-    """A directory of the account's, with a file and what it may not read."""
+    """A directory of the account, with a file and a subdirectory that the account cannot read."""
     directory = tmp_path / "scratch"
     (directory / "hidden").mkdir(parents=True)
     for file in (directory / "file", directory / "hidden/file"):
@@ -172,7 +172,7 @@ def scratch(tmp_path: Path) -> Path:
 
 
 def disk(agent: Agent, starter: Process, **other: int) -> tuple[int, str | None]:
-    """The error number of counting what is in a starter's directory, and how much that is."""
+    """The error number of a disk count of a starter's directory, and the bytes."""
     said = {"start": starter.start_ticks, "uid": UID, **other}
     return agent.ask_all([f"disk {starter.pid} {said['start']} {said['uid']}"])[0]
 
@@ -184,7 +184,7 @@ def test_what_is_in_a_starter_s_directory_is_counted_as_the_account(
     until(lambda: Path(f"/proc/{starter.pid}/cwd").readlink() == scratch)
     error, size = disk(agent, starter)
     assert error == 0
-    # not what is root's
+    # root's file is not counted
     assert 64 * 1024 <= int(size or 0) < 128 * 1024
 
 
@@ -223,7 +223,7 @@ def test_root_part_keeps_nothing_of_the_agent(agent: Agent) -> None:
                 found.append(os.readlink(entry))
         return found
 
-    # it is another process, which may be behind; what it has closed does not come back
+    # another process closes the files, perhaps a moment later; closed files do not come back
     until(lambda: sum(file != "/dev/null" for file in files()) == 1)
     (channel,) = [file for file in files() if file != "/dev/null"]
     assert channel.startswith("socket:")
@@ -271,7 +271,7 @@ def test_forged_and_reused_numbers_reach_nobody(agent: Agent, start: Start) -> N
 
 def test_processes_that_are_no_jobs_are_out_of_reach(agent: Agent, start: Start) -> None:
     shell = start(starter="none")
-    # the account may call a program of its own what it likes
+    # the account may give a program of its own any name
     pretender = start(starter="own")
     roots = Process.find(os.getpid())
     part = Process.find(agent.root_part)
@@ -287,7 +287,7 @@ def test_processes_that_are_no_jobs_are_out_of_reach(agent: Agent, start: Start)
 
 @pytest.fixture
 def sleeping(tmp_path: Path) -> Iterator[Callable[..., Process]]:
-    """Starts a process of an account that has no child, by whatever name."""
+    """Starts a process, under a given name, of an account that has no child yet."""
     started: list[subprocess.Popen[bytes]] = []
 
     def start(name: str, account: str = "root", more: str = "") -> Process:
@@ -342,7 +342,7 @@ def test_plain_file_of_the_account_is_opened_as_the_account(agent: Agent, tmp_pa
     assert agent.open(file, OTHER)[0] == errno.EPERM
     file.chmod(0o000)
     assert agent.open(file)[0] == errno.EACCES
-    # root's directory, which the account could not enter
+    # in root's directory, which the account could not enter
     file.chmod(0o600)
     tmp_path.chmod(0o700)
     assert agent.open(file)[0] == errno.EACCES
@@ -368,7 +368,7 @@ def test_links_fifos_devices_and_others_files_are_not_opened(agent: Agent, tmp_p
 
 
 def writing(path: Path, *, stream: int = 1) -> list[str]:
-    """A command that has a file as its output, and goes on."""
+    """A command that writes its output to a file and goes on."""
     return ["sh", "-c", f'exec {stream}>> "$0"; while :; do sleep 600; done', str(path)]
 
 
@@ -384,14 +384,14 @@ def test_plain_file_that_a_job_writes_to_is_opened_as_its_account(
     until(lambda: Path(f"/proc/{other.pid}/fd/2").readlink() == file)
     assert agent.output(job) == (0, "what it wrote")
     assert agent.output(other, 2) == (0, "what it wrote")
-    # it has a pipe there, which is not waited for
+    # its output is a pipe, which the part refuses without waiting
     assert agent.output(other, 1)[0] == errno.EPERM
-    # a file of another's that its account may read is shown, one that it may not read is not
+    # a file of another account is shown if the job's account may read it, and refused if not
     os.chown(file, OTHER, OTHER)
     assert agent.output(job)[0] == errno.EACCES
     file.chmod(0o644)
     assert agent.output(job) == (0, "what it wrote")
-    # it is gone from the directory, and the job goes on with it
+    # the file is removed from the directory, and the job goes on writing to it
     file.unlink()
     assert agent.output(job) == (0, "what it wrote")
 
@@ -413,7 +413,8 @@ def test_output_of_what_is_no_job_or_not_the_one_that_was_meant_is_out_of_reach(
     assert agent.output(job, start=job.start_ticks - 1)[0] == errno.ESRCH
     assert agent.output(job, 0)[0] == errno.EINVAL
     assert agent.output(job, 3)[0] == errno.EINVAL
-    # both ends of a FIFO, which nobody else reads: to open it for reading would take what it holds
+    # the job has both ends of the FIFO, and no other process reads it: opening it for reading would take data
+    # away
     both = start(["sh", "-c", 'exec 1<> "$0"; while :; do sleep 600; done', str(fifo)])
     until(lambda: Path(f"/proc/{both.pid}/fd/1").readlink() == fifo)
     assert agent.output(both)[0] == errno.EPERM
@@ -466,7 +467,7 @@ def test_rubbish_and_many_requests_are_answered_each(agent: Agent, start: Start)
     several = f"signal {job.pid} {job.start_ticks} {UID} {signal.SIGCONT} 0"
     assert agent.ask_all([several] * 200) == [(0, None)] * 200
     assert agent.signal(job) == 0
-    # what did it has ended
+    # the process that did it has ended
     part = Process.find(agent.root_part)
     assert part is not None
     until(lambda: part.children() == [])
@@ -487,7 +488,7 @@ def test_a_credential_is_written_as_its_account_and_nowhere_else(agent: Agent, t
     found = theirs / "box.use"
     assert found.read_bytes() == b"to ken\0\n"
     assert (found.stat().st_uid, found.stat().st_mode & 0o777) == (UID, 0o600)
-    # of root's, of another account, by a link, not there
+    # a file of root, of another account, behind a link, and one that does not exist
     (tmp_path / "link").symlink_to(theirs)
     (theirs / "link").symlink_to(mine)
     assert put(mine) in (errno.EPERM, errno.EACCES)
@@ -522,8 +523,8 @@ def test_a_full_disk_keeps_the_old_credential(agent: Agent, small_disk: Path) ->
 def test_what_an_account_has_stopped_does_not_stay(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, after_its_answer: bool
 ) -> None:
-    """As by kill(-1, SIGSTOP): no timer ends what is stopped, and each request would leave another one."""
-    # the one that does not answer has to have come so far within its time
+    """As by kill(-1, SIGSTOP): no timer ends a stopped process, so each request would leave another one."""
+    # the child that does not answer must have started within this time
     monkeypatch.setattr(privilegedpart, "TIME_S", PATIENCE_S if after_its_answer else 3.0)
     helper = tmp_path / "helper"
 
@@ -558,7 +559,7 @@ def test_agent_whose_root_part_is_gone_gets_no_answer(agent: Agent) -> None:
     assert agent.ask("signal 1 1 1 9 0") in (errno.ECONNRESET, errno.EPIPE)
 
 
-# a request that takes longer than it may, as on a file system that does not answer
+# a request that exceeds its time, as on a file system that does not answer
 SLOW = """
 import errno, json, time
 from fetchwork.agent.root import privilegedpart
@@ -577,7 +578,7 @@ def test_request_that_hangs_costs_its_time_and_no_more() -> None:
     assert json.loads(done.stdout) == [[errno.ETIMEDOUT, None], [0, None]]
 
 
-# files that are not opened until there is another, and a request that has nothing to do with them
+# files whose opening waits for another file, and a request that does not depend on them
 BESIDE = """
 import errno, json, os, socket, sys, threading, time
 from pathlib import Path
@@ -625,7 +626,7 @@ def test_file_that_does_not_open_keeps_no_other_request_waiting(tmp_path: Path) 
         check=True,
         timeout=PATIENCE_S,
     )
-    # each has its own answer
+    # each request has its own answer
     assert json.loads(done.stdout) == [errno.EINVAL, {}, [[0, 1000], [1, 1001], [2, 1002]]]
 
 

@@ -1,4 +1,4 @@
-"""What the hooks of a run do: REPLY_FETCH, PREPARE_JOB, UPDATE_JOB_INFO, JOB_EXIT."""
+"""The hooks of a run: REPLY_FETCH, PREPARE_JOB, UPDATE_JOB_INFO, JOB_EXIT."""
 
 import signal
 import uuid
@@ -55,7 +55,7 @@ async def test_job_is_not_held_for_what_its_last_run_used(
     job = submit()
     first = await hooks.started_job()
     (run,) = hooks.runs
-    # it ends while it is looked at, and the job runs again
+    # the run ends during the request, and the job runs again
     await hooks.exit(first, "evict", **EXITED)
     await hooks.started_job()
     settled = await retrying.settle_overuse(run, overuse.over_memory(128, 200.0), PATIENCE_S)
@@ -115,7 +115,7 @@ async def test_failed_check_holds_the_job_as_htcondor_does(
     problem = "Cannot access initial working directory /no/such: No such file or directory"
     answer = await hooks.start(ad, check=problem)
     assert answer.reply.exit == 1
-    # the starter's own end of it comes as well
+    # the starter also reports the run's end
     await hooks.exit(ad, "evict")
     held = job_of(job)
     assert (held["jobstatus"], held["holdreasoncode"], held["holdreasonsubcode"]) == (5, 14, 2)
@@ -331,7 +331,7 @@ async def test_a_job_that_ended_leaves_the_queue_when_its_leave_in_queue_is_not_
     in_queue = "SELECT jobid, jobstatus FROM fetchwork.jobs"
     expression = "/Expr(JobStatus == 4 && ExitCode == 3 && time() - CompletionDate < Stays)/"
     submit(ad={"LeaveJobInQueue": expression, "Stays": 1000})
-    # one that another exit would have kept
+    # an attribute that would have kept the job after another exit
     submit(ad={"LeaveJobInQueue": expression, "Stays": 1000})
     for code in (3, 0):
         answer = await hooks.exit(await hooks.started_job(), **EXITED, ExitCode=code)
@@ -380,7 +380,7 @@ async def test_report_holds_only_known_attributes_of_their_types(
     assert report == {**EXITED, "ExitCode": 0}
 
 
-#: what the token of a run opens in the database, and the answer of one that opens nothing
+#: calls of the database that a run's token allows, and their answers to a wrong token
 OPENED: list[tuple[Callable[..., Any], dict[str, Any], Any]] = [
     (files.run_files, {}, None),
     (files.read_chunk, {"content_id": 1, "n": 0}, None),
@@ -438,7 +438,7 @@ async def test_a_job_that_is_ended_while_it_waits_for_its_time_is_withdrawn_with
     call(database, act, jobs=[job])
     run = hooks.runs.get(hooks.context.session, int(attributes_of(ad)["FetchWorkRunId"]))
     assert run is not None
-    # as Updates has it, once its starter was told to end
+    # as Updates sets it after it has told the starter to end
     run.ended_waiting = True
 
     async def replay() -> None:
@@ -490,7 +490,9 @@ async def test_other_account_gets_nothing_done_even_with_the_token(
 async def test_job_with_another_token_than_its_number_s_run_is_to_end(
     hooks: Hooks, submit: Submit, job_of: JobOf
 ) -> None:
-    """Since a restore of the database; the hook runs as the job's user, and signals what that may."""
+    """After a restore of the database; the hook runs as the job's user and sends signals with that user's
+    rights.
+    """
     job = submit()
     ad = await hooks.started_job()
     token = attributes_of(ad)["FetchWorkToken"]
@@ -541,14 +543,14 @@ async def test_job_that_python_cannot_read_keeps_no_other_from_its_policy(
     hooks: Hooks, submit: Submit, job_of: JobOf, database: Database
 ) -> None:
     jobs = [submit(ad={"PeriodicRemove": "/Expr(QDate > 0)/"}) for _ in range(2)]
-    # the digits are beyond what Python reads, so the whole ad is
+    # the number has more digits than Python reads, so the whole ad cannot be read
     database.query(
         "UPDATE fetchwork.job SET ad = ad || %s::jsonb WHERE cluster_id = 1", ['{"Odd": ' + "9" * 5000 + "}"]
     )
     assert await leader.policy_pass(hooks.context.session) == 1
     unread, removed = (job_of(job) for job in jobs)
     assert removed["jobstatus"] == JobStatus.REMOVED
-    # the first slot that it is offered holds it
+    # the first slot that is offered the job makes it held
     assert unread["jobstatus"] == JobStatus.IDLE
     assert await hooks.fetch() == b""
     assert "of thousands of digits" in job_of(jobs[0])["holdreason"]

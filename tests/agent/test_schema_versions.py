@@ -1,4 +1,4 @@
-"""A host on a database of another schema version: a later one is no matter, an earlier one is told."""
+"""A host and a database of different schema versions: a later one is accepted, an earlier one is reported."""
 
 from pathlib import Path
 
@@ -18,7 +18,7 @@ async def test_host_goes_on_with_a_schema_later_than_its_own(
     ad = await hooks.started_job()
     database.query("INSERT INTO fetchwork.migration (version, name) VALUES (9999, 'later') RETURNING version")
     assert (await hooks.exit(ad, ExitCode=3, JobPid=7)).reply.code == ""
-    # and so does one that comes as new
+    # a host that says hello for the first time is told the same
     await hooks.context.session.say_hello(PATIENCE_S)
     await hooks.exit(await hooks.started_job(), ExitCode=4, JobPid=7)
     assert [job_of(job)["exitcode"] for job in jobs] == [3, 4]

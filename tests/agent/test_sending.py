@@ -1,4 +1,4 @@
-"""What jobs left on its way into the database: an agent may die around each call, and another goes on."""
+"""Outputs on their way into the database: an agent may die at each call, and another one goes on."""
 
 import hashlib
 import itertools
@@ -35,7 +35,7 @@ class Killed(BaseException):
 
 
 class Dying(AsyncDatabase):
-    """A database whose agent dies at a call: before it, or when the server has done it."""
+    """A database whose agent dies at a call: before it, or after the server has executed it."""
 
     left = 1 << 30
     done_first = False
@@ -80,7 +80,7 @@ def park(spool: OutputSpool, home: Path, files: dict[str, bytes]) -> str:
 
 
 async def deliver(database: AsyncDatabase, spool: OutputSpool, name: str, run: Claimed) -> int:
-    """As an agent does; the number of bytes it told of."""
+    """Deliver as an agent does; return the number of bytes reported."""
     told: list[int] = []
     key = RunKey(run.run_id, str(run.token))
     manifest = await send(database, key, spool, spool.read(name), told.append)
@@ -117,7 +117,7 @@ async def test_an_agent_that_dies_around_any_call_is_followed_by_one_that_goes_o
         async with AsyncDatabase(conninfo) as database:
             await deliver(database, spool, name, run)
         assert kept(slots, run) == FILES
-        # equal ones are one, and what was begun was gone on with
+        # equal contents are stored once, and an upload that was begun was continued
         stored = slots.value("SELECT count(*) FROM fetchwork.content WHERE run_id = %s", run.run_id)
         assert stored == len({hashlib.sha256(data).digest() for data in FILES.values()})
         assert slots.finish(run) == "completed"

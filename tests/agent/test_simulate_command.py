@@ -1,4 +1,4 @@
-"""``fetchwork simulate`` against a database, with agents of its own and with one that is there."""
+"""``fetchwork simulate`` against a database, with agents of its own and with an agent that is running."""
 
 import asyncio
 import json
@@ -29,7 +29,7 @@ def directory(public_directory: Callable[[], Path]) -> Path:
 
 @pytest.fixture
 def host_file(conninfo: str, directory: Path) -> Path:
-    """A host file with two keywords; JOBS jobs wait, which take a simulated host's slots a while."""
+    """A host file with two keywords; JOBS jobs wait, each for a while in a simulated host's slot."""
     ad = {"Cmd": "/bin/sleep", "Args": "20", "Owner": "nobody", "Iwd": "/"}
     with psycopg.connect(conninfo, autocommit=True) as connection:
         connection.execute("SELECT fetchwork.submit_many(%s::jsonb[])", [[Jsonb(ad)] * JOBS])
@@ -49,7 +49,7 @@ def host_file(conninfo: str, directory: Path) -> Path:
 
 
 def _simulated(host_file: Path, *options: object) -> dict[str, Any]:
-    """What it tells of slots that run the jobs to their end."""
+    """The JSON report of slots that run the jobs to their end."""
     words = ["-c", host_file, "--keyword", "FETCHWORK", *options, "--scale", 20, *UNTIL_DONE]
     ended = CliRunner().invoke(cli, [str(word) for word in words], catch_exceptions=False)
     assert ended.exit_code == 0, ended.output

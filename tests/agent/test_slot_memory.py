@@ -1,4 +1,4 @@
-"""A slot that asks again is known again, and what was found out about it counts no longer than it holds."""
+"""A slot that asks again is recognised, and the verdicts about it count no longer than they hold."""
 
 from typing import Any
 
@@ -17,7 +17,7 @@ NAME = "slot1_1@vm"
 
 @pytest.fixture
 def looks(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """How many looks each request to the matchmaker had."""
+    """The number of evaluations in each request to the matchmaker."""
     counted: list[int] = []
     look = Matchmaker.look
 
@@ -34,7 +34,7 @@ def submit(database: Database, count: int = 4, **attributes: Any) -> None:
 
 
 async def gets(hooks: Hooks, **attributes: Any) -> bool:
-    """Whether the slot gets a job; texts are expressions, what is None the slot does not have."""
+    """Whether the slot gets a job; texts are expressions, and the slot lacks attributes that are None."""
     ad = parse_old(slot_ad(Name=NAME))
     for name, value in attributes.items():
         ad.pop(name, None)

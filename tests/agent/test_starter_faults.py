@@ -1,4 +1,4 @@
-"""What a starter wrote of a failed start holds the job, by whatever way the end of its run is noticed."""
+"""A start that failed by the starter's log holds the job, no matter how the end of its run is noticed."""
 
 import subprocess
 import uuid
@@ -22,7 +22,7 @@ async def _nothing() -> None: ...
 
 @pytest.fixture
 async def hooks(conninfo: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Hooks]:
-    """A host's hooks with what an agent adds: files for starters, and an eye on them."""
+    """A host's hooks with two parts of an agent: starters' files, and a watch on starters."""
     monkeypatch.setattr(watch, "START_GRACE_S", 0.0)
     runs = WatchedRuns(_nothing, lambda session, slot: None)
     hooks = Hooks(conninfo, runs=runs, starter_logs=StarterLogs(tmp_path / "starter", of_users=False))
@@ -52,7 +52,7 @@ async def test_job_exit_of_a_job_that_never_ran_holds_it(hooks: Hooks, submit: S
     assert held(row)[:3] == HELD[:3]
     assert row["holdreason"].endswith(NO_PROGRAM.text)
     await until(lambda: not path.exists())
-    # asked again after a lost answer
+    # JOB_EXIT is repeated after a lost answer
     assert (await hooks.exit(ad, "evict")).outcome == "late"
     assert held(job_of(job)) == held(row)
 
@@ -84,7 +84,7 @@ async def test_slot_that_asks_again_shows_the_fault_of_the_job_before(
 async def test_slot_that_asks_before_the_starter_is_missed_shows_the_fault_too(
     hooks: Hooks, submit: Submit, job_of: JobOf
 ) -> None:
-    # as where an image does not work: HTCondor's starter ends after PREPARE_JOB, and calls no hook
+    # as with a broken image: HTCondor's starter ends after PREPARE_JOB, and calls no hook
     job = submit()
     ad = await hooks.started_job()
     text = "Singularity test failed:FATAL: could not open image x.sif"
@@ -125,7 +125,7 @@ async def test_fault_that_htcondor_tries_again_is_the_reason_of_the_next_try(
 async def test_a_try_that_fails_before_its_accept_is_written_is_counted(
     hooks: Hooks, submit: Submit, job_of: JobOf
 ) -> None:
-    # as where a site's own PREPARE_JOB is killed: the slot asks again within a tenth of a second
+    # as when a site's own PREPARE_JOB is killed: the slot asks again within a tenth of a second
     hooks.context.session.agent_id = str(uuid.uuid4())
     job = submit()
     ad = await hooks.fetch()

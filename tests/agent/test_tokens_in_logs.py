@@ -1,4 +1,4 @@
-"""What a run is believed by stands in no log of PostgreSQL, however much the server logs."""
+"""A run's token appears in no log of PostgreSQL, even if the server logs all that it can."""
 
 from collections.abc import Callable
 
@@ -15,7 +15,7 @@ from tests.agent.conftest import Hooks, Submit, with_attributes
 from tests.agent.test_run_hooks import EXITED, RUNNING
 from tests.by_name import call
 
-# all that there is to log of statements and their parameters, and of errors
+# every setting that logs statements, their parameters, and errors
 LOGGED = {
     "log_statement": "all",
     "log_min_duration_statement": "0",
@@ -31,7 +31,7 @@ LOGGED = {
 
 @pytest.fixture
 def logged(postgres: PostgresServer, conninfo: str) -> Callable[[], str]:
-    """All is logged from now on; tells what was."""
+    """The server logs all from now on; call it for the text logged since then."""
     name = psycopg.conninfo.conninfo_to_dict(conninfo)["dbname"]
     for setting, value in LOGGED.items():
         postgres.query(f"ALTER DATABASE \"{name}\" SET {setting} = '{value}'")
@@ -67,10 +67,10 @@ async def test_no_token_is_in_the_servers_log(
         elif n == 1:
             await hooks.start(ad, check="Iwd '/no/such' does not exist")
             await hooks.exit(ad, **EXITED, ExitCode=3)
-            await hooks.exit(ad, **EXITED, ExitCode=3)  # a second time: known by the history
+            await hooks.exit(ad, **EXITED, ExitCode=3)  # a second time: answered from the history
             await hooks.update(ad, **RUNNING)
         else:
-            # the server refuses, and logs what it refused
+            # the server refuses the call, and logs the refused statement
             wrong = with_attributes(ad, FetchWorkRunId=1)
             await hooks.exit(wrong, **EXITED, ExitCode=3)
             with pytest.raises(FetchworkError):
@@ -79,7 +79,7 @@ async def test_no_token_is_in_the_servers_log(
                 database.run(runs.start(run_id=2**70, token=tokens[-1], starter=None))
             await hooks.exit(ad, "evict", **EXITED)
     log = logged()
-    # it is the log of all that
+    # the log really has all of these calls
     for statement in ("fetchwork.claim(", "fetchwork.start(", "fetchwork.heartbeat(", "fetchwork.finish("):
         assert statement in log
     assert "the token is not that of run 1" in log
@@ -95,7 +95,7 @@ async def test_what_the_log_has_is_not_believed_of_a_hook(
     ad = await hooks.started_job()
     in_log = proof(str(parse_old(ad)["FetchWorkToken"]))
     forged = with_attributes(ad, FetchWorkToken=in_log)
-    # the one agent remembers the run, another one asks the database
+    # the first agent remembers the run, the second asks the database
     for agent in (hooks, Hooks(conninfo)):
         answer = await agent.exit(forged, **EXITED, ExitCode=0)
         assert answer.outcome != "completed"

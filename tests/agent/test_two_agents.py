@@ -1,4 +1,4 @@
-"""Two agents of one host name: one has the host, the other waits; one that has died is no other."""
+"""Two agents of one host name: one has the host, the other waits; a dead agent is no obstacle."""
 
 import asyncio
 import os
@@ -21,7 +21,7 @@ MakeAgent = Callable[[str], AgentProcess]
 
 @pytest.fixture
 async def agent(conninfo: str, public_directory: Callable[[], Path]) -> AsyncIterator[MakeAgent]:
-    """Makes an agent of host ep1 that keeps its state in a directory of this name."""
+    """Makes an agent of host ep1 whose state is in a directory of this name."""
     made: list[AgentProcess] = []
     home = public_directory()
 
@@ -36,7 +36,7 @@ async def agent(conninfo: str, public_directory: Callable[[], Path]) -> AsyncIte
 
 
 async def state(agent: AgentProcess, wanted: str) -> AgentStatus:
-    """The agent's status, once its database is in this state."""
+    """The agent's status as soon as its database is in this state."""
     async with asyncio.timeout(PATIENCE_S):
         while (status := await agent.status())["databases"]["main"]["state"] != wanted:
             await asyncio.sleep(0.05)
@@ -57,7 +57,7 @@ async def test_second_agent_is_refused_and_says_so_until_the_first_has_gone(
     await until_async(lambda: "host_taken" in second.log.read_text(), "its line")
     assert second.log.read_text().count("host_taken") == 1
     assert first.log.read_text().count("host_taken") == 0
-    # the refused one neither renews the lease nor ends it
+    # the refused agent neither renews nor ends the lease
     held = database.query("SELECT agent_id, lease_until FROM fetchwork.host")
     second.signal(signal.SIGTERM)
     await second.stop()
@@ -119,7 +119,7 @@ def test_only_who_gets_the_lock_of_the_same_file_on_the_same_boot_follows(
     spool, ids = tmp_path / "spool", [f"{number * 8}-0000-4000-8000-{number * 12}" for number in "123456"]
     first = identity.assume(spool, ids[0])
     assert first.replaces == []
-    # one process's lock is no obstacle to itself, but to another
+    # a process's lock excludes other processes, not itself
     child = os.fork()
     if not child:
         os._exit(0 if identity.assume(spool, ids[1]).lock is None else 1)

@@ -1,4 +1,4 @@
-"""Jobs that come out as bad when they have been claimed: few of them are claimed at a time."""
+"""Jobs that turn out to be bad after their claim: few of them are claimed at a time."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -13,7 +13,7 @@ from tests.agent.conftest import Hooks, JobOf, Submit, attributes_of, slot_ad
 from tests.by_name import call
 from tests.waiting import PATIENCE_S
 
-#: its name comes before the other's, so that its jobs are the first to be looked at
+#: this name sorts before the other one, so this owner's jobs are matched first
 MALLORY, BOB = "daemon", "nobody"
 MANY = 30
 #: for the host of these tests
@@ -22,7 +22,7 @@ TOO_LARGE = {"Cmd": "/bin/true", "Owner": MALLORY, "Arguments": "a" * 6000}
 
 @pytest.fixture
 async def hooks(conninfo: str, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Hooks]:
-    """Of a host that does not read long ads; what rests does so for longer than a test takes."""
+    """The hooks of a host that reads no long ads; backoffs last longer than a test."""
     monkeypatch.setattr(unprintable, "REST_S", 1e6)
     made = Hooks(conninfo, ad_bytes=5000)
     yield made
@@ -30,7 +30,7 @@ async def hooks(conninfo: str, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator
 
 
 def claims_of(database: Database, owner: str) -> int:
-    """How many of an owner's jobs were claimed."""
+    """The number of an owner's jobs that were claimed."""
     rows = database.query("SELECT count(*) AS n FROM fetchwork.runs WHERE owner = %s", [owner])
     return int(rows[0]["n"])
 
@@ -81,7 +81,7 @@ async def test_waiting_fetch_comes_back_for_what_rested(
     monkeypatch.setattr(unprintable, "REST_S", 0.05)
     good = {**TOO_LARGE, "Arguments": ""}
     waits = Hooks(conninfo, ad_bytes=5000, max_fetch_wait_s=PATIENCE_S)
-    # where notifications arrive, it would else wait for one
+    # a fetch would otherwise wait for a notification
     waits.context.session.demand.live = True
     call(database, "submit_many", ads=[TOO_LARGE, TOO_LARGE, TOO_LARGE, good])
     offered = job_id(await waits.fetch())
@@ -93,7 +93,7 @@ async def test_waiting_fetch_comes_back_for_what_rested(
     assert {"5000" in job["holdreason"] for job in bad} == {True}
 
 
-# ---- who rests, for how long
+# ---- owners that back off, and for how long
 
 
 def autocluster(number: int, owner: str = MALLORY) -> Autocluster:
@@ -116,6 +116,6 @@ def test_an_owner_rests_after_several_and_its_group_does_not() -> None:
     assert resting.rest_s(autocluster(99), 100.0) == REST_S
     assert resting.rest_s(autocluster(98, BOB), 100.0) == 0.0
     assert resting.rest_s(autocluster(99), 100.0 + REST_S) == 0.0
-    # and begins anew
+    # and the backoff begins anew
     resting.failed(autocluster(99), 100.0 + REST_S)
     assert resting.rest_s(autocluster(98), 100.0 + REST_S) == 0.0

@@ -1,4 +1,4 @@
-"""Where the agent updates running jobs by itself: usage from /proc, and the end of jobs that must end."""
+"""The agent's own updates of running jobs: usage from /proc, and the end of jobs that must end."""
 
 import asyncio
 import contextlib
@@ -30,7 +30,7 @@ from tests.waiting import PATIENCE_S, until
 
 from .conftest import Hooks, JobOf, Submit, give_up, nothing
 
-#: as a starter with its job; the job says that it is there
+#: as a starter with its job; the job reports its start
 STARTER = "import subprocess, sys; subprocess.Popen(sys.argv[1:]).wait()"
 SLEEPER = ["sh", "-c", "sleep 1000 & echo ready; wait"]
 STUBBORN = ["sh", "-c", "trap '' TERM; echo ready; while :; do sleep 0.1; done"]
@@ -69,13 +69,13 @@ def updates_of(hooks: Hooks, directory: Path, seconds: float) -> Updates:
 
 
 StartRun = Callable[..., Awaitable[tuple[Updates, Process]]]
-#: any role may send these
+#: any role may send these notifications
 FORGED = ['["!"', '["!"]', '["!", 99]', '["!", "1"]', '["!", 1, 2]', '["!", {}]', "["]
 
 
 @pytest.fixture
 def running(agent: Hooks, submit: Submit, starter_of: StartJob, tmp_path: Path) -> StartRun:
-    """A job that runs with the process and attributes given, what updates it, and its starter."""
+    """A job that runs with the given process and attributes, its updater, and its starter."""
 
     async def start(command: list[str], **attributes: object) -> tuple[Updates, Process]:
         updates = updates_of(agent, tmp_path, 0.0)
@@ -103,7 +103,7 @@ async def test_usage_is_that_of_the_whole_family(starter_of: StartJob) -> None:
     assert (told["JobState"], told["JobPid"]) == ('"Running"', str(job.pid))
     assert int(told["ResidentSetSize"]) > 500
     assert int(told["ImageSize"]) > int(told["ResidentSetSize"])
-    # the pipe's processes have ended, and count
+    # the pipe's processes have ended, and their CPU time counts
     assert float(told["RemoteUserCpu"]) + float(told["RemoteSysCpu"]) > 0
     job.signal(19)
     until(lambda: usage(job)["JobState"] == '"Suspended"')
@@ -146,7 +146,7 @@ async def test_job_that_heeds_its_signal_ends_at_the_next_round_after_a_beat(
     job = job_process(starter)
     runs = agent.runs
     assert isinstance(runs, WatchedRuns)
-    # its next update would be in an hour
+    # its next update is due only in an hour
     updates = updates_of(agent, tmp_path, 3600.0)
     call(database, "remove", jobs=["1.0"])
     await updates.round()
@@ -287,7 +287,7 @@ async def test_agent_hears_from_the_database_that_a_job_shall_end(
 
 
 async def test_job_is_known_though_what_ran_before_it_was_taken_for_it(agent: Hooks, submit: Submit) -> None:
-    """As a site's own PREPARE_JOB is, which goes on after it has run ours."""
+    """As with a site's own PREPARE_JOB that goes on after it has called ours."""
     script = "sleep 1000 & echo ready; wait $!; sleep 1001 & wait"
     process = subprocess.Popen(["bash", "-c", script], stdout=subprocess.PIPE, start_new_session=True)
     try:
@@ -334,7 +334,7 @@ async def test_job_of_a_run_that_the_agent_has_dropped_is_killed(
     updates, starter = await running(STUBBORN)
     job = job_process(starter)
     await updates.round()
-    # as after a silence, when the database's list of runs has it no more
+    # as after a silence, when the database no longer lists the run
     give_up(database)
     for run in agent.runs:
         agent.runs.ended(agent.context.session, run.run_id)
@@ -344,7 +344,7 @@ async def test_job_of_a_run_that_the_agent_has_dropped_is_killed(
 
 @pytest.fixture
 async def next_agent(conninfo: str) -> AsyncIterator[Hooks]:
-    """Knows nothing of what runs."""
+    """The hooks of an agent that knows no runs."""
     hooks = Hooks(conninfo, runs=WatchedRuns(nothing, lambda session, slot: None))
     yield hooks
     await hooks.context.session.close()
@@ -353,7 +353,7 @@ async def next_agent(conninfo: str) -> AsyncIterator[Hooks]:
 async def test_run_that_was_lost_while_no_agent_lived_is_killed_by_the_next(
     next_agent: Hooks, running: StartRun, database: Database, tmp_path: Path
 ) -> None:
-    # nothing but the start: the agent dies before its first round
+    # only the start is known: the agent dies before its first round
     _, starter = await running(STUBBORN)
     job = job_process(starter)
     assert stat.S_IMODE((tmp_path / "spool.runs").stat().st_mode) == 0o600
@@ -381,7 +381,7 @@ async def test_spoilt_list_of_runs_stops_no_agent(agent: Hooks, tmp_path: Path, 
 async def test_job_whose_run_s_number_is_another_run_s_by_now_is_killed(
     running: StartRun, database: Database, known: bool
 ) -> None:
-    """As after a restore of the database, which gave the number out again."""
+    """As after a restore of the database, which gave the run's number out again."""
     updates, starter = await running(SLEEPER)
     job = job_process(starter)
     if known:
@@ -398,14 +398,14 @@ async def test_job_whose_run_s_number_is_another_run_s_by_now_is_killed(
 async def test_jobs_that_outlived_their_agent_are_told_in_the_beat(
     agent: Hooks, running: StartRun, tmp_path: Path
 ) -> None:
-    """A database that was restored offers nothing before they have ended."""
+    """A restored database offers no job before the jobs have ended that outlived it."""
     await running(SLEEPER)
     runs = agent.runs
     assert isinstance(runs, WatchedRuns)
     session = agent.context.session
     told = runs.alive(session)
     assert list(told) == [1]
-    # the next agent knows of it what this one has written down
+    # the next agent knows the run from the notes that this one has written
     later = WatchedRuns(nothing, lambda session, slot: None)
     Updates(later, {"fw": agent.context}, tmp_path / "spool.runs", first_s=1.0, interval_s=1.0)
     assert later.alive(session) == told

@@ -1,4 +1,4 @@
-"""Acting on many jobs: 100 000 are held, released, edited and removed, by constraint and by ids.
+"""Acting on many jobs: 100 000 jobs are held, released, edited and removed, by constraint and by ids.
 
     make bench-act
     python tests/benchmarks/bench_act.py --jobs 20000
@@ -29,7 +29,7 @@ ACTIONS = ("hold", "release", "edit", "remove")
 
 
 class Others:
-    """A slot that takes bob's jobs for as long as it is asked to, on a connection of its own."""
+    """A slot that takes bob's jobs until it is stopped, on a connection of its own."""
 
     def __init__(self, conninfo: str, autocluster: int) -> None:
         self.ended = 0
@@ -70,7 +70,7 @@ class Others:
 
 
 def submitted(conninfo: str, owner: str, jobs: int) -> int:
-    """A cluster of so many jobs, each with arguments of its own; its id."""
+    """Submit a cluster of this many jobs, each with arguments of its own; return its id."""
     with psycopg.connect(conninfo) as connection:
         row = connection.execute(
             "SELECT fetchwork.submit_cluster(jsonb_build_object('Cmd', '/bin/true', 'Owner', %s::text),"
@@ -94,7 +94,7 @@ def seconds_of(queue: Queue, action: str, spec: object, jobs: int) -> float:
 
 
 def rounds(conninfo: str, jobs: int) -> Iterator[tuple[str, str, float]]:
-    """The eight figures: the action, how the jobs were named, seconds."""
+    """Yield the eight figures: the action, the way the jobs were named, and seconds."""
     for way in ("constraint", "ids"):
         cluster = submitted(conninfo, "alice", jobs)
         with psycopg.connect(conninfo, autocommit=True) as connection:

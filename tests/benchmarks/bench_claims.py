@@ -3,16 +3,16 @@
     make bench-claims                      # 1 000, 100 000 and 1 000 000 waiting jobs
     python tests/benchmarks/bench_claims.py --sizes 1000,100000 --rounds 5
 
-A claim is what an agent sends: one call of ``fetchwork.claim`` with the position where it knows the
-autocluster's live rows to begin. pgbench drives both sides with 8 clients; each client keeps its hint for
-each of the 100 autoclusters (of 20 submitters) from claim to claim, as an agent does. The rounds of all sides
-alternate, so that a slow minute of the machine meets all of them. While they claim, a ninth connection puts
-what was claimed back at the end every 20 ms, as jobs that come back, so that the stated number of jobs goes
-on waiting; what that costs counts against the claims.
+A claim is the agent's call of ``fetchwork.claim``, with the position at which the autocluster's live rows
+probably begin. pgbench drives both sides with 8 clients; each client keeps its hint for each of the 100
+autoclusters (of 20 submitters) from claim to claim, as an agent does. The rounds of all sides alternate, so
+that a slow minute of the machine affects all of them. Meanwhile a ninth connection requeues the claimed jobs
+every 20 ms, as jobs that come back, so that the stated number of jobs goes on waiting; its cost counts
+against the claims.
 
-Then the same behind a transaction that is left open after 200 000 jobs have passed through: nothing that
-died since can be vacuumed away; and then the whole path: 8 slots at a time ask a real agent by its socket
-and get a printed ad. Durable server, default settings but for those printed.
+Then the same behind a transaction that stays open while 200 000 jobs pass through, so that no row that died
+since can be vacuumed; and then the whole path: 8 slots at a time ask a real agent by its socket and get a
+printed ad. Durable server, default settings but for those printed.
 """
 
 import argparse
@@ -102,7 +102,7 @@ class Bench:
         for kind in range(AUTOCLUSTERS):
             common = {
                 "Cmd": "/bin/true",
-                # an account that each host has; shares go by accounting group
+                # an account that every host has; shares go by accounting group
                 "Owner": "nobody",
                 "AccountingGroup": f"group{kind % OWNERS}.nobody",
                 "RequestCpus": 1,
@@ -120,24 +120,26 @@ class Bench:
         return more / (end - begin)
 
     def put_back(self, until: threading.Event) -> None:
-        """Every 20 ms, what was claimed waits again at the end; for a thread."""
+        """Requeue the claimed jobs at the end every 20 ms; runs in a thread."""
         with psycopg.connect(self.conninfo, autocommit=True) as connection:
             while not until.wait(0.02):
                 connection.execute(PUT_BACK)
 
     def drop_claimed(self) -> None:
-        """What was claimed is done with, for good."""
+        """Delete the claimed jobs for good."""
         self.connection.execute(DROP_CLAIMED)
 
     def first_places(self) -> dict[int, int]:
-        """Just below the first live row of each autocluster, where an agent that was there all along is."""
+        """The position just below the first live row of each autocluster, the hint of a long-running
+        agent.
+        """
         rows = self.connection.execute(
             "SELECT autocluster_id, min(position) - 1 FROM fetchwork.waiting GROUP BY 1"
         ).fetchall()
         return dict(rows)
 
     def claims(self, seconds: int) -> float:
-        """Claims per second while what is claimed is put back."""
+        """Claims per second while claimed jobs are requeued."""
         stop = threading.Event()
         feeder = threading.Thread(target=self.put_back, args=[stop])
         feeder.start()
@@ -148,7 +150,7 @@ class Bench:
             feeder.join()
 
     def run(self, scripts: list[str], length: list[str], *, hints: dict[int, int] | None = None) -> float:
-        """Transactions per second of one call of pgbench, connecting excluded."""
+        """Transactions per second of one pgbench call, without the time to connect."""
         command = [
             str(self.server.programs / "pgbench"),
             "-n",
@@ -195,7 +197,7 @@ def measure(bench: Bench, size: int, rounds: int, seconds: int) -> tuple[float, 
 
 
 def pass_through(bench: Bench, jobs: int) -> None:
-    """That many jobs are claimed and end."""
+    """Claim and end this many jobs."""
     for _ in range(10):
         bench.run(CLAIMS, ["-t", str(jobs // 10 // CLIENTS)], hints=bench.first_places())
         bench.drop_claimed()

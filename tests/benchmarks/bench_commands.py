@@ -1,4 +1,4 @@
-"""HTCondor's commands: ours by way of the access point and by connection string, and HTCondor's on a schedd.
+"""HTCondor's commands: ours through the access point and by connection string, and HTCondor's on a schedd.
 
     make bench-commands
     python tests/benchmarks/bench_commands.py --jobs 1000
@@ -7,10 +7,9 @@ One pool has both queues, with as many jobs each: condor_q for one job, the tota
 condor_submit of one job. Each figure is the median of several processes, from their start to their end, the
 sides in turns. Ours are the compiled program, run as an ordinary account.
 
-Then many clients poll a queue that has many jobs more, each its own cluster every few seconds, while jobs run
-one after the other: how long these wait from their submission to their start, over how long they wait when
-nobody polls, in turns, each for a bounded time. It needs root, HTCondor from Debian (tests/condor), and
-a C compiler.
+Then many clients poll a queue of many more jobs, each for its own cluster every few seconds, while jobs run
+one after the other: the jobs' delay from submission to start, over their delay without pollers, in
+alternating bounded phases. It needs root, HTCondor from Debian (tests/condor), and a C compiler.
 
 The last lines are these: condor_q for one job (goal: 30 ms), for all jobs over HTCondor's (goal: 1.5),
 condor_submit of one job (goal: 40 ms), `fetchwork q` of one job by way of the access point, as pip installs
