@@ -5,19 +5,19 @@
  *
  * Theory of operation
  * -------------------
- * An interpreter that starts and imports takes longer than what most commands do. The access point has
- * processes at hand that have it all imported: it forks one, which takes on the rights of whoever asks, gets
- * this process's words, environment, umask, directory and standard streams, does the work on these streams
- * itself, and says with which status this program ends (`fetchwork/accesspoint/command.py` is the other side).
+ * Starting an interpreter and its imports takes longer than most commands' work. The access point has a process
+ * with all imports done and forks it. The child takes on the caller's rights, gets this process's words,
+ * environment, umask, directory and standard streams, works on these streams itself, and sends the exit status
+ * of this program (`fetchwork/accesspoint/command.py` is the other side).
  *
- * Wherever that can't be (no access point, one that refuses, or of another version, or a command that is not
- * run there) this program becomes condor-command.py by exec: the same command, a little later. So it does
- * where the access point goes away before the command has printed or read anything; it names the submission
- * by a key, so that what was submitted by then is not submitted again. After that it can only say so.
+ * If that is impossible (no access point, a refusal, another version, or a command that is not run there), this
+ * program becomes condor-command.py by exec: the same command, a little later. It does the same if the access
+ * point goes away before the command has printed or read anything. A key names the submission, so jobs that were
+ * submitted by then are not submitted again. Later it can only report the loss.
  *
- * A signal that ends this program ends the command, because the kernel tells the other side.
+ * A signal that ends this program ends the command, because the kernel closes the connection.
  *
- * It needs POSIX, and of Linux /proc, getrandom and AT_EXECFN.
+ * It needs POSIX, and Linux's /proc, getrandom and AT_EXECFN.
  */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
@@ -51,9 +51,9 @@ static const char SUFFIX[] = ".commands";
 static const char MAGIC[4] = {'F', 'W', 'C', '1'};
 
 enum {
-    /* of a request; the environment and the words of a process are smaller, but for odd limits */
+    /* bytes of a request; a process's environment and words are smaller unless limits are odd */
     MAX_REQUEST = 8 * 1024 * 1024,
-    /* seconds for the access point to take the request, and to begin with the command */
+    /* time for the access point to take the request, and to begin with the command */
     SEND_S = 10,
     BEGIN_MS = 30 * 1000,
 };
@@ -93,7 +93,7 @@ static _Noreturn void in_python(void)
     size_t count = 0;
     while (command.argv[count])
         count++;
-    /* the kernel names a script in place of its first word, so the command's own comes behind it */
+    /* the kernel replaces a script's first word by its path, so the command's own word follows it */
     char **words = calloc(count + 3, sizeof *words);
     if (!words)
         fail(strerror(ENOMEM));
@@ -131,7 +131,7 @@ static void add_number(struct buffer *buffer, unsigned long long number)
     add(buffer, text);
 }
 
-/* The socket of the access point's that commands go to; NULL where they go to a database. */
+/* The access point's socket for commands; NULL if they use a database. */
 static const char *socket_path(void)
 {
     const char *named = getenv("FETCHWORK_ACCESS_POINT");
@@ -184,7 +184,7 @@ static struct buffer request(void)
     add(&body, VERSION);
     add(&body, command.key);
     add_number(&body, mask);
-    /* paths have to mean there what they mean here */
+    /* paths must mean the same there as here */
     add_number(&body, space.st_ino);
     add_number(&body, root.st_dev);
     add_number(&body, root.st_ino);
@@ -250,7 +250,7 @@ static int next_byte(int fd)
 /* Wait for the command's end, and return its status. The other side says
  *     b  it begins
  *     u  it is about to use a stream
- *     p  it is for Python
+ *     p  Python must run it
  *     s  it has ended, with the status in the byte that follows
  */
 static int follow(int fd)
@@ -289,7 +289,7 @@ static int follow(int fd)
 static void interrupted(int number)
 {
     (void)number;
-    /* as Python's way out */
+    /* as Python exits */
     _exit(130);
 }
 
@@ -298,7 +298,7 @@ int main(int argc, char **argv)
     const char *path = (const char *)getauxval(AT_EXECFN);
     command.argv = argv;
     command.path = path ? path : argc > 0 ? argv[0] : "condor-command";
-    /* of root's own the access point runs nothing, nor with rights that come from a file */
+    /* the access point runs no command for root, nor for set-uid rights */
     if (argc == 0 || geteuid() == 0 || geteuid() != getuid() || getegid() != getgid())
         in_python();
     if (signal(SIGINT, interrupted) == SIG_IGN)

@@ -14,23 +14,23 @@ from fetchwork.client import wire
 from fetchwork.client.wire import Json
 from fetchwork.errors import AccessPointUnavailable, FetchworkError, ProtocolError
 
-#: where the access point of a host listens
+#: the socket of a host's access point
 SOCKET = "/run/fetchwork/access-point.sock"
-#: names another socket; 'none': there is no access point
+#: the environment variable that names another socket; 'none': use no access point
 VARIABLE = "FETCHWORK_ACCESS_POINT"
-#: whom root acts for; anybody else acts for nobody but himself
+#: the variable with the account that root acts for; other accounts act for themselves alone
 OWNER_VARIABLE = "FETCHWORK_OWNER"
-#: an access point that is started anew is back within this
+#: seconds within which a restarted access point is back
 PATIENCE_S = 20.0
-#: nothing came for so long: it is not alive
+#: seconds of silence after which the access point counts as dead
 SILENCE_S = 120.0
 
-#: these name a database, so that no access point is looked for
+#: variables that name a database: with one of them set, no access point is used
 _OF_DATABASE = ("FETCHWORK_DSN", "PGHOST", "PGHOSTADDR", "PGSERVICE", "PGDATABASE")
 
 
 def socket_path() -> str | None:
-    """The socket of the access point that commands go to; None where they go to the database."""
+    """The socket of the access point that commands use; None if they use the database."""
     named = os.environ.get(VARIABLE)
     if named is not None:
         return None if named in ("", "none") else named
@@ -50,7 +50,7 @@ def acting_owner() -> str | None:
 
 
 class Link:
-    """Requests to the access point at ``path``, one after the other; connected when needed, and again."""
+    """Sends requests to the access point at ``path``, one at a time; connects and reconnects when needed."""
 
     def __init__(self, path: str, *, patience_s: float = PATIENCE_S) -> None:
         self.path = path
@@ -78,10 +78,10 @@ class Link:
         moved: Callable[[int, int], None] | None = None,
         **arguments: object,
     ) -> Any:
-        """The result of a request; ``moved`` is told how many bytes of how many have been moved for it.
+        """Return the result of a request; ``moved`` gets the bytes moved for it so far, and their total.
 
-        ``again``: one that brings no harm twice is repeated where the access point ends before it answers.
-        Raises AccessPointUnavailable, and what the access point says by the name of an exception.
+        ``again``: the request may be repeated if the access point ends before it answers. Raises
+        AccessPointUnavailable, or the exception that the access point names.
         """
         end = time.monotonic() + self._patience_s
         while True:
@@ -106,9 +106,9 @@ class Link:
         looked: Callable[[int], None] | None = None,
         **arguments: object,
     ) -> Iterator[list[Any]]:
-        """The pages of an answer as they come; who stops early closes the iterator.
+        """Yield the pages of an answer as they come; a caller that stops early closes the iterator.
 
-        ``looked`` is told how many rows were looked at, also where there is nothing to be yielded.
+        ``looked`` gets the number of rows examined so far, even if no page is yielded.
         """
         end = time.monotonic() + self._patience_s
         begun = done = False
@@ -146,7 +146,7 @@ class Link:
         link = self._socket or self._connect()
         link.settimeout(silence_s)
         with suppress(OSError):
-            # where it fails, the access point may have said why before it closed
+            # if this fails, the access point may have said why before it closed the connection
             link.sendall(data)
 
     def _connect(self) -> socket.socket:
@@ -158,7 +158,7 @@ class Link:
                 link.connect(self.path)
             except OSError as error:
                 link.close()
-                # one that is being started anew
+                # the access point may be restarting
                 if (
                     not isinstance(error, ConnectionRefusedError | FileNotFoundError | TimeoutError)
                     or time.monotonic() >= end
@@ -184,7 +184,7 @@ class Link:
             )
             raise (error_class if known else FetchworkError)(str(frame.get("message", "")))  # type: ignore[misc]
         if "page" not in frame and "done" not in frame:
-            raise ProtocolError("the access point's answer is none")
+            raise ProtocolError("the access point sent an unexpected answer")
         return frame
 
     def _read(self, size: int) -> bytes:

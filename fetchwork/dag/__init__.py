@@ -1,1 +1,1 @@
-"""DAGs: what HTCondor's own condor_dagman needs to run them over this queue."""
+"""DAGs: support for HTCondor's own condor_dagman, which runs them over this queue."""

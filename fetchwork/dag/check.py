@@ -1,10 +1,10 @@
-"""What of a DAG can't be run here, found before anything is submitted.
+"""Finds the commands of a DAG that can't be run here, before any node is submitted.
 
-- PROVISIONER: DAGMan reads the node's state from a schedd's ad of it, and there is no schedd.
-- An inline description (``JOB A { ... }``, ``SUBMIT-DESCRIPTION``) before HTCondor 24: that DAGMan gives it
-  to a schedd alone, and would end the DAG when it comes to the node.
+- PROVISIONER: DAGMan reads the node's state from the schedd's ad of it, and there is no schedd.
+- An inline description (``JOB A { ... }``, ``SUBMIT-DESCRIPTION``) before HTCondor 24: such a DAGMan can only
+  give it to a schedd, and would end the DAG at that node.
 
-Only the form of lines is looked at (dag_parser.cpp): a keyword in any case, where ``-`` and ``_`` are one.
+The check reads only the form of lines (dag_parser.cpp): a keyword in any case, with ``-`` equal to ``_``.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from pathlib import Path
 #: the first HTCondor whose DAGMan writes inline descriptions to files
 INLINE_SINCE = 24
 _DESCRIBED = frozenset(("JOB", "NODE", "FINAL", "SERVICE", "PROVISIONER", "SUBMIT_DESCRIPTION"))
-# blanks between quotes are part of a word
+# blanks within quotes are part of a word
 _WORD = re.compile(r"""(?:"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'|[^\s"'])+|["']""")
 
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """A command of a DAG file: its words, and where it begins."""
+    """A command of a DAG file: its words and its position."""
 
     path: Path
     line: int
@@ -37,16 +37,16 @@ class Command:
 
     @property
     def inline(self) -> bool:
-        """Does a description follow?"""
+        """Whether an inline description follows."""
         return self.name in _DESCRIBED and (self.words[-1] == "{" or self.words[-1].startswith("@="))
 
     def _folder(self, base: Path, behind: int) -> Path:
-        """The directory that a DIR behind so many words names, in a DAG whose paths begin at ``base``."""
+        """The directory named by DIR after ``behind`` words; ``base`` if there is no DIR."""
         words = [word.upper() for word in self.words[behind:-1]]
         return base / self.words[behind + words.index("DIR") + 1] if "DIR" in words else base
 
     def inner(self, base: Path) -> tuple[Path, Path] | None:
-        """The DAG file that it brings in, if it does, and where that one's paths begin."""
+        """The DAG file that the command includes, if any, and the base directory of its paths."""
         if self.name == "INCLUDE" and len(self.words) > 1:
             return base / self.words[1], base
         if self.name == "SPLICE" and len(self.words) > 2:
@@ -59,7 +59,7 @@ class Command:
 
 
 def commands(path: Path) -> Iterator[Command]:
-    """The commands of a DAG file, without the lines of inline descriptions; raises OSError."""
+    """Yield the commands of a DAG file, without the lines of inline descriptions; raises OSError."""
     lines = iter(enumerate(path.read_text(errors="replace").splitlines(), 1))
     for number, line in lines:
         whole = line
@@ -82,9 +82,9 @@ def _unquoted(word: str) -> str:
 
 
 def all_commands(path: Path, base: Path, seen: set[Path] | None = None) -> Iterator[Command]:
-    """The same, with those of the splices, sub-DAGs and included files that can be read now.
+    """Yield a file's commands and those of its splices, sub-DAGs and included files that can be read now.
 
-    ``base``: where the paths in the file begin. Raises OSError for the first file alone.
+    The file's paths are relative to ``base``. Raises OSError for the first file only.
     """
     seen = set() if seen is None else seen
     seen.add(path.resolve())
@@ -92,14 +92,14 @@ def all_commands(path: Path, base: Path, seen: set[Path] | None = None) -> Itera
         yield command
         inner = command.inner(base)
         if inner is None or inner[0].resolve() in seen or not inner[0].is_file():
-            # DAGMan has its own words for it, or a node is to write it
+            # DAGMan reports it itself, or a node will write it
             continue
         with contextlib.suppress(OSError):
             yield from all_commands(*inner, seen)
 
 
 def problems(path: Path, base: Path, version: int) -> list[str]:
-    """What can't be run of the DAG in a file, by HTCondor's major ``version`` here; raises OSError."""
+    """Return a line for each command of a DAG that HTCondor's major ``version`` can't run; raises OSError."""
     found = []
     for command in all_commands(path, base):
         if command.name == "PROVISIONER":

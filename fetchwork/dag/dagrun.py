@@ -1,9 +1,9 @@
-"""Which run of a DAG a condor_dagman belongs to.
+"""The run of a DAG that a condor_dagman belongs to.
 
-One that is started again after a crash recovers the run that was under way: of a node's try that it had
-submitted, a second submission is a repetition. One that begins anew, from the DAG or a rescue file, submits
-the same nodes as new tries. DAGMan tells the two apart by its lock file, which it deletes when a run is over.
-Beside that lies the name of the run, for as long as it lasts.
+A condor_dagman that is started again after a crash recovers the run in progress: it may submit a node's try
+again, and the second submission is a repetition. A new start, from the DAG or a rescue file, submits the same
+nodes as new tries. DAGMan tells the two apart by its lock file, which it deletes at the end of a run. A file
+beside the lock file holds the name of the run while the run lasts.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ import contextlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    # which costs each condor_submit a third of its time
+    # this import would cost each condor_submit a third of its time
     from pathlib import Path
 
-#: in the environment of condor_dagman, and so of each condor_submit that it starts
+#: the variable in the environment of condor_dagman and of each condor_submit that it starts
 VARIABLE = "FETCHWORK_DAG_RUN"
 SUFFIX = ".run"
 #: the longest key that the database takes
@@ -23,7 +23,7 @@ MAX_KEY = 250
 
 
 def of(lock: Path, new: str) -> str:
-    """The run that a condor_dagman with this lock file is about to begin, named ``new``, or to recover."""
+    """Return the run that a condor_dagman with this lock file recovers, or the ``new`` one that it begins."""
     kept = lock.with_name(lock.name + SUFFIX)
     if lock.exists():
         with contextlib.suppress(OSError):
@@ -36,7 +36,7 @@ def of(lock: Path, new: str) -> str:
 
 
 def key(run: str, node: str, retry: str) -> str:
-    """By which a submission of one try of a node is known (``fetchwork.note_submission``)."""
+    """Return the key of the submission of one try of a node (``fetchwork.note_submission``)."""
     text = f"dag {run} {retry} {node}"
     if len(text.encode()) <= MAX_KEY:
         return text

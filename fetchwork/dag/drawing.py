@@ -1,4 +1,4 @@
-"""A DAG as a picture: SVG with a box for each node, its state, and how long it took."""
+"""A DAG as a picture: SVG with a box for each node, with its state and duration."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from xml.sax.saxutils import escape
 from fetchwork.dag.graph import Graph
 from fetchwork.dag.nodeslog import NodeState
 
-#: state -> colour of its boxes
+#: state -> colour of a box
 COLOURS = {
     "waits": "#e8e8e8",
     "idle": "#fff2b3",
@@ -24,7 +24,7 @@ _MARGIN = 20
 
 
 def svg(graph: Graph, states: Mapping[str, NodeState], title: str) -> str:
-    """The picture, as text."""
+    """Return the picture as text."""
     layers = graph.layers()
     widest = max((len(layer) for layer in layers), default=1)
     width = widest * _ACROSS + 2 * _MARGIN

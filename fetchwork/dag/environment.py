@@ -1,8 +1,8 @@
-"""The environment in which condor_dagman runs over this queue, and in which its scripts and commands do.
+"""The environment of condor_dagman, its scripts and its commands when it runs over this queue.
 
-DAGMan's settings come from HTCondor's configuration, where an environment variable ``_CONDOR_NAME`` has the
-last word. No schedd is to be reached: one that has a job of our DAG's number would have that job's ad
-changed, and recovery would ask it for nodes that it never had.
+DAGMan's settings come from HTCondor's configuration, which environment variables ``_CONDOR_NAME`` override.
+DAGMan must reach no schedd: it would change the ad of a schedd's job that has our DAG's number, and recovery
+would ask the schedd for nodes that it never had.
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 PROGRAM = "condor_dagman"
-#: HTCondor then reads no file
+#: value of CONDOR_CONFIG with which HTCondor reads no file
 NO_FILES = "ONLY_ENV"
 CONFIG_FILES = ("/etc/condor/condor_config", "/usr/local/etc/condor_config")
 
-#: what HTCondor's own defaults leave slow here: a scan of the log each second finds what is there within it
+#: faster than HTCondor's defaults: a scan of the log each second finds events within that second
 _PACE = {
     "_CONDOR_DAGMAN_USER_LOG_SCAN_INTERVAL": "1",
     "_CONDOR_DAGMAN_MAX_SUBMITS_PER_INTERVAL": "100",
-    # nothing is kept for a queue that keeps no claim for anybody
+    # do not ask to keep claims: this queue keeps no claims for jobs
     "_CONDOR_DAGMAN_HOLD_CLAIM_TIME": "0",
 }
 _NO_SCHEDD = {
@@ -34,12 +34,12 @@ _NO_SCHEDD = {
 
 
 def is_dagman(command: str) -> bool:
-    """Is the program of a job condor_dagman?"""
-    return os.path.basename(command) == PROGRAM  # noqa: PTH119 - on the way of every job
+    """Whether a job's program is condor_dagman."""
+    return os.path.basename(command) == PROGRAM  # noqa: PTH119 - every job's submission comes here
 
 
 def lock_file(arguments: Sequence[str]) -> str | None:
-    """The lock file that the arguments of a condor_dagman name."""
+    """The lock file in a condor_dagman's arguments; None without one."""
     words = [argument.lower() for argument in arguments]
     if "-lockfile" not in words[:-1]:
         return None
@@ -47,7 +47,7 @@ def lock_file(arguments: Sequence[str]) -> str | None:
 
 
 def of_dagman(asked: Mapping[str, str], commands: Path, cwd: str) -> dict[str, str]:
-    """The environment of a condor_dagman whose job asks for ``asked``; ``commands`` has condor_submit."""
+    """Return the environment of a condor_dagman whose job wants ``asked``; ``commands`` has condor_submit."""
     path = asked.get("PATH", "/usr/local/bin:/usr/bin:/bin")
     config = {}
     if "CONDOR_CONFIG" not in asked and not any(Path(file).exists() for file in CONFIG_FILES):
@@ -57,22 +57,22 @@ def of_dagman(asked: Mapping[str, str], commands: Path, cwd: str) -> dict[str, s
         **asked,
         **config,
         **_NO_SCHEDD,
-        # DAGMan changes to it once, when it starts
+        # DAGMan changes to this directory once, when it starts
         "_CONDOR_LOG": cwd,
-        # of a script that submits by itself
+        # for scripts that submit jobs themselves
         "PATH": f"{commands}:{path}",
         "_CONDOR_DAGMAN_USE_DIRECT_SUBMIT": "False",
         "_CONDOR_DAGMAN_CONDOR_SUBMIT_EXE": str(commands / "condor_submit"),
         "_CONDOR_DAGMAN_CONDOR_RM_EXE": str(commands / "condor_rm"),
-        # condor_submit waits for an access point or a database that is away; what it refuses is refused
+        # condor_submit itself waits for an access point or a database that is away; a refusal is final
         "_CONDOR_DAGMAN_MAX_SUBMIT_ATTEMPTS": "1",
-        # a nodes log under /tmp is as good as another here: it is on this host's disk
+        # a nodes log under /tmp is fine here: it is on this host's disk
         "_CONDOR_DAGMAN_AVOID_SLASH_TMP": "False",
     }
 
 
 def of_submit_dag(asked: Mapping[str, str], commands: Path) -> dict[str, str]:
-    """The environment of HTCondor's condor_submit_dag, which runs condor_submit from PATH."""
+    """Return the environment of HTCondor's condor_submit_dag, which runs condor_submit from PATH."""
     found = {
         **asked,
         **_NO_SCHEDD,

@@ -1,6 +1,6 @@
-"""The nodes of a DAG and which wait for which, as far as its files say it; for people to look at.
+"""The nodes of a DAG and their dependencies, as its files give them; for display to people.
 
-What runs is decided by condor_dagman, not here: pins, joins and the like are left out.
+condor_dagman, not this module, decides the order of runs: pins, joins and the like are left out.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class Graph:
     final: str | None = None
 
     def layers(self) -> list[list[str]]:
-        """The nodes by the longest way to them; those on a circle come last, the final node behind all."""
+        """Return the nodes by longest path from a root; then nodes on a cycle, then the final node."""
         parents: dict[str, set[str]] = {node: set() for node in self.nodes}
         for parent, child in self.edges:
             parents[child].add(parent)
@@ -39,12 +39,12 @@ class Graph:
 
 
 def read(path: Path, base: Path) -> Graph:
-    """The graph of a DAG file, whose paths begin at ``base``; raises OSError."""
+    """Return the graph of a DAG file, whose paths are relative to ``base``; raises OSError."""
     return read_all([(path, base)])
 
 
 def read_all(files: Sequence[tuple[Path, Path]]) -> Graph:
-    """The graph of DAG files that are run as one; of several, each one's nodes have its number in front."""
+    """Return the graph of DAG files run as one; with several, node names begin with the file's number."""
     graph = Graph()
     for number, (path, base) in enumerate(files):
         _add(graph, path, base, f"{number}." if len(files) > 1 else "", frozenset())
@@ -56,7 +56,7 @@ def read_all(files: Sequence[tuple[Path, Path]]) -> Graph:
 def _add(
     graph: Graph, path: Path, base: Path, prefix: str, within: frozenset[Path]
 ) -> tuple[set[str], set[str]]:
-    """Add the nodes of a file; its initial and its terminal nodes, to which a splice's edges go."""
+    """Add a file's nodes; return its initial and terminal nodes, which the edges of a splice use."""
     own: list[str] = []
     ends: dict[str, tuple[set[str], set[str]]] = {}
     for command in _with_included(path, base, within):
@@ -78,7 +78,7 @@ def _add(
         upper = [word.upper() for word in command.words]
         if "CHILD" not in upper or "PARENT" not in upper[:2]:
             continue
-        # WEAK may be in front
+        # WEAK may come first
         first, middle = upper.index("PARENT"), upper.index("CHILD")
         for parent in (prefix + word for word in command.words[first + 1 : middle]):
             for child in (prefix + word for word in command.words[middle + 1 :]):

@@ -1,7 +1,7 @@
-"""What became of a DAG's nodes, as the nodes log says: the one record of jobs, POST scripts and NOOP nodes.
+"""The state of a DAG's nodes from its nodes log, the only record of jobs, POST scripts and NOOP nodes.
 
-Its entries are HTCondor's text events, which end with a line of three dots. A SUBMIT says in its notes which
-node the job is of (``    DAG Node: NAME``), and so do the entries that DAGMan itself writes::
+Its entries are HTCondor's text events, which end with a line of three dots. The notes of a SUBMIT name the
+job's node (``    DAG Node: NAME``), as do the entries that DAGMan itself writes::
 
     000 (042.000.000) 2026-11-22 07:21:13 Job submitted from host: <127.0.0.1:0>
         DAG Node: A
@@ -24,16 +24,16 @@ _SUBMIT, _EXECUTE, _EVICTED, _TERMINATED, _ABORTED = 0, 1, 4, 5, 9
 _HELD, _RELEASED, _POST_SCRIPT, _PRE_SKIP = 12, 13, 16, 37
 _STATES = {_SUBMIT: "idle", _EXECUTE: "running", _EVICTED: "idle", _ABORTED: "removed", _HELD: "held",
            _RELEASED: "idle"}  # fmt: skip
-#: of the jobs of a node the first of these that one is in is the node's
+#: a node's state is the first of these that one of its jobs has
 _FIRST = ("failed", "held", "running", "idle", "removed", "done")
 
 
 @dataclass(slots=True)
 class _Node:
-    #: by process, of the last cluster
+    #: states of the last cluster's jobs, by process
     jobs: dict[tuple[int, int], str] = field(default_factory=dict)
     cluster: int = -1
-    #: what a POST script or PRE_SKIP made of it
+    #: the outcome of a POST script or PRE_SKIP
     verdict: str | None = None
     started: datetime | None = None
     ended: datetime | None = None
@@ -41,14 +41,14 @@ class _Node:
 
 @dataclass(frozen=True, slots=True)
 class NodeState:
-    """One of ``drawing.COLOURS``, and the seconds from its jobs' first start to their last end, or to now."""
+    """A state of ``drawing.COLOURS``, and the seconds from the first job's start to the last end or now."""
 
     state: str
     seconds: float | None = None
 
 
 def states(path: Path) -> dict[str, NodeState]:
-    """The nodes that a nodes log speaks of; raises OSError."""
+    """Return the states of the nodes in a nodes log; raises OSError."""
     nodes: dict[str, _Node] = {}
     node_of: dict[tuple[int, int], str] = {}
     with path.open(errors="replace") as file:
@@ -57,7 +57,7 @@ def states(path: Path) -> dict[str, NodeState]:
             if heading is None:
                 continue
             number, cluster, proc, sub = (int(heading[part]) for part in (1, 2, 3, 4))
-            # NOOP nodes have no cluster, and are told apart by their last number
+            # NOOP nodes have no cluster; their last number tells them apart
             job = (cluster, sub)
             named = _NODE.search(entry)
             if named is not None and number == _SUBMIT:
@@ -86,7 +86,7 @@ def _apply(node: _Node, number: int, job: tuple[int, int], proc: int, at: dateti
         node.verdict = "done" if good else "failed"
         return
     if number == _SUBMIT and job != (node.cluster, 0):
-        # another try
+        # a further try
         node.jobs.clear()
         node.cluster, node.verdict, node.started, node.ended = job[0], None, None, None
     if number == _TERMINATED:

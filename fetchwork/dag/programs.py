@@ -14,7 +14,7 @@ _USUAL = "/usr/local/bin:/usr/bin:/bin:/usr/sbin"
 
 
 def program(name: str, environment: Mapping[str, str]) -> Path:
-    """HTCondor's program of that name, passing over fetchwork's own; raises FetchworkError."""
+    """Return the path of HTCondor's program, skipping fetchwork's own; raises FetchworkError."""
     for folder in f"{environment.get('PATH', '')}:{_USUAL}".split(os.pathsep):
         candidate = Path(folder or ".") / name
         if not candidate.is_file() or not os.access(candidate, os.X_OK):
@@ -25,7 +25,7 @@ def program(name: str, environment: Mapping[str, str]) -> Path:
 
 
 def missing(name: str) -> str:
-    """What to say where one is not there."""
+    """Return the message for a missing program."""
     return (
         f"'{name}' is not on this host: DAGs are run by HTCondor's condor_dagman;"
         " install HTCondor's package here (Debian: condor, RPM: condor)"
@@ -33,14 +33,14 @@ def missing(name: str) -> str:
 
 
 def major_version(environment: Mapping[str, str]) -> int:
-    """The major version of condor_dagman here; raises FetchworkError."""
+    """Return the major version of this host's condor_dagman; raises FetchworkError."""
     dagman = program("condor_dagman", environment)
     ended = subprocess.run(
         [dagman, "-version"],
         env={
             **environment,
             "CONDOR_CONFIG": environment.get("CONDOR_CONFIG", "ONLY_ENV"),
-            # else it begins a log where it stands
+            # otherwise it starts a log in its directory
             "_CONDOR_DAGMAN_LOG": os.devnull,
         },
         cwd="/",

@@ -1,7 +1,7 @@
-"""How far a DAG is, as its condor_dagman says in its own log (``x.dag.dagman.out``).
+"""The progress of a DAG, from the log of its condor_dagman (``x.dag.dagman.out``).
 
-To a schedd DAGMan tells the same in attributes of its job's ad. Without one the table that it writes each
-time something has changed is what there is (dagman_main.cpp, ``print_status``)::
+DAGMan reports the same figures to a schedd in attributes of its job's ad. Without a schedd the only source is
+the table that it writes after each change (dagman_main.cpp, ``print_status``)::
 
     11/22/26 04:29:30 Of 4 nodes total:
     11/22/26 04:29:30  Done     Pre   Queued    Post   Ready   Un-Ready   Failed   Futile
@@ -27,7 +27,7 @@ ATTRIBUTES = {
     "Futile": "DAG_NodesFutile",
 }
 TOTAL = "DAG_NodesTotal"
-#: so much of the log's end is read; between two tables DAGMan writes less, as a rule
+#: bytes read of the log's end; DAGMan usually writes less between two tables
 TAIL_BYTES = 64 * 1024
 
 _STAMP = rb"[^\n]{0,40}?"
@@ -37,12 +37,12 @@ _TABLE = re.compile(
 
 
 def log_file(environment: Mapping[str, str]) -> str | None:
-    """The log of a condor_dagman with this environment."""
+    """The log of a condor_dagman with this environment; None without one."""
     return environment.get("_CONDOR_DAGMAN_LOG")
 
 
 class Follower:
-    """Reads one log again where it has grown."""
+    """Reads one log again whenever it has grown."""
 
     def __init__(self, path: str) -> None:
         self._path = Path(path)
@@ -50,7 +50,7 @@ class Follower:
         self._counts: dict[str, int] = {}
 
     def news(self) -> dict[str, int] | None:
-        """The counts, if they are others than before; None if not, or if there are none."""
+        """Return the counts if they have changed; otherwise, or if the log has no counts, None."""
         try:
             state = self._path.stat()
             if (state.st_size, state.st_mtime_ns) == self._seen:
@@ -68,13 +68,13 @@ class Follower:
 
 
 def counts(text: bytes) -> dict[str, int]:
-    """What the last table in a piece of the log says, by attribute; empty if there is none."""
+    """Return the figures of the last table in a piece of the log, by attribute; empty without a table."""
     tables = list(_TABLE.finditer(text))
     if not tables:
         return {}
     last = tables[-1]
     numbers = [int(word) for word in last[3].split()]
-    # the stamp's end may be among them
+    # digits of the time stamp may be among them
     headings = last[2].decode().split()
     by_column = dict(zip(headings, numbers[-len(headings) :], strict=False))
     return {TOTAL: int(last[1])} | {

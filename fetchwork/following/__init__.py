@@ -1,1 +1,1 @@
-"""Following jobs: event logs, log files, progress."""
+"""Following jobs: event logs, live output, progress."""

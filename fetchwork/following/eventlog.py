@@ -16,13 +16,13 @@ from fetchwork.queue.synchronous import performer_of
 class JobEventLog:
     """The events of all jobs whose ``log`` is one file, as ``htcondor2.JobEventLog`` yields them.
 
-    It reads the database, so the file need not exist, nor be on this machine; nor does deleting it forget
-    events. A file of jobs that the database does not know is read by HTCondor's own reader, whose events have
-    no cursor. Raises NotFound where there is neither such a job nor such a file.
+    It reads the database, so the file need not exist or be on this machine, and events survive its deletion.
+    HTCondor's own reader reads a file of jobs that the database does not know; such events have no cursor.
+    Raises NotFound if there is neither such a job nor such a file.
 
-    It is its own iterator, and one that has no more events yields those that have come since when it is asked
-    again. Pickled, or with ``after`` a cursor, it goes on where it was; the connection string is pickled with
-    it.
+    The object is its own iterator; asked again after its end, it yields the events that have come since. A
+    pickled object, and one with a cursor as ``after``, continues at its position. The connection string is
+    pickled too.
     """
 
     def __init__(self, filename: str, queue: Queue | None = None, *, after: str | None = None) -> None:
@@ -36,7 +36,7 @@ class JobEventLog:
         self._events: Iterator[JobEvent] | None = None
         self._file: EventFile | None = None
         self.cursor = after
-        # as HTCondor's submit makes it absolute, then with its links followed
+        # the path as HTCondor's submit makes it absolute, then with its links resolved
         path = Path(os.path.normpath(Path.cwd() / filename))
         names = list(dict.fromkeys([str(path), str(path.resolve())]))
         known = performer_of(self._queue).perform("logs", paths=names)
@@ -48,7 +48,7 @@ class JobEventLog:
                 self._file = EventFile(str(path))
 
     def events(self, stop_after: float | None = None) -> JobEventLog:
-        """An iterator: None waits for ever, 0 does not wait, seconds bound the waiting."""
+        """Return an iterator; it waits for ever (None), not at all (0), or for at most so many seconds."""
         if stop_after is not None and not isinstance(stop_after, int | float):
             raise TypeError("deadline must be a number of seconds")
         self._deadline = None if stop_after is None else time.monotonic() + stop_after
@@ -76,7 +76,7 @@ class JobEventLog:
         try:
             event = next(self._events)
         except StopIteration:
-            # the next call looks again
+            # the next call asks again
             self._events = None
             raise
         self.cursor = event.cursor
@@ -86,7 +86,7 @@ class JobEventLog:
         performer = performer_of(self._queue)
         if self.cursor == "now":
             self.cursor = performer.perform("cursor")
-        # from the last event that was taken, not from the last one that was read
+        # continue after the last event returned, not after the last one read
         lines = performer.items("events", after=self.cursor, log=self._path, stop_after=self._seconds_left())
         return map(JobEvent, lines)
 
@@ -94,7 +94,7 @@ class JobEventLog:
         return None if self._deadline is None else max(0.0, self._deadline - time.monotonic())
 
     def __getstate__(self) -> dict[str, object]:
-        # neither a page half read nor another machine's clock
+        # leave out a page half read, and this machine's clock
         return {**self.__dict__, "_events": None, "_deadline": self._seconds_left()}
 
     def __setstate__(self, state: dict[str, object]) -> None:

@@ -1,4 +1,4 @@
-"""What a running job writes, as it comes: its host ships it to the database while somebody asks."""
+"""The output of a running job, as it comes: its host sends it to the database while a client asks for it."""
 
 from __future__ import annotations
 
@@ -9,44 +9,44 @@ from dataclasses import dataclass
 from fetchwork.errors import NotFound
 from fetchwork.queue.remote import AnySession
 
-#: seconds between two questions
+#: seconds between two requests
 PAUSE_S = 1.0
 
 
 @dataclass(frozen=True)
 class Piece:
-    """Something that a job wrote, or with neither stream what becomes of it."""
+    """A piece of a job's output, or a line about the job itself."""
 
     #: 1: stdout, 2: stderr, 0: the text is about the job
     stream: int
     text: str
-    #: bytes before it that were left out: the beginning, or what came faster than it is shipped
+    #: bytes left out before it: the beginning, or output that came faster than the host sends it
     skipped: int = 0
 
 
 def follow_output(
     session: AnySession, cluster: int, proc: int, *, pause: Callable[[float], None] = time.sleep
 ) -> Iterator[Piece]:
-    """Yield what a job writes until it has left the queue; one that does not run yet is waited for.
+    """Yield a job's output until the job has left the queue; wait for a job that does not run yet.
 
-    Raises NotFound for a job that is not in the queue. A run that ends otherwise is followed by the next.
+    After a run that ends otherwise, follow the next one. Raises NotFound for a job that is not in the queue.
     """
     run: int | None = None
     over: int | None = None
     at: dict[str, int | None] = {}
-    told = ""
+    reported = ""
     while True:
         try:
             answer = session.perform("live_output", cluster=cluster, proc=proc, run_id=run, **at)
         except NotFound:
-            if run is None and over is None and not told:
+            if run is None and over is None and not reported:
                 raise
             return
         if answer is None or answer["run"] == over:
-            # its last run is over, or it has none yet
+            # the job's last run is over, or its first has not begun
             run, at = None, {}
-            if told != "waits" and answer is None:
-                told = "waits"
+            if reported != "waits" and answer is None:
+                reported = "waits"
                 yield Piece(0, f"job {cluster}.{proc} does not run now; its output follows when it does")
             pause(PAUSE_S)
             continue
@@ -54,8 +54,8 @@ def follow_output(
         for stream, skipped, text in answer["pieces"]:
             yield Piece(stream, text, skipped)
         if answer["running"]:
-            if told != "runs":
-                told = "runs"
+            if reported != "runs":
+                reported = "runs"
             if not answer["pieces"]:
                 pause(PAUSE_S)
         elif not answer["pieces"]:

@@ -1,4 +1,4 @@
-"""Following jobs to their end: where each of them is, from one snapshot and the events after it."""
+"""Follows jobs to their end: the state of each, from one snapshot and the events after it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from fetchwork.queue.events import JobEvent
 from fetchwork.queue.remote import AnySession
 from fetchwork.queue.selecting import id_of
 
-# the JobStatus that an event gives to a job that stays in the queue
+# the JobStatus after an event, if the job stays in the queue
 _STATUS = {
     EventType.EXECUTE: JobStatus.RUNNING,
     EventType.JOB_EVICTED: JobStatus.IDLE,
@@ -31,37 +31,37 @@ _NAMES = {
 
 @dataclass
 class Progress:
-    """Jobs on their way: those in the queue by status, and how the others ended."""
+    """The state of jobs: the jobs in the queue by status, and the outcomes of the others."""
 
     waiting: dict[tuple[int, int], int] = field(default_factory=dict)
     succeeded: int = 0
     failed: int = 0
     removed: int = 0
-    #: the job whose end was noticed last, in words
+    #: the end of the job that was noticed last, in words
     last: str = ""
-    #: why the job that was held last is held
+    #: the hold reason of the job that was held last
     hold_reason: str = ""
 
     @property
     def total(self) -> int:
-        """All jobs."""
+        """The number of all jobs."""
         return len(self.waiting) + self.ended
 
     @property
     def ended(self) -> int:
-        """Those that have left the queue: a removed job does so when its run has ended."""
+        """The number of jobs that have left the queue; a removed job leaves when its run has ended."""
         return self.succeeded + self.failed + self.removed
 
     def counts(self) -> dict[str, int]:
-        """The jobs in the queue, by status."""
+        """The numbers of jobs in the queue, by status."""
         numbers = Counter(self.waiting.values())
         return {name: numbers[status] for status, name in _NAMES.items()}
 
     def take(self, event: JobEvent) -> bool:
-        """Take note of an event; True if it ended a job."""
+        """Record an event; return whether it ended a job."""
         job = (event.cluster, event.proc)
         if job not in self.waiting:
-            # ended before the snapshot, which has counted it
+            # it ended before the snapshot, which counted it
             return False
         if event.type_number == EventType.JOB_HELD:
             self.hold_reason = str(event.get("HoldReason", ""))
@@ -84,9 +84,9 @@ class Progress:
 
 
 def follow(session: AnySession, jobs: Sequence[str], stop_after: float | None) -> Iterator[Progress]:
-    """Yield the state of jobs, given by id, and again after each batch of events; raises NotFound.
+    """Yield the state of jobs, given by id, now and after each batch of events; raises NotFound.
 
-    Ends when no job is left, or when the time is over.
+    It ends when no job is left, or when the time is over.
     """
     now = session.perform("cursor")
     progress = snapshot(session, jobs)
@@ -102,13 +102,13 @@ def follow(session: AnySession, jobs: Sequence[str], stop_after: float | None) -
 
 
 def snapshot(session: AnySession, jobs: Sequence[str]) -> Progress:
-    """Where the jobs, given by id, are now; raises NotFound for an id that was never given out."""
+    """Return the present state of jobs, given by id; raises NotFound for an id that was never assigned."""
     progress = Progress()
     for word in jobs:
         cluster, proc = id_of(word)
         found = session.perform("progress", cluster=cluster, proc=proc)
         for status, first, last in found["waiting"]:
-            # of a removed job the run still ends; one whose files are brought back is not over
+            # a removed job's run is still ending; a job whose outputs are being delivered is not over
             ending = status in (JobStatus.REMOVED, JobStatus.TRANSFERRING_OUTPUT)
             shown = JobStatus.RUNNING if ending else status
             progress.waiting.update(((cluster, number), shown) for number in range(first, last + 1))

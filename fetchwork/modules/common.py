@@ -1,4 +1,4 @@
-"""What both series of the bindings have in common."""
+"""Parts that both series of the bindings share."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ if TYPE_CHECKING:
     from fetchwork.classad.values import ClassAd
     from fetchwork.queue.synchronous import Queue
 
-#: what there is no daemon for -> what to use
+#: classes without a daemon here -> the substitute
 NO_DAEMON = {
     "Startd": "hosts fetch their work; Collector.query(AdTypes.Startd) has the slots",
     "RemoteParam": "there is no daemon whose configuration could be asked for; param has this host's",
     "SecurityContext": "the account, or the database's role, decides what a program may do",
-    "Claim": "hosts fetch their work; nobody claims slots",
+    "Claim": "hosts fetch their work; no client claims slots",
 }
-#: of their methods that are not here -> what to use
+#: classes with some methods only -> the substitute for the others
 _NOT_OF = {
     "Credd": "'fetchwork credential' stores, lists and deletes the tokens that jobs show to services",
     "Negotiator": "hosts match jobs by themselves; 'fetchwork prio' sets factors and limits",
 }
-#: methods of Schedd that mean nothing here -> why
+#: methods of Schedd without a meaning here -> the reason
 NO_METHOD = {
     **dict.fromkeys(
         ("export_jobs", "import_exported_job_results", "unexport_jobs"), "the queue is a database"
@@ -39,7 +39,7 @@ NO_METHOD = {
         ("enable_users", "enable_users_matching", "disable_users", "disable_users_matching"),
         "users are accounts of the hosts",
     ),
-    **dict.fromkeys(("get_claims", "negotiate"), "hosts fetch their work; nobody claims slots"),
+    **dict.fromkeys(("get_claims", "negotiate"), "hosts fetch their work; no client claims slots"),
     "daemonHistory": "there are no daemons with a history of their own",
     "refreshGSIProxy": "fetched work has no X.509 proxies",
     "insert_jobs": "submit takes ads as well",
@@ -47,18 +47,18 @@ NO_METHOD = {
 
 
 class Ad(Protocol):
-    """An ad of either series of the bindings, as far as it is looked at here."""
+    """An ad of either series of the bindings, as far as this module uses it."""
 
     def __setitem__(self, name: str, value: object) -> None: ...
 
 
 def keeps_logs() -> bool:
-    """Whether an access point writes event logs, so that files are there to be read."""
+    """Whether an access point writes event logs, so that programs can read the files."""
     return socket_path() is not None
 
 
 def absent(module: ModuleType, name: str, reason: str) -> type:
-    """A class in the place of one that has no meaning here: to make an object raises one clear sentence."""
+    """Return a substitute for a class without a meaning here; making an object of it raises the reason."""
 
     def refuse(self: object, *_: object, **__: object) -> None:
         raise module.HTCondorException(
@@ -71,9 +71,9 @@ def absent(module: ModuleType, name: str, reason: str) -> type:
 def of_daemons(
     module: ModuleType, queue: Callable[[], Queue], ad: Callable[[ClassAd], object]
 ) -> dict[str, type]:
-    """Credd and Negotiator: what the queue does of it; each other method says that it does not, when called.
+    """Return Credd and Negotiator with the methods that the queue has; all others raise the reason.
 
-    ``queue`` makes the queue, ``ad`` an ad of this series of the bindings.
+    ``queue`` makes the queue, ``ad`` makes an ad of this series of the bindings.
     """
 
     def add(
@@ -119,7 +119,7 @@ def _account(user: str | None) -> str | None:
 
 
 def refusing(module: ModuleType, name: str, reason: str) -> Callable[..., Never]:
-    """A function or method in the place of one that has no meaning here."""
+    """Return a substitute for a function or method without a meaning here, which raises the reason."""
 
     def refuse(*_: object, **__: object) -> Never:
         raise module.HTCondorException(
@@ -132,7 +132,7 @@ def refusing(module: ModuleType, name: str, reason: str) -> Callable[..., Never]
 
 @contextlib.contextmanager
 def raising(error_class: type[Exception]) -> Iterator[None]:
-    """What the queue refuses or can't do, as an exception of the bindings."""
+    """Raise the queue's errors as an exception of the bindings."""
     try:
         yield
     except FetchworkError as error:
@@ -142,7 +142,7 @@ def raising(error_class: type[Exception]) -> Iterator[None]:
 
 
 def ping_ad(make: Callable[[], Ad]) -> Ad:
-    """What a ping says: this account is known, and may."""
+    """Return the answer to a ping: this account is known and authorized."""
     ad = make()
     ad["AuthorizationSucceeded"] = True
     ad["AuthCommand"] = 60002

@@ -31,16 +31,16 @@ Named = TypeVar("Named")
 
 
 def _named(enum: type[Named], value: object) -> Named:
-    """A value of an enum of the second version, by its name in the first."""
+    """Return the second version's enum value with the name of the first version's."""
     found: Named = getattr(enum, getattr(value, "name", None) or str(value).rpartition(".")[2])
     return found
 
 
 class Transaction:
-    """What ``Schedd.transaction`` gives to ``Submit.queue``; each cluster is committed by itself."""
+    """The object that ``Schedd.transaction`` gives to ``Submit.queue``; each cluster commits by itself."""
 
     def __init__(self, submit: Callable[..., SubmitResult], query: Callable[[str], list[object]]) -> None:
-        #: those of the Schedd
+        #: the Schedd's methods
         self.submit, self.query = submit, query
 
     def __enter__(self) -> Transaction:
@@ -51,7 +51,7 @@ class Transaction:
 
 
 def classes(module: ModuleType) -> dict[str, object]:
-    """What stands in ``htcondor`` in place of HTCondor's own."""
+    """Return the names in ``htcondor`` that replace HTCondor's own."""
     make = module.classad.ClassAd
     failed = module.HTCondorIOError
 
@@ -234,7 +234,7 @@ def classes(module: ModuleType) -> dict[str, object]:
             )
 
     class SecMan:
-        """``htcondor.SecMan``, as far as programs ask whether they may."""
+        """``htcondor.SecMan``, as far as programs use it to check their authorization."""
 
         def __enter__(self) -> SecMan:
             return self
@@ -247,7 +247,7 @@ def classes(module: ModuleType) -> dict[str, object]:
 
         def __getattr__(self, name: str) -> Callable[..., None]:
             if name.startswith("set"):
-                # what it sets is about daemons, of which there are none
+                # it sets properties of connections to daemons, which a queue does not have
                 return lambda *_: None
             raise module.HTCondorException(
                 f"htcondor.SecMan.{name} has no meaning in a fetchwork queue: there are no daemons"

@@ -1,4 +1,4 @@
-"""Loads HTCondor's own module and puts the queue's classes over those that speak to daemons."""
+"""Loads HTCondor's own module and replaces the classes that speak to daemons by the queue's."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ _HERE = Path(__file__).resolve().parent
 def lay_over(name: str) -> None:
     """Make ``name`` ('htcondor2' or 'htcondor') HTCondor's module with the queue's classes in it.
 
-    Raises ImportError where HTCondor's bindings are not installed, or where there is no access point and no
-    driver to ask the database with.
+    Raises ImportError if HTCondor's bindings are not installed, or if there is neither an access point nor a
+    database driver.
     """
     if socket_path() is None and find_spec("psycopg") is None:
         raise ImportError(
@@ -25,7 +25,7 @@ def lay_over(name: str) -> None:
             name=name,
         )
     if name == "htcondor" and "htcondor2" not in sys.modules:
-        # the queue is written for the second version, and must find it whole
+        # the queue uses the second version, which must be complete
         lay_over("htcondor2")
     path = [entry for entry in sys.path if Path(entry or ".").resolve() != _HERE]
     spec = PathFinder.find_spec(name, path)
@@ -35,7 +35,7 @@ def lay_over(name: str) -> None:
             name=name,
         )
     module = module_from_spec(spec)
-    # the importer takes what stands here in the end
+    # the importer returns the entry that stands here at the end
     sys.modules[name] = module
     spec.loader.exec_module(module)
     if name == "htcondor2":

@@ -21,8 +21,8 @@ from fetchwork.queue.synchronous import Queue
 class Collector(QueueCollector):
     """``htcondor2.Collector``: the queue as a schedd, hosts and slots as startds.
 
-    ``pool`` names a collector of HTCondor's, of which there is none: the queue is the one that this process's
-    environment, or the access point, names.
+    ``pool`` would name an HTCondor collector, which does not exist here: the environment of this process, or
+    the access point, names the queue.
     """
 
     def __init__(self, pool: object = None) -> None:
@@ -30,7 +30,7 @@ class Collector(QueueCollector):
 
 
 def classes(module: ModuleType) -> dict[str, object]:
-    """What stands in ``htcondor2`` in place of HTCondor's own."""
+    """Return the names in ``htcondor2`` that replace HTCondor's own."""
 
     class Schedd(Queue):
         """``htcondor2.Schedd``: the queue."""
