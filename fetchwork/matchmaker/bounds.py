@@ -1,4 +1,4 @@
-"""The limits of evaluating one item, and how a process is kept to them: rights, files, memory."""
+"""The limits of evaluating one item, and their enforcement in a process: rights, files, memory."""
 
 from __future__ import annotations
 
@@ -7,31 +7,31 @@ import os
 import resource
 from pathlib import Path
 
-#: seconds of CPU for one item: an autocluster put against a slot, a job's policy, the ad of a run.
+#: seconds of CPU for one item: an autocluster matched with a slot, a job's policy, the ad of a run.
 #: HTCondor's own evaluations take microseconds; the longest sane Requirements seen took 3 ms
 ITEM_CPU_S = 0.2
 #: seconds of CPU that the items of one submitter get in each period
 SUBMITTER_CPU_S = 1.0
 PERIOD_S = 10.0
-#: seconds of CPU of them that one request may take, so that the others have their turn
+#: the part of them that one request may take, so that other submitters have their turn
 SLICE_S = 0.05
-#: a look that has found nothing asks again and again, until all is evaluated or this is spent
+#: matching that has found nothing is repeated until all is evaluated or so much CPU time is spent
 LOOK_CPU_S = 0.25
 #: once an item has ended a worker, nothing new of its submitter is evaluated for so long ...
 PAUSE_S = 5.0
-#: ... and for so long only where nothing else fits
+#: ... and then, until so long after it, only if nothing else fits
 SUSPICION_S = 30.0
-#: wall seconds of one request: a worker that does not answer in this is replaced, and nobody is blamed
+#: wall seconds of one request: a worker that does not answer in time is replaced, and no item is blamed
 REQUEST_S = 15.0
-#: bytes of address space beyond what a worker has when it begins
+#: bytes of address space that a worker may add to those at its start
 MEMORY_BYTES = 1 << 30
-#: bytes of ads that are sent for one submitter in one request, where it is more than one ad
+#: bytes of ads that are sent for one submitter in one request; a single ad may be larger
 SENT_BYTES = 512 << 10
 #: bytes of one ad in JSON, of all that a worker keeps, and of one answer
 AD_BYTES = 4 << 20
 KEPT_BYTES = 128 << 20
 ANSWER_BYTES = 64 << 20
-#: workers that may end over one request; then only what was evaluated before is
+#: after so many workers ended over one request, it evaluates only autoclusters that were evaluated before
 ENDS_A_REQUEST = 4
 
 _PR_SET_NO_NEW_PRIVS = 38
@@ -39,7 +39,7 @@ _NOBODY = 65534
 
 
 def drop_rights() -> None:
-    """Become nobody, where this is root; write no file, leave no core, know no environment."""
+    """Become the account `nobody` if this is root; write no file, leave no core, clear the environment."""
     ctypes.CDLL(None).prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
     if os.geteuid() == 0:
         os.setgroups([])
@@ -53,7 +53,7 @@ def drop_rights() -> None:
 
 
 def limit_memory() -> None:
-    """Let the process grow by ``MEMORY_BYTES``, and fork no more."""
+    """Limit the process to ``MEMORY_BYTES`` more than now, and to no forks."""
     size = int(Path("/proc/self/statm").read_bytes().split()[0]) * resource.getpagesize()
     resource.setrlimit(resource.RLIMIT_AS, (size + MEMORY_BYTES, size + MEMORY_BYTES))
     resource.setrlimit(resource.RLIMIT_NPROC, (0, 0))

@@ -1,4 +1,4 @@
-"""Whose turn it is with the matchmaker: each submitter's account of CPU time, and suspicions."""
+"""Submitters' budgets of the matchmaker's CPU time, and suspicions of submitters whose ads ended a worker."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ MAX_PROVEN = 100_000
 
 
 class Budget:
-    """What each submitter has used of the matchmaker's time, and whose ads ended a worker."""
+    """The CPU time that each submitter has used, and the submitters whose ads ended a worker."""
 
     def __init__(self) -> None:
         self._spent: dict[str, float] = {}
@@ -23,7 +23,7 @@ class Budget:
         self._proven: set[int] = set()
 
     def left(self, submitters: Iterable[str]) -> dict[str, float]:
-        """Seconds of CPU that each of the submitters has in this period."""
+        """Return the seconds of CPU that each of the submitters has left in this period."""
         now = time.monotonic()
         if now >= self._period_ends:
             self._spent.clear()
@@ -31,30 +31,30 @@ class Budget:
         return {name: max(0.0, SUBMITTER_CPU_S - self._spent.get(name, 0.0)) for name in submitters}
 
     def spend(self, submitter: str, seconds: float) -> None:
-        """A submitter's items took so many seconds of CPU."""
+        """Note that a submitter's items took so many seconds of CPU."""
         self._spent[submitter] = self._spent.get(submitter, 0.0) + seconds
 
     def suspect(self, submitter: str, autocluster: int | None = None) -> None:
-        """An item of a submitter ended a worker: for a while what is new of his may do the same."""
+        """Note that an item of a submitter ended a worker: the submitter's new items are then suspect."""
         self.spend(submitter, ITEM_CPU_S)
         self._ended[submitter] = time.monotonic()
         if autocluster is not None:
             self._proven.discard(autocluster)
 
     def suspicious(self) -> frozenset[str]:
-        """Submitters of whom only what is proven is evaluated, unless nothing else fits."""
+        """Return submitters whose proven autoclusters alone are evaluated, unless nothing else fits."""
         if self._ended:
             now = time.monotonic()
             self._ended = {name: at for name, at in self._ended.items() if now < at + SUSPICION_S}
         return frozenset(self._ended)
 
     def paused(self) -> frozenset[str]:
-        """Submitters of whom only what is proven is evaluated, whatever else there is."""
+        """Return submitters whose proven autoclusters alone are evaluated, even if nothing else fits."""
         now = time.monotonic()
         return frozenset(name for name, at in self._ended.items() if now < at + PAUSE_S)
 
     def prove(self, autoclusters: Iterable[int]) -> None:
-        """These autoclusters were evaluated to the end."""
+        """Note that these autoclusters were evaluated to the end."""
         if len(self._proven) > MAX_PROVEN:
             self._proven.clear()
         self._proven.update(autoclusters)
@@ -64,7 +64,7 @@ class Budget:
         return autocluster in self._proven
 
     def again_s(self) -> float:
-        """Seconds until a pause or the period ends: then there is more time for somebody."""
+        """Seconds until a pause or the period ends, and with it some submitter has time again."""
         now = time.monotonic()
         pauses = [at + PAUSE_S for at in self._ended.values() if now < at + PAUSE_S]
         return max(0.0, min([self._period_ends, *pauses]) - now)

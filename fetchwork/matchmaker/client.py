@@ -1,4 +1,4 @@
-"""The agent's side: what to ask the worker, in which order, and which ad is to blame where it ended."""
+"""The agent's side of the matchmaker: it asks the worker, and finds the ad to blame if the worker ends."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from fetchwork.matchmaker.processes import MatchmakerUnavailable, Processes, Wor
 
 log = logging.getLogger(__name__)
 
-#: jobs whose policy is asked for in one request, between which others have their turn
+#: jobs whose policy one request judges; between requests others have their turn
 JOBS_A_REQUEST = 20
 #: autoclusters that are explained in one request
 ADS_A_REQUEST = 1000
-#: values that are remembered as readable, and the characters that one has at most
+#: the most values that are remembered as readable, and the most characters of such a value
 MAX_READABLE = 10_000
 READABLE_SIZE = 4096
 TOO_LONG = f"evaluating it takes more than {ITEM_CPU_S} s of CPU"
@@ -37,7 +37,7 @@ TOO_LONG = f"evaluating it takes more than {ITEM_CPU_S} s of CPU"
 
 @dataclass(slots=True)
 class _Inquiry:
-    """One call of ``look``: what is asked, what has come of it, and the workers that it has cost."""
+    """A call of ``look``: its looks, its answer so far, and the workers that it has cost."""
 
     looks: Sequence[Look]
     ads: Mapping[int, Autocluster]
@@ -45,16 +45,16 @@ class _Inquiry:
     ends: int = 0
     suspects: set[int] = field(default_factory=set)
     spent_s: float = 0.0
-    #: the last request evaluated something new, or brought something to the worker
+    #: the last request evaluated something new, or sent new ads to the worker
     advances: bool = False
-    #: whose items have ended a worker over it
+    #: submitters whose items have ended a worker in this call
     ended: set[str] = field(default_factory=set)
-    #: nothing else fits: what is suspicious is tried as well
+    #: nothing else fits: suspicious autoclusters are tried as well
     dares: bool = False
 
     @property
     def may_dare(self) -> bool:
-        """Whether something may only fit among what was left out."""
+        """Whether a slot without a match might match an autocluster that was left out."""
         return (
             not self.dares
             and self.ends <= 1
@@ -62,29 +62,29 @@ class _Inquiry:
         )
 
 
-#: what may be evaluated of a look: indices (None: all), ids, and whether any are left out for now
+#: the part of a look that may be evaluated: indices (None: all), ids, and whether any are left out for now
 _List = tuple[list[int] | None, Sequence[int], bool]
 
 
 class Matchmaker:
-    """One worker at a time. Requests take turns; ``close`` ends the processes."""
+    """Asks one worker at a time. Requests take turns; ``close`` ends the processes."""
 
     def __init__(self) -> None:
         self.processes = Processes()
         self._budget = Budget()
         self._turn = asyncio.Lock()
-        #: what the worker of this number has
+        #: the number of the worker that ``_known`` is about
         self._worker = 0
         self._known = WorkersKnowledge()
-        #: values of jobs' ads that HTCondor has read: with these, ads need not be printed by it
+        #: values of jobs' ads that HTCondor could read: the agent prints ads with such values itself
         self._readable: set[object] = set()
 
-    # -- what is asked
+    # -- requests
 
     async def look(self, looks: Sequence[Look], ads: Mapping[int, Autocluster]) -> Answer:
-        """Find which autoclusters may run on each slot; ``ads`` has all that the looks name.
+        """Find the autoclusters that may run on each slot; ``ads`` has all that the looks name.
 
-        Never raises for what an ad does. Raises MatchmakerUnavailable where no worker can be had.
+        No ad makes it raise an error. Raises MatchmakerUnavailable if no worker can be had.
         """
         inquiry = _Inquiry(looks, ads, Answer([]))
         async with self._turn:
@@ -104,7 +104,7 @@ class Matchmaker:
         return inquiry.answer
 
     async def expect(self, slot: bytes) -> None:
-        """A look at this slot will come soon: its ad is read while the database is asked what waits."""
+        """Let the worker read the ad of a slot that a look will name soon, while the database is asked."""
         if self._turn.locked() or not self._has_same_worker or slot in self._known.slots:
             return
         async with self._turn:
@@ -113,7 +113,7 @@ class Matchmaker:
 
     @property
     def _has_same_worker(self) -> bool:
-        """Whether the worker is there that knows what was sent."""
+        """Whether the present worker is the one that got the ads in ``_known``."""
         return self.processes.has_worker and self.processes.worker == self._worker
 
     async def print_ad(
@@ -126,9 +126,9 @@ class Matchmaker:
         keyword: str,
         uid_domain: str | None,
     ) -> Printed:
-        """The ad of a claimed run, as FETCH_WORK prints it.
+        """Return the ad of a claimed run, as FETCH_WORK prints it.
 
-        Raises ClassAdError where the job's ad is at fault, CannotExpand where a macro in it has no value.
+        Raises ClassAdError if the job's ad is at fault, CannotExpand if a macro in it has no value.
         """
         kept = frozenset(kept)
         plain = print_plain(
@@ -143,7 +143,7 @@ class Matchmaker:
         if plain is not None:
             return Printed(plain.encode())
         async with self._turn:
-            # the worker has just looked at the slot, unless it is new
+            # the worker has just matched the slot, unless the worker is new
             number = self._known.slots.get(slot) if self._has_same_worker else None
             request = {
                 "op": "print",
@@ -167,9 +167,9 @@ class Matchmaker:
         return Printed(str(reply["ad"]).encode(), reply["remembered"])
 
     async def judge(self, jobs: Sequence[Job]) -> list[Judgement]:
-        """What the policy of each job wants.
+        """Return the judgement of each job's policy.
 
-        Never raises for what an ad does. Raises MatchmakerUnavailable where no worker can be had.
+        No ad makes it raise an error. Raises MatchmakerUnavailable if no worker can be had.
         """
         judgements: list[Judgement] = []
         for first in range(0, len(jobs), JOBS_A_REQUEST):
@@ -178,7 +178,7 @@ class Matchmaker:
         return judgements
 
     async def explain(self, slot: bytes, ads: Mapping[int, Autocluster]) -> dict[int, Explanation]:
-        """Why each autocluster may not run on a slot, or how the slot ranks it, for people to read."""
+        """Return for people why each autocluster may not run on a slot, or the slot's rank of it."""
         explanations: dict[int, Explanation] = {}
         left = sorted(ads)
         while left:
@@ -195,7 +195,7 @@ class Matchmaker:
             if "problem" in reply:
                 if reply.get("item") not in ads:
                     raise MatchmakerUnavailable(f"matchmaker failed: {reply['problem']}")
-                # the others are asked for again
+                # the next request asks for the others again
                 explanations[reply["item"]] = Explanation("costly", 0.0)
             left = [number for number in left if number not in explanations]
         return explanations
@@ -207,7 +207,7 @@ class Matchmaker:
     # -- matching
 
     async def _look_once(self, inquiry: _Inquiry) -> bool:
-        """Ask for all looks with a slice of each submitter's time; whether asking again may find more."""
+        """Send all looks with a slice of each submitter's time; return whether asking again may find more."""
         answer = inquiry.answer
         lists = self._lists(inquiry)
         reply, sent = await self._match(inquiry.looks, [ids for _, ids, _ in lists], inquiry.ads)
@@ -228,15 +228,15 @@ class Matchmaker:
             answer.seen.append(_with_what_lasts(seen, look, ids, wanted) if wanted.learns else seen)
         spent = sum(reply["spent"].values())
         inquiry.spent_s += spent
-        # what nobody has time for now is not worth another request
+        # without progress another request finds nothing: no submitter has time left
         inquiry.advances = spent > 0.0 or sent
         return inquiry.advances and any(look["more"] for look in reply["looks"])
 
     def _lists(self, inquiry: _Inquiry) -> list[_List]:
-        """What may be evaluated of each look.
+        """Return the part of each look that may be evaluated.
 
-        Left out is what failed before; what was never evaluated, where something of its submitter has ended a
-        worker lately, or too many have ended over this request.
+        Skips autoclusters that failed before. Skips unproven autoclusters of submitters whose ads ended a
+        worker lately, and all unproven ones once too many workers have ended over this request.
         """
         faults = inquiry.answer.faults
         dares = inquiry.dares and inquiry.ends <= 1
@@ -265,24 +265,24 @@ class Matchmaker:
         return lists
 
     def _left_out_of_all(self, inquiry: _Inquiry) -> frozenset[str]:
-        """Submitters of whom nothing new is tried, though nothing else fits.
+        """Return submitters whose unproven autoclusters are not tried even if nothing else fits.
 
-        Whose first costly ad was among what was asked for has one more try: most who write one write one.
+        A submitter whose first costly ad was among these looks has one more try: mostly there is only one.
         """
         return self._budget.paused() - (inquiry.ended if inquiry.ends == 1 else frozenset())
 
     async def _how_to_go_on(self, inquiry: _Inquiry, ended: WorkerEnded) -> None:
-        """A worker has ended over an inquiry: find out which ad is to blame, if any."""
+        """Find the ad to blame, if any, for a worker that ended over an inquiry."""
         inquiry.ends += 1
         if ended.phase == mark.NOTHING and inquiry.ends <= ENDS_A_REQUEST:
-            # while it waited, by a kill from outside or the kernel's want of memory
+            # it was idle: a kill from outside, or the kernel lacked memory
             return
         if ended.phase not in (mark.MATCH, mark.AUTOCLUSTER):
             raise MatchmakerUnavailable(f"matchmaker failed: {ended}") from None
         if ended.number == signal.SIGPROF or ended.item in inquiry.suspects:
             self._blame(inquiry, ended.item, ended)
         else:
-            # memory, or a crash: the ads of others may have led to it
+            # memory, or a crash: other ads may have caused it
             inquiry.suspects.add(ended.item)
             await self._try_alone(inquiry, ended.item)
 
@@ -302,7 +302,7 @@ class Matchmaker:
         )
 
     async def _try_alone(self, inquiry: _Inquiry, number: int) -> None:
-        """Evaluate one autocluster in a worker that has nothing else; blame it if that ends too."""
+        """Evaluate one autocluster in a new worker; blame it if that worker ends, too."""
         self.processes.drop_worker()
         alone = [Look(look.slot, [number], (), 1) for look in inquiry.looks if number in look.autoclusters]
         try:
@@ -314,7 +314,7 @@ class Matchmaker:
     async def _match(
         self, looks: Sequence[Look], lists: Sequence[Sequence[int]], ads: Mapping[int, Autocluster]
     ) -> tuple[Json, bool]:
-        """Ask for these looks at ``lists``, with what the worker does not have; whether ads were sent."""
+        """Send these looks with their lists and the ads that the worker lacks; whether it lacked any."""
         left = self._budget.left({ad.submitter for ad in ads.values()})
         allowances = {name: min(SLICE_S, seconds) for name, seconds in left.items() if seconds > 0.0}
         if not self._has_same_worker:
@@ -338,7 +338,7 @@ class Matchmaker:
                 reply = await self.processes.ask({"op": "policy", "jobs": [asdict(job) for job in page]})
             except WorkerEnded as ended:
                 at = ended.item if ended.phase == mark.POLICY and ended.item < len(page) else 0
-                # those before the one at fault are asked again, without it
+                # the jobs before it are judged again, without it
                 judgements += await self._judge(page[:at])
                 judgements.append(await self._judge_alone(page[at], ended))
                 continue
@@ -348,12 +348,12 @@ class Matchmaker:
         return judgements
 
     def _affordable(self, jobs: Sequence[Job]) -> list[Job]:
-        """The first of the jobs, up to one whose owner has used up his time; an end is always judged."""
+        """Return the first jobs, up to one whose owner has no time left; an end is always judged."""
         left = self._budget.left({job.owner for job in jobs})
         return list(itertools.takewhile(lambda job: job.ends or left[job.owner] > 0.0, jobs))
 
     async def _judge_alone(self, job: Job, ended: WorkerEnded) -> Judgement:
-        """The judgement on a job at which a worker ended."""
+        """Return the judgement on a job at which a worker ended."""
         if ended.number == signal.SIGPROF:
             answer: Json = {"problem": TOO_LONG}
         else:
@@ -364,9 +364,9 @@ class Matchmaker:
         return _judgement_of(answer)
 
     async def _alone(self, request: Json, again: Json | None = None) -> Json:
-        """Ask what concerns one job; its problem where it ends the worker, twice or by its CPU time.
+        """Send a request about one job; return a problem if it ends the worker twice, or by its CPU time.
 
-        ``again`` is how to ask a worker that knows nothing, if not in the same way.
+        ``again`` is the request for a new worker, if that needs more than ``request``.
         """
         for last in (False, True):
             try:
@@ -383,7 +383,7 @@ def _judgement_of(answer: Json) -> Judgement:
 
 
 def _with_what_lasts(seen: Seen, look: Json, ids: Sequence[int], wanted: Look) -> Seen:
-    """What was seen, with what may be remembered of it."""
+    """Return ``seen`` with the verdicts that may be remembered."""
     if look["unsure"] is None:
         return replace(seen, lasts=False)
     unsure = {*look["unsure"], *(number for number, _ in look["failed"])}

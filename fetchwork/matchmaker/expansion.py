@@ -1,9 +1,9 @@
-"""``$$(Attr)``, ``$$([expr])`` and ``$$(Attr:default)``: values of the slot in a job's ad, as of a schedd.
+"""``$$(Attr)``, ``$$([expr])`` and ``$$(Attr:default)``: values of the slot in a job's ad, as by a schedd.
 
 The rules are those of HTCondor's schedd (``dollarDollarExpand`` in qmgmt.cpp, ``next_config_macro`` in
-config.cpp). An attribute that is no number is looked at as text of old syntax, with its quotes; what a macro
-stands for is put in there, and the text is read again. So a value that is an expression in the slot's ad is
-put in as it is written there, not as what it is worth; ``$$([...])`` is for that.
+config.cpp). Each attribute except numbers is taken as text of old syntax, with its quotes; the values of its
+macros are inserted, and the text is read again. So an expression in the slot's ad is inserted as it is
+written, not as its value; ``$$([...])`` inserts a value.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from fetchwork.matchmaker.bounds import AD_BYTES
 __all__ = ["CannotExpand", "Expansion", "expand", "has_macro"]
 
 OPENING = "$$("
-#: what a schedd keeps of a match in the job's ad begins so, and is never expanded itself
+#: prefix of the attributes in which a schedd keeps values of a match; they are never expanded themselves
 MATCH = "MATCH_"
-#: the value of an attribute that was expanded
+#: prefix of the attributes that keep an expanded attribute's value
 MATCH_EXP = "MATCH_EXP_"
 
 _PREFIX = re.compile(r"\$\$?[A-Za-z0-9_]*")
@@ -32,7 +32,7 @@ _ESCAPED = re.compile(r'\\(["\\])')
 
 
 class CannotExpand(ClassAdError):
-    """A macro has no value on this slot; the text is that of the hold reason of HTCondor's schedd."""
+    """A macro has no value on this slot; the text is the hold reason of HTCondor's schedd."""
 
 
 def _cannot_expand(macro: str) -> CannotExpand:
@@ -41,11 +41,11 @@ def _cannot_expand(macro: str) -> CannotExpand:
 
 @dataclass(slots=True)
 class Expansion:
-    """What became of an ad's macros."""
+    """The result of expanding an ad's macros."""
 
-    #: the attributes that had any, without them
+    #: the attributes that had macros, expanded
     values: ClassAd = field(default_factory=ClassAd)
-    #: what a schedd remembers of it in the job's ad: MATCH_Attr of the slot, MATCH_EXP_Attr of the job
+    #: attributes that a schedd adds to the job's ad: MATCH_Attr of the slot, MATCH_EXP_Attr of the job
     remembered: ClassAd = field(default_factory=ClassAd)
 
 
@@ -57,9 +57,9 @@ def has_macro(value: object) -> bool:
 
 
 def expand(ad: ClassAd, job: ClassAd, slot: ClassAd) -> Expansion:
-    """Expand the macros in the attributes of an ad; ``job`` is what ``$$([expr])`` is evaluated in.
+    """Expand the macros in the attributes of an ad; ``$$([expr])`` is evaluated in ``job``.
 
-    Raises CannotExpand for a macro without a value, ClassAdError where the result can't be read.
+    Raises CannotExpand for a macro without a value, ClassAdError if the result can't be read.
     """
     done = Expansion()
     size = 0
@@ -71,7 +71,7 @@ def expand(ad: ClassAd, job: ClassAd, slot: ClassAd) -> Expansion:
             continue
         parts = []
         for part in _parts(text, job, slot, done.remembered):
-            # before they are put together: each of many macros may stand for a long value
+            # counted before the parts are joined: each of many macros may stand for a long value
             size += len(part)
             if size > AD_BYTES:
                 raise ClassAdError(f"with values of the slot it has more than {AD_BYTES} characters")
@@ -82,7 +82,7 @@ def expand(ad: ClassAd, job: ClassAd, slot: ClassAd) -> Expansion:
         try:
             value = read_old(expanded)
         except ClassAdError:
-            # HTCondor's schedd ends itself over such a one
+            # HTCondor's schedd ends itself over such an attribute
             raise ClassAdError(f"attribute '{name}' is no expression with the slot's values in it") from None
         done.values[name] = value
         done.remembered[MATCH_EXP + name] = value
@@ -90,7 +90,7 @@ def expand(ad: ClassAd, job: ClassAd, slot: ClassAd) -> Expansion:
 
 
 def _parts(text: str, job: ClassAd, slot: ClassAd, remembered: ClassAd) -> Iterator[str]:
-    """The text in pieces, each macro's value in its place; what was put in is not looked at again."""
+    """Yield the text in parts, with each macro's value in its place; values are not expanded again."""
     end = 0
     for start, macro, behind in _macros(text):
         yield text[end:start]
@@ -100,7 +100,7 @@ def _parts(text: str, job: ClassAd, slot: ClassAd, remembered: ClassAd) -> Itera
 
 
 def _macros(text: str) -> Iterator[tuple[int, str, int]]:
-    """Where each macro begins, what stands between its parentheses, and where it ends."""
+    """Yield each macro's begin, the text between its parentheses, and its end."""
     at = 0
     while (prefix := _PREFIX.search(text, at)) is not None:
         at = prefix.end()
@@ -120,7 +120,7 @@ def _macros(text: str) -> Iterator[tuple[int, str, int]]:
 
 
 def _value(macro: str, job: ClassAd, slot: ClassAd, remembered: ClassAd) -> str:
-    """What a macro stands for, as it goes into the text."""
+    """Return a macro's value as text to be inserted."""
     if macro.startswith("["):
         return _result(macro, job, slot)
     name, colon, default = macro.partition(":")

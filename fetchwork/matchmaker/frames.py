@@ -1,4 +1,4 @@
-"""Messages between the agent and its worker: two lengths of four bytes, JSON, and bytes that need none."""
+"""Messages between the agent and its worker: two lengths of four bytes, JSON, and further bytes."""
 
 from __future__ import annotations
 
@@ -7,25 +7,25 @@ import socket
 import struct
 from typing import Any
 
-#: of the JSON, and of what follows it
+#: the length of the JSON, and of the bytes after it
 LENGTHS = struct.Struct("!II")
 
 
 def encode(message: object, data: bytes = b"") -> bytes:
-    """One message as bytes."""
+    """Return a message as bytes."""
     body = json.dumps(message, separators=(",", ":")).encode()
     return b"".join((LENGTHS.pack(len(body), len(data)), body, data))
 
 
 class Reader:
-    """Reads messages from a blocking socket, mostly one with one call of the kernel."""
+    """Reads messages from a blocking socket, mostly with one system call for each."""
 
     def __init__(self, link: socket.socket) -> None:
         self._link = link
         self._buffer = b""
 
     def receive(self) -> tuple[Any, bytes] | None:
-        """The next message; None at the end."""
+        """Return the next message; None at the end."""
         if not self._fill(LENGTHS.size):
             return None
         size, more = LENGTHS.unpack_from(self._buffer)

@@ -1,4 +1,4 @@
-"""What the present worker has been sent, so that nothing is sent twice."""
+"""The ads that the present worker has received, so that none is sent twice."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MAX_SLOTS = 512
 
 
 class WorkersKnowledge:
-    """Autoclusters, and slots' ads by the numbers that stand for them."""
+    """The worker's autoclusters, and its slots' ads with their numbers in messages."""
 
     def __init__(self) -> None:
         self.ads: set[int] = set()
@@ -23,12 +23,12 @@ class WorkersKnowledge:
         self._numbers = itertools.count(1)
 
     def clear(self) -> None:
-        """It is another worker, which knows nothing."""
+        """Forget all: there is a new worker, which has nothing."""
         self.ads.clear()
         self.slots.clear()
 
     def new_slot(self, ad: bytes) -> int:
-        """A number for a slot's ad that is about to be sent."""
+        """Return a number for a slot's ad that is about to be sent."""
         number = self.slots[ad] = next(self._numbers)
         return number
 
@@ -39,7 +39,7 @@ class WorkersKnowledge:
         ads: Mapping[int, Autocluster],
         allowances: dict[str, float],
     ) -> MatchRequest:
-        """The request to match that asks for these looks, each at its list of autoclusters."""
+        """Return the match request for these looks, with the list of autoclusters of each look."""
         request = MatchRequest(allowances=allowances)
         if len(self.slots) > MAX_SLOTS:
             request.old_slots = list(self.slots.values())
@@ -47,7 +47,7 @@ class WorkersKnowledge:
         for text in {text for look in looks for text in (look.slot, *look.others)}:
             if text not in self.slots:
                 request.slots[self.new_slot(text)] = text_of(text)
-        # looks at one list share it
+        # looks with the same list share it
         numbers: dict[int, int] = {}
         for look, ids in zip(looks, lists, strict=True):
             if id(ids) not in numbers:
@@ -61,7 +61,7 @@ class WorkersKnowledge:
         return request
 
     def _unsent(self, request: MatchRequest, ads: Mapping[int, Autocluster]) -> list[SentAd]:
-        """What the worker does not have and may evaluate, as much of each submitter's as goes at once."""
+        """Return ads that the worker lacks and may evaluate, up to ``SENT_BYTES`` for each submitter."""
         sent: dict[int, SentAd] = {}
         sizes: dict[str, int] = {}
         for ids in request.ids:
@@ -84,5 +84,5 @@ class WorkersKnowledge:
 
 
 def text_of(ad: bytes) -> str:
-    """A slot's ad as it goes into a message."""
+    """Return a slot's ad as text for a message."""
     return ad.decode("utf-8", "replace")

@@ -1,8 +1,8 @@
-"""Matching in the worker: autoclusters put against slots, until enough fits or their submitters' time is up.
+"""Matching in the worker: autoclusters are tried on slots until enough fit or their submitters' time is up.
 
-What was found out before costs nothing, whosever it is; so each look goes through its autoclusters in the
-order of preference, and only what is new to the worker is evaluated, for as long as its submitter has CPU
-time in this request. What is left is for the next request, which comes at once where nothing fits.
+Earlier verdicts cost nothing, for any submitter. So each look goes through its autoclusters in the order of
+preference, and evaluates only those that are new to the worker, as long as their submitter has CPU time in
+this request. The rest is left for the next request, which comes at once if nothing fits.
 """
 
 from __future__ import annotations
@@ -27,46 +27,46 @@ from fetchwork.matchmaker.bounds import AD_BYTES, KEPT_BYTES
 from fetchwork.matchmaker.matchform import Json, MatchRequest, SentLook
 from fetchwork.matchmaker.messages import sentence
 
-#: sorts of jobs, by what they look at, for which a slot that is expected is made ready
+#: an expected slot is prepared for so many sets of slot attributes that jobs refer to
 _EXPECTED_NAMES = 8
 
 
 class _Kept:
-    """An autocluster that the worker was sent; it is read when it is put against a slot first."""
+    """An autocluster that the worker got; its ad is read when it is first tried on a slot."""
 
     __slots__ = ("names", "owner", "problem", "request", "submitter", "text")
 
     def __init__(self, submitter: str, owner: str, text: bytes) -> None:
         self.submitter, self.owner, self.text = submitter, owner, text
         self.request: JobRequest | None = None
-        #: the same object as that of others that are equal
+        #: autoclusters with equal names share the object
         self.names: frozenset[str] | None = None
-        #: why it can't be read
+        #: why its ad can't be read
         self.problem: str | None = None
 
 
 class _Attempt:
-    """What a look at one slot has come to so far."""
+    """The results of a look at one slot so far."""
 
     def __init__(self, slot: KnownSlot, others: list[KnownSlot], limit: int) -> None:
         self.slot, self.others, self.limit = slot, others, limit
-        #: rank, index, autocluster, verdict: None for one with a problem
+        #: rank, index, autocluster, verdict (None if its ad can't be read)
         self.fitting: list[tuple[float, int, int, Verdict | None]] = []
         self.failed: list[tuple[int, str]] = []
         self.yielded = False
         self.postponed = False
-        #: autoclusters that were gone through
+        #: number of autoclusters that were gone through
         self.looked = 0
 
 
 class Looking:
-    """The autoclusters and slots that the worker has, and what it found out about them."""
+    """The worker's autoclusters and slots, and its verdicts on them."""
 
     def __init__(self, at: mark.Mark) -> None:
         self._at = at
         self._autoclusters: OrderedDict[int, _Kept] = OrderedDict()
         self._bytes = 0
-        #: autoclusters that were put against a slot, and those of them that the agent was not told of yet
+        #: autoclusters that were tried on a slot, and the part of them that the agent does not know yet
         self._tried: set[int] = set()
         self._told: list[int] = []
         self._slots: dict[int, KnownSlot | str] = {}
@@ -76,7 +76,7 @@ class Looking:
         self._spent: dict[str, float] = {}
 
     def match(self, request: MatchRequest) -> Json:
-        """Put autoclusters against slots: see ``client.Matchmaker.look``."""
+        """Match autoclusters with slots: see ``client.Matchmaker.look``."""
         for ad in request.ads:
             self._autoclusters[ad.autocluster_id] = _Kept(ad.submitter, ad.owner, ad.text)
             self._bytes += len(ad.text)
@@ -108,18 +108,18 @@ class Looking:
         }
 
     def expect(self, slots: Mapping[int, str]) -> None:
-        """Read slots' ads before anything is put against them."""
+        """Read slots' ads before autoclusters are tried on them."""
         for number, text in slots.items():
             self._read_slot(number, text)
             if isinstance(slot := self._slots[number], KnownSlot):
-                # whatever goes wrong is found out, and blamed, when something is put against the slot
+                # an error shows again, and is blamed, when an autocluster is tried on the slot
                 with contextlib.suppress(Exception):
                     for names in itertools.islice(self._names, _EXPECTED_NAMES):
                         self._verdicts.table(slot, names)
         self._at.end()
 
     def slot_ad(self, number: int) -> ClassAd:
-        """The ad of a slot that the worker was sent."""
+        """Return the ad of a slot that the worker got."""
         slot = self._slots[number]
         if isinstance(slot, str):
             raise ClassAdError(slot)
@@ -150,7 +150,7 @@ class Looking:
         ranks = slot.view.ranks
         self._go_through(attempt, ids, len(ids) if ranks else look.limit)
         if ranks:
-            # stable: what the slot ranks the same stays in the order of preference
+            # stable: autoclusters of equal rank stay in the order of preference
             attempt.fitting.sort(key=lambda fit: -fit[0])
             del attempt.fitting[look.limit :]
         fit = self._weighed(attempt)
@@ -159,7 +159,7 @@ class Looking:
             "failed": attempt.failed,
             "yielded": attempt.yielded,
             "postponed": attempt.postponed,
-            # whether it is worth to go on at once
+            # whether another request should follow at once
             "more": attempt.postponed and (ranks or not fit),
             "problem": None,
             "looked": attempt.looked,
@@ -167,13 +167,13 @@ class Looking:
         }
 
     def _go_through(self, attempt: _Attempt, ids: Sequence[int], enough: int) -> None:
-        """Find what fits, up to ``enough`` of it."""
+        """Find autoclusters that fit, up to ``enough`` of them."""
         autoclusters, fitting, tables = self._autoclusters, attempt.fitting, attempt.slot.tables
         index = -1
         for index, number in enumerate(ids):
             kept = autoclusters.get(number)
             if kept is None:
-                # too much to be sent at once
+                # not sent yet: the request had no more room for its submitter
                 attempt.postponed = True
                 continue
             verdict = None
@@ -189,7 +189,7 @@ class Looking:
                 self._charge(kept, time.thread_time() - began)
             if verdict is None:
                 if kept.problem is not None:
-                    # whoever gets such a job holds it, with the reason
+                    # the slot that gets such a job holds it, with the reason
                     fitting.append((0.0, index, number, None))
             elif verdict.rank is not None:
                 if attempt.others and self._outranked(attempt, number, kept, verdict):
@@ -200,7 +200,7 @@ class Looking:
         attempt.looked = index + 1
 
     def _unsure(self, attempt: _Attempt, ids: Sequence[int]) -> list[int] | None:
-        """Of what was gone through, that of which nothing may be remembered; None: of all."""
+        """Return the evaluated autoclusters whose verdicts may not be remembered; None if no verdict may."""
         slot = attempt.slot
         if slot.view.ranks or not slot.lasts(frozenset()):
             return None
@@ -211,9 +211,9 @@ class Looking:
             if (
                 kept is None
                 or kept.request is None
-                # what was not evaluated, or failed
+                # it was not evaluated, or failed
                 or number not in slot.tables.get(kept.names, ())
-                # other slots may have it
+                # its Rank may leave it to other slots
                 or kept.request.rank is not None
                 or not slot.lasts(kept.names)
             ):
@@ -224,7 +224,7 @@ class Looking:
         self._spent[kept.submitter] = self._spent.get(kept.submitter, 0.0) + seconds
 
     def _evaluate(self, attempt: _Attempt, number: int, kept: _Kept) -> Verdict | None:
-        """Put one autocluster against the slot; None if that fails, or the autocluster can't be read."""
+        """Return the verdict on an autocluster on the slot; None if that fails, or its ad can't be read."""
         if kept.request is None:
             self._at.begin(mark.AUTOCLUSTER, number)
             try:
@@ -246,13 +246,13 @@ class Looking:
             self._prove(number)
 
     def _prove(self, number: int) -> None:
-        """It was evaluated to its end."""
+        """Note that an autocluster was evaluated to the end."""
         if number not in self._tried:
             self._tried.add(number)
             self._told.append(number)
 
     def _outranked(self, attempt: _Attempt, number: int, kept: _Kept, verdict: Verdict) -> bool:
-        """Whether the job is left to another slot, or it can't be told."""
+        """Whether the job is left to another slot, or its Rank can't be evaluated."""
         if kept.request is None or kept.request.rank is None:
             return False
         self._at.begin(mark.MATCH, number)
@@ -284,7 +284,7 @@ class Looking:
         return weighed
 
     def _evict(self) -> list[int]:
-        """Forget what was read first, down to the bound; returns which."""
+        """Forget the oldest autoclusters until the rest is within ``KEPT_BYTES``; return their ids."""
         evicted = []
         while self._bytes > KEPT_BYTES:
             number, kept = self._autoclusters.popitem(last=False)
@@ -294,7 +294,7 @@ class Looking:
 
 
 def request_of(text: bytes, owner: str) -> JobRequest:
-    """What an autocluster asks of a slot; raises whatever its text makes Python and HTCondor raise."""
+    """Return an autocluster's request; raises any error that Python or HTCondor raises for its text."""
     if len(text) > AD_BYTES:
         raise ClassAdError(f"ad of {len(text)} bytes is larger than {AD_BYTES}")
     ad = from_json(json.loads(text))

@@ -1,4 +1,4 @@
-"""What a worker is at: shared with its zygote, which reads it when the worker has ended."""
+"""The worker's current item, in memory shared with its zygote, which reads it when the worker has ended."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from fetchwork.matchmaker.bounds import ITEM_CPU_S
 
 _ITEM = struct.Struct("=cq")
 
-#: phases: reading a slot's ad, reading an autocluster's ad, the two put together, the ad of a run, a
-#: job's policy
+#: phases: reading a slot's ad, reading an autocluster's ad, matching the two, printing the ad of a run,
+#: evaluating a job's policy
 NOTHING, SLOT, AUTOCLUSTER, MATCH, PRINT, POLICY = b"\0", b"s", b"a", b"m", b"p", b"j"
 
 
@@ -22,16 +22,16 @@ class Mark:
         self._memory = mmap.mmap(-1, mmap.PAGESIZE)
 
     def begin(self, phase: bytes, number: int) -> None:
-        """An item begins: it has ``ITEM_CPU_S`` of CPU from now on; then SIGPROF ends the process."""
+        """Begin an item: it has ``ITEM_CPU_S`` of CPU from now on; then SIGPROF ends the process."""
         _ITEM.pack_into(self._memory, 0, phase, number)
         signal.setitimer(signal.ITIMER_PROF, ITEM_CPU_S)
 
     def end(self) -> None:
-        """No item is being worked on."""
+        """End the item and its timer."""
         signal.setitimer(signal.ITIMER_PROF, 0)
         _ITEM.pack_into(self._memory, 0, NOTHING, 0)
 
     def read(self) -> tuple[bytes, int]:
-        """The item that was begun last, ``NOTHING`` if it has ended."""
+        """Return the item that was begun last, ``NOTHING`` if it has ended."""
         phase, number = _ITEM.unpack_from(self._memory, 0)
         return phase, number

@@ -1,6 +1,6 @@
-"""The request to match, as the agent makes it and as the worker reads it.
+"""The match request, written by the agent and read by the worker.
 
-Lists of ids and texts of ads travel as bytes behind the JSON: as JSON they would cost more than the matching.
+Lists of ids and texts of ads travel as bytes after the JSON: as JSON they would cost more than the matching.
 """
 
 from __future__ import annotations
@@ -25,33 +25,33 @@ class SentAd:
 
 @dataclass(slots=True)
 class SentLook:
-    """One look: numbers of slots, and of the list of ids that it goes through."""
+    """A look in a message: numbers of slots, and of its list of autoclusters' ids."""
 
     slot: int
     others: list[int]
     limit: int
     ids: int
-    #: it is asked which verdicts last
+    #: the answer says which verdicts last
     learns: bool = False
 
 
 @dataclass(slots=True)
 class MatchRequest:
-    """What the worker is told and asked."""
+    """New data for the worker, and the looks that it has to answer."""
 
     ads: list[SentAd] = field(default_factory=list)
     #: slots' ads by their numbers
     slots: dict[int, str] = field(default_factory=dict)
-    #: slots that will not be named again
+    #: slots that later requests will not name
     old_slots: list[int] = field(default_factory=list)
-    #: seconds of CPU that may be taken for each submitter; what was found out before takes none
+    #: seconds of CPU that may be spent for each submitter; earlier verdicts take none
     allowances: dict[str, float] = field(default_factory=dict)
     #: autoclusters in the order of preference
     ids: list[Sequence[int]] = field(default_factory=list)
     looks: list[SentLook] = field(default_factory=list)
 
     def to_message(self) -> tuple[Json, bytes]:
-        """As ``frames`` sends it."""
+        """Return the JSON and the bytes that ``frames`` sends."""
         lists = [array("q", ids).tobytes() for ids in self.ids]
         message = {
             "op": "match",
@@ -66,7 +66,7 @@ class MatchRequest:
 
     @classmethod
     def from_message(cls, message: Json, data: bytes) -> MatchRequest:
-        """As ``to_message`` made it."""
+        """Read a request that ``to_message`` made."""
         at = 0
         ads: list[SentAd] = []
         for number, submitter, owner, size in message["ads"]:

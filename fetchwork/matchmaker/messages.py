@@ -1,4 +1,4 @@
-"""What the matchmaker is asked, and what it answers."""
+"""The matchmaker's questions and answers."""
 
 from __future__ import annotations
 
@@ -12,43 +12,43 @@ from fetchwork.matchmaker.policy import Verdict
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """A slot that may be given a job, and what waits for one, in the order of preference."""
+    """A slot that may get a job, and the waiting autoclusters, in the order of preference."""
 
     slot: bytes
-    #: ids; the same one may stand at several places
+    #: ids, which may repeat
     autoclusters: Sequence[int]
     #: ads of other slots that wait: jobs whose Rank prefers one of those are left to it
     others: Sequence[bytes] = ()
     limit: int = 64
-    #: it is asked which verdicts last (``Seen.weights`` and ``misfits``)
+    #: the answer says which verdicts last (``Seen.weights`` and ``misfits``)
     learns: bool = False
 
 
 @dataclass(slots=True)
 class Match:
-    """An autocluster that may run on the slot; one with a problem fits each slot, to be held there."""
+    """An autocluster that may run on the slot; an unreadable one fits each slot, so that its job is held."""
 
-    #: its place in the look's ``autoclusters``
+    #: its index in the look's ``autoclusters``
     index: int
     weight: float
 
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What came of one ``Look``."""
+    """The result of one ``Look``."""
 
     matches: tuple[Match, ...]
     #: some jobs were left to other slots
     yielded: bool = False
-    #: some autoclusters were not evaluated, for their submitters have used up their time, or enough fits
+    #: some autoclusters were not evaluated, because their submitters have used up their time, or enough fit
     postponed: bool = False
     #: why the slot's ad can't be read
     problem: str | None = None
-    #: what a second of the slot costs autoclusters that fit, and those that do not: this holds as long as the
-    #: slot's ad says the same but for its clocks
+    #: verdicts that hold until the slot's ad changes in more than its clocks: for autoclusters that fit, the
+    #: cost of a second of the slot; and autoclusters that do not fit
     weights: Mapping[int, float] = field(default_factory=dict)
     misfits: Sequence[int] = ()
-    #: some verdict on this slot may be so
+    #: verdicts on this slot may last
     lasts: bool = True
 
 
@@ -57,41 +57,41 @@ class Printed:
     """The ad of a claimed run, as FETCH_WORK prints it."""
 
     text: bytes
-    #: what the job's own ad is to remember of the slot's values in it, in HTCondor's JSON form
+    #: attributes for the job's own ad, with the slot's values, in HTCondor's JSON form
     remembered: Mapping[str, object] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
 class Answer:
-    """What came of all looks of a request, and what went wrong with single autoclusters on the way."""
+    """The results of all looks of a request, and errors of single autoclusters."""
 
     seen: list[Seen]
-    #: autoclusters whose evaluation failed or took too much on a slot: their reason
+    #: reasons for autoclusters whose evaluation failed or took too much on a slot
     faults: dict[int, str] = field(default_factory=dict)
-    #: autoclusters whose own ad can't be read on any slot: their reason
+    #: reasons for autoclusters whose own ad can't be read on any slot
     problems: dict[int, str] = field(default_factory=dict)
-    #: seconds after which what was postponed may be evaluated; None where nothing was
+    #: seconds after which postponed autoclusters may be evaluated; None if nothing was postponed
     again_s: float | None = None
 
     @property
     def left_to_others(self) -> bool:
-        """Whether some jobs were left to other slots, which they prefer."""
+        """Whether some jobs were left to other slots that they prefer."""
         return any(seen.yielded for seen in self.seen)
 
     @property
     def postponed(self) -> bool:
-        """Whether there is more to look at, once there is time for it (``again_s``)."""
+        """Whether there is more to evaluate, once there is time for it (``again_s``)."""
         return any(seen.postponed for seen in self.seen)
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A job whose policy is asked for; ``ad`` is the whole of it, in HTCondor's JSON form."""
+    """A job whose policy is to be judged; ``ad`` is its whole ad, in HTCondor's JSON form."""
 
     ad: Mapping[str, object]
     report: Mapping[str, object] = field(default_factory=dict)
     at_exit: bool = False
-    #: with which code and subcode it would be held because it used too much: what it asks for next is wanted
+    #: code and subcode of the hold of a job that used too much: its transforms give its next request
     evicted_with: tuple[int, int] | None = None
 
     @property
@@ -101,22 +101,22 @@ class Job:
 
     @property
     def owner(self) -> str:
-        """Whose time its policy takes."""
+        """The account whose time its policy takes."""
         return str(self.ad.get("Owner"))
 
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """What a job's policy wants (None: nothing), or why it can't be evaluated.
+    """The verdict of a job's policy (None: no action), or why it can't be evaluated.
 
-    The policy of a submitter who has used up his time is not evaluated now: that wants nothing.
+    The policy of an owner whose time is used up is not evaluated now, and asks for no action.
     """
 
     verdict: Verdict | None
     problem: str | None = None
 
     def hold(self) -> Verdict | None:
-        """The verdict on a job whose policy can't be evaluated: it is unknown what the policy wants."""
+        """Return the hold of a job whose policy can't be evaluated, so that its verdict is unknown."""
         if self.problem is None:
             return None
         reason = f"policy can't be evaluated: {self.problem}"
@@ -132,6 +132,6 @@ class Explanation:
 
 
 def sentence(error: Exception) -> str:
-    """What an error says, in one short line that any reader can print."""
+    """Return an error's text as one short line that any reader can print."""
     text = str(error) if isinstance(error, ClassAdError) else f"{type(error).__name__}: {error}"
     return " ".join(text.encode("utf-8", "replace").decode().split())[:500]

@@ -1,16 +1,15 @@
 """A job's policy expressions, with HTCondor's meaning: for fetched work no daemon of HTCondor evaluates them.
 
-HTCondor's schedd and shadow look at them (``condor_utils/user_job_policy.cpp``); the startd and starter of a
-fetched job do not. Evaluated here are, in HTCondor's order:
+HTCondor's schedd and shadow evaluate them (``condor_utils/user_job_policy.cpp``); the startd and starter of a
+fetched job do not. This module evaluates, in HTCondor's order:
 
-- for a job in the queue, now and then: AllowedJobDuration and AllowedExecuteDuration (of a running one),
-  TimerRemove, PeriodicHold, PeriodicRelease (of a held one), PeriodicVacate (of a running one),
-  PeriodicRemove;
-- at its exit: OnExitHold, then OnExitRemove;
-- for a completed one that is still in the queue: LeaveJobInQueue, and nothing else.
+- for a job in the queue, periodically: AllowedJobDuration and AllowedExecuteDuration (if it runs),
+  TimerRemove, PeriodicHold, PeriodicRelease (if it is held), PeriodicVacate (if it runs), PeriodicRemove;
+- at a job's exit: OnExitHold, then OnExitRemove;
+- for a completed job that is still in the queue: LeaveJobInQueue, and nothing else.
 
-A periodic expression that is undefined or an error does not fire. OnExitRemove that is neither true nor false
-holds the job, because it is unknown whether it is done.
+A periodic expression that is undefined or an error does not fire. An OnExitRemove that is neither true nor
+false holds the job, because it is unknown whether the job is done.
 """
 
 from __future__ import annotations
@@ -28,26 +27,26 @@ from fetchwork.errors import ClassAdError
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """A decision of a policy; ``action`` is in the words of ``fetchwork.apply_policy`` and ``finish``."""
+    """A decision of a policy; ``action`` is a word of ``fetchwork.apply_policy`` and ``finish``."""
 
     action: str
     reason: str
     code: int = 0
     subcode: int = 0
     delay_s: float = 0.0
-    #: what the job asks for when it runs again: attributes of its ad
+    #: attributes of the job's ad that change before it runs again: its requests
     changes: Mapping[str, int] | None = None
 
     def to_json(self) -> dict[str, object]:
-        """As ``fetchwork.finish`` takes it."""
+        """The verdict as an argument of ``fetchwork.finish``."""
         return asdict(self)
 
 
 def read_ad(job_ad: Mapping[str, object], report: Mapping[str, object] | None = None) -> ClassAd:
-    """The ad that the expressions look at: the job's as the queue has it, and what its starter reports.
+    """Return the ad for the expressions: the job's ad in the queue, with its starter's report.
 
     An attribute that can't be read is left out: its job fails at more than its policy. Raises ClassAdError
-    where evaluating would take for ever.
+    if evaluation would take for ever.
     """
     ad = ClassAd()
     for name, value in {**job_ad, **(report or {})}.items():
@@ -60,12 +59,12 @@ def read_ad(job_ad: Mapping[str, object], report: Mapping[str, object] | None = 
 
 
 def periodic(ad: ClassAd, status: int, now: float | None = None) -> Verdict | None:
-    """What the job's policy wants of a job in JobStatus ``status``; None: nothing."""
+    """Return the periodic policy's verdict on a job in JobStatus ``status``; None: no action."""
     now = time.time() if now is None else now
     ad["JobStatus"] = status
     ad["CurrentTime"] = int(now)
     if status == JobStatus.COMPLETED:
-        # as in the schedd, one that is undefined keeps nothing
+        # as in the schedd, an undefined LeaveJobInQueue does not keep the job
         return None if _is_true(ad, "LeaveJobInQueue") else Verdict("leave", "LeaveJobInQueue is not true")
     if status in (JobStatus.RUNNING, JobStatus.SUSPENDED):
         for name, code, what in (
@@ -91,10 +90,10 @@ def periodic(ad: ClassAd, status: int, now: float | None = None) -> Verdict | No
 
 
 def on_exit(job_ad: Mapping[str, object], report: Mapping[str, object]) -> Verdict | None:
-    """What becomes of a job that ended with ``report``; None: it is complete."""
+    """Return the policy's verdict on a job that ended with ``report``; None: it is complete."""
     ad = read_ad(job_ad, report)
     completions = (_number(ad, "NumJobCompletions") or 0) + 1
-    # as in the shadow, the exit that is judged counts already
+    # as in the shadow, this exit counts already
     ad["NumJobCompletions"] = int(completions)
     ad["RemoteWallClockTime"] = (_number(ad, "RemoteWallClockTime") or 0.0) + (
         _number(ad, "JobDuration") or 0.0
@@ -131,7 +130,7 @@ def _hold(ad: ClassAd, name: str) -> Verdict:
 
 
 def _reason(ad: ClassAd, name: str, result: str = "TRUE", *, own: bool = True) -> str:
-    """The job's own reason, or HTCondor's words for it."""
+    """Return the job's own reason, or HTCondor's words."""
     text = evaluate(ad, f"{name}Reason") if own else UNDEFINED
     if isinstance(text, str) and text:
         return text[:1000]

@@ -1,4 +1,4 @@
-"""The job ad of a claimed run, as FETCH_WORK prints it."""
+"""Printing the job ad of a claimed run for FETCH_WORK."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from fetchwork.matchmaker.expansion import MATCH_EXP, Expansion, expand, has_mac
 
 #: the largest 32-bit integer: HTCondor before 25.4 ends a fetched job when this lease of its claim runs out
 JOB_LEASE_S = 2147483647
-#: when a job starts, in seconds; evaluated when it is offered
+#: attributes for a job's start time, in seconds; evaluated for the offer
 TIMES = ("DeferralTime", "DeferralWindow")
-#: lines of ads that are remembered, for most are those of many jobs; how long a text in one may be
+#: the most lines of ads that are remembered, since many jobs share them; and the longest text in such a line
 _REMEMBERED = 4096
 _MOST_REMEMBERED = 256
 _UID_DOMAIN = re.compile(rb"^[ \t]*UidDomain[ \t]*=([^\n]*)", re.I | re.M)
@@ -28,7 +28,7 @@ _PLAIN_VALUE = re.compile(rb'\s*"([^"\\]*)"\s*')
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """A claimed run; ``ad`` is its job's, in HTCondor's JSON form."""
+    """A claimed run; ``ad`` is its job's ad, in HTCondor's JSON form."""
 
     run_id: int
     token: str
@@ -37,9 +37,9 @@ class Run:
     owner: str
     has_policy: bool
     ad: Mapping[str, object]
-    #: the path of the file for the starter's own words
+    #: the path of the file for the starter's log
     starter_log: str | None = None
-    #: what of the job's own ad has macros and is something else in this one: a sandbox has names of its own
+    #: attributes of the job's own ad that have macros and differ in ``ad``: a sandbox renames files
     hidden: Mapping[str, object] = field(default_factory=dict)
 
 
@@ -52,14 +52,14 @@ def build(
     keyword: str,
     uid_domain: str | None,
 ) -> tuple[ClassAd, ClassAd]:
-    """The ad of a claimed run for the starter, and what the job's own ad is to remember of the slot's values.
+    """Return the ad of a claimed run for the starter, and the slot's values to store in the job's own ad.
 
-    Raises ClassAdError if the job's ad can't be read, CannotExpand where a macro in it has no value.
+    Raises ClassAdError if the job's ad can't be read, CannotExpand if a macro in it has no value.
 
-    What is for matching and policy stays in the database. A request that is an expression becomes the number
-    that it is on this slot, because the startd compares numbers.
+    Attributes for matching and policy (``kept``) stay in the database. A request that is an expression
+    becomes its value on this slot, because the startd compares numbers.
     """
-    # what is kept may be what a request is computed from
+    # requests may refer to kept attributes
     whole = from_json({name: value for name, value in run.ad.items() if value is not None})
     remembered = _expand(whole, run, slot)
     ad = ClassAd()
@@ -74,7 +74,7 @@ def build(
             else:
                 ad.pop(name)
     for name in TIMES:
-        # the starter's clock would give another
+        # the starter would evaluate it at another time
         value = number(evaluate(whole, name, slot)) if isinstance(ad.get(name), ExprTree) else None
         if value is not None:
             ad[name] = int(value)
@@ -88,7 +88,7 @@ def build(
 
 
 def _expand(whole: ClassAd, run: Run, slot: ClassAd) -> ClassAd:
-    """Put values of the slot in place of the macros of an ad; returns what is to be remembered of that."""
+    """Replace the macros of an ad by the slot's values; return attributes to store in the job's own ad."""
     if not any(map(has_macro, (*run.ad.values(), *run.hidden.values()))):
         return ClassAd()
     job = ClassAd()
@@ -98,7 +98,7 @@ def _expand(whole: ClassAd, run: Run, slot: ClassAd) -> ClassAd:
     hidden = expand(from_json(run.hidden), job, slot) if run.hidden else Expansion()
     for name in done.values:
         whole[name] = done.values.lookup(name)
-        # of another slot
+        # it has the value of an earlier slot
         whole.pop(MATCH_EXP + name, None)
     remembered = done.remembered
     remembered.update(hidden.remembered)
@@ -115,16 +115,16 @@ def print_plain(
     uid_domain: str | None,
     readable: Container[object],
 ) -> str | None:
-    """The same as text, where the ad has nothing but plain values; None where HTCondor has to read it.
+    """Return the ad as text, if it has nothing but literal values; None if HTCondor has to read it.
 
-    Most ads are so, and nothing of them is evaluated: the agent can print them by itself. What is kept may be
-    an expression that is ``readable``: HTCondor has read it before.
+    Most ads are like that. Nothing in them is evaluated, so the agent can print them by itself. A kept
+    attribute may be an expression if it is ``readable``: HTCondor has read it before.
     """
     domain = uid_domain or _uid_domain(slot)
     if domain is None:
         return None
     added = _of_run(run, host=host, keyword=keyword, uid_domain=domain or host)
-    #: by the name in lower case, in which order they are printed
+    #: lines by name in lower case; they are printed in the order of these names
     lines: dict[str, str] = {}
     spellings = {name.lower(): name for name in (*REQUEST_DEFAULTS, "JobUniverse", *added)}
     for name, value in (*run.ad.items(), *added.items()):
@@ -133,7 +133,7 @@ def print_plain(
         key, macro, text, line = (_remembered if _is_short(value) else _plain)(name, value)
         if macro:
             return None
-        # one of another spelling would be given twice, or replace ours
+        # a name in two spellings would be printed twice, or replace fetchwork's
         if spellings.setdefault(key, name) != name:
             return None
         if key in kept and name not in added:
@@ -149,35 +149,35 @@ def print_plain(
 
 
 def _plain(name: str, value: object) -> tuple[str, bool, str | None, str | None]:
-    """A name in lower case, whether its value may have a macro, the value as text, and the line of both."""
+    """Return the name in lower case, whether the value may have a macro, the value's text, and the line."""
     text = plain_text(value)
     line = None if text is None or not is_name(name) else f"{name} = {text}\n"
     return name.lower(), has_macro(value), text, line
 
 
 def _is_short(value: object) -> bool:
-    """Whether a value may be remembered; no real, for 0.0 and -0.0 are the same as keys."""
+    """Whether a value may be remembered; reals may not, for 0.0 and -0.0 are equal as keys."""
     if type(value) is str:
         return len(value) < _MOST_REMEMBERED
     return type(value) is bool or (type(value) is int and -(2**63) <= value < 2**63)
 
 
-#: typed: 1 and true are the same as keys, and printed as different things
+#: typed: 1 and true are equal as keys, but print differently
 _remembered = lru_cache(_REMEMBERED, typed=True)(_plain)
 
 
 def _of_run(run: Run, *, host: str, keyword: str, uid_domain: object) -> dict[str, str | int | bool]:
-    """What every fetched ad says of its run."""
+    """Return the attributes of a run that every fetched ad has."""
     owner = run.owner
     values: dict[str, str | int | bool] = {
         "ClusterId": run.cluster_id,
         "ProcId": run.proc_id,
-        # HTCondor 23 wants Owner, 25 one of the other two
+        # HTCondor 23 needs Owner, 25 one of the other two
         "Owner": owner,
         "User": f"{owner}@{uid_domain}",
         "OsUser": owner,
         "JobLeaseDuration": JOB_LEASE_S,
-        # chooses the starter's hooks: never the submitter's word
+        # chooses the starter's hooks, so the submitter's value is never used
         "HookKeyword": keyword,
         "FetchWorkRunId": run.run_id,
         "FetchWorkToken": run.token,
@@ -191,7 +191,7 @@ def _of_run(run: Run, *, host: str, keyword: str, uid_domain: object) -> dict[st
 
 
 def _uid_domain(slot: bytes) -> str | None:
-    """The UidDomain in a slot's ad, empty if it has none; None where it is more than one plain string."""
+    """The UidDomain in a slot's ad, empty if it has none; None unless it is one plain string."""
     lines = _UID_DOMAIN.findall(slot)
     if not lines:
         return ""

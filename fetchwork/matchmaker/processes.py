@@ -1,4 +1,4 @@
-"""The zygote and its present worker, as the agent sees them: started, asked, replaced, ended."""
+"""The agent's control of the zygote and its present worker: start, request, replacement, end."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from fetchwork.matchmaker import frames, mark
 from fetchwork.matchmaker.bounds import REQUEST_S
 from fetchwork.matchmaker.matchform import Json
 
-#: beyond the worker's own clock, which ends it
+#: seconds beyond the worker's own timer, which ends it
 _PATIENCE_S = 5.0
 
 
@@ -25,7 +25,7 @@ class MatchmakerUnavailable(FetchworkError):
 
 
 class WorkerEnded(Exception):
-    """The worker has ended, by this signal (0: none), at this item."""
+    """The worker has ended by a signal (0: without one) at an item."""
 
     def __init__(self, number: int, phase: bytes, item: int) -> None:
         super().__init__(f"worker ended by signal {number} at item {phase.hex()} {item}")
@@ -33,21 +33,21 @@ class WorkerEnded(Exception):
 
 
 class Processes:
-    """One zygote, started when first needed, and one worker of it at a time."""
+    """A zygote, started when first needed, and one worker of it at a time."""
 
     def __init__(self) -> None:
         self._zygote: subprocess.Popen[bytes] | None = None
         self._control: socket.socket | None = None
         self._link: socket.socket | None = None
         self._numbers = itertools.count(1)
-        #: the number of the present worker, of the last one where there is none
+        #: the number of the present worker, or of the last one
         self.worker = 0
-        #: workers that ended over a request
+        #: number of workers that ended over a request
         self.ended = 0
 
     @property
     def pid(self) -> int | None:
-        """The zygote's process."""
+        """The zygote's pid."""
         return self._zygote.pid if self._zygote is not None else None
 
     @property
@@ -56,10 +56,10 @@ class Processes:
         return self._link is not None
 
     async def ask(self, request: Json, data: bytes = b"") -> Json:
-        """Send a request to the worker, a new one if there is none, and read its answer.
+        """Send a request to the worker, which is started if necessary, and read its answer.
 
-        Raises WorkerEnded where it ended first, MatchmakerUnavailable where that was by the wall clock, or
-        where no worker can be had.
+        Raises WorkerEnded if the worker ended first, MatchmakerUnavailable if the wall clock ended it, or if
+        no worker can be had.
         """
         try:
             async with asyncio.timeout(REQUEST_S + _PATIENCE_S):
@@ -82,7 +82,7 @@ class Processes:
         return answer
 
     async def tell(self, request: Json) -> None:
-        """Send what has no answer; a worker that has ended is found out about by who asks next."""
+        """Send a message without an answer; if the worker has ended, the next request notices."""
         if self._link is None:
             return
         try:
@@ -123,7 +123,7 @@ class Processes:
                 # the zygote has gone, and every worker with it
                 await self.close()
                 return WorkerEnded(0, mark.NOTHING, 0)
-            # it also tells of workers that were dropped
+            # the zygote also reports workers that were dropped
             if int(words[0]) == self.worker:
                 break
         number, phase, item = int(words[1]), bytes.fromhex(words[2]), int(words[3])
@@ -138,7 +138,7 @@ class Processes:
         assert self._control is not None
         ours, theirs = socket.socketpair()
         ours.setblocking(False)
-        # closed with the rest where the zygote has gone
+        # closed by ``drop_worker`` if the zygote has gone
         self._link = ours
         self.worker = next(self._numbers)
         with theirs:
@@ -148,7 +148,7 @@ class Processes:
     def _start_zygote(self) -> None:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         ours.setblocking(False)
-        # closed with the rest where no process can be had
+        # closed by ``close`` if no process can be started
         self._control = ours
         with theirs:
             self._zygote = subprocess.Popen(
@@ -162,7 +162,7 @@ class Processes:
 
 
 async def _read(link: socket.socket) -> Json:
-    """The one answer that comes."""
+    """Read one answer."""
     loop = asyncio.get_running_loop()
     data = bytearray()
     while len(data) < frames.LENGTHS.size or len(data) < frames.LENGTHS.size + sum(

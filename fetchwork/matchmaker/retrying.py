@@ -1,10 +1,10 @@
-"""What a job asks for after it used too much: the transforms of its ad, as a schedd applies them.
+"""The next request of a job that used too much: the transforms of its ad, as a schedd applies them.
 
 ``TransformOnEvict`` names them, and ``TransformBody_NAME`` has the lines of each (``queue/retries.py`` writes
-them). HTCondor's schedd (``TransformOnEvict`` in schedd.cpp) applies the first that makes the job ask for
-something else, and then lets it wait again where it would be held. Here a transform may change what the job
-asks for, and its place in the list of what to ask for next; one that would change anything else, or uses more
-of the language of transforms, is not applied: the job is held.
+them). HTCondor's schedd (``TransformOnEvict`` in schedd.cpp) applies the first transform that changes the
+job's request, and then lets the job wait again instead of holding it. Here a transform may change the job's
+requests, and its place in the list of further requests. A transform that would change anything else, or uses
+more of the language of transforms, is not applied: the job is held.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from fetchwork.classad.cost import check_cost
 from fetchwork.classad.values import ClassAd, evaluate, number, truth
 from fetchwork.errors import ClassAdError
 
-#: what a transform may change, and the largest value that the queue takes
+#: attributes that a transform may change, and the largest value that the queue takes
 CHANGEABLE = {
     "RequestMemory": 2**31 - 1,
     "RequestDisk": 10**15,
@@ -31,9 +31,9 @@ _EXPRESSION = "FetchWorkExpression"
 
 
 def changes(ad: ClassAd, code: int, subcode: int) -> dict[str, int]:
-    """What a job that is evicted with this code changes in its ad; nothing if it is to be held.
+    """Return the changes of the ad of a job evicted with this code; none if it is to be held.
 
-    Raises ClassAdError where a transform can't be read, or would take for ever.
+    Raises ClassAdError if a transform can't be read, or would take for ever.
     """
     ad["VacateReasonCode"], ad["VacateReasonSubCode"] = code, subcode
     names = evaluate(ad, "TransformOnEvict") if "TransformOnEvict" in ad else None
@@ -47,7 +47,7 @@ def changes(ad: ClassAd, code: int, subcode: int) -> dict[str, int]:
 
 
 def _applied(ad: ClassAd, body: str) -> dict[str, int]:
-    """What a transform changes; nothing where it is not for this job, or can't be applied."""
+    """Return the changes of a transform; none if it is not for this job, or can't be applied."""
     after = ClassAd()
     after.update(ad)
     changed: dict[str, int] = {}
@@ -70,7 +70,7 @@ def _number(ad: ClassAd, name: str) -> float | None:
 
 
 def _value(ad: ClassAd, text: str) -> object:
-    """What an expression of a transform is worth."""
+    """Return the value of an expression in a transform."""
     trial = ClassAd()
     trial.update(ad)
     read = parse_old(f"{_EXPRESSION} = {text}", strict=True)

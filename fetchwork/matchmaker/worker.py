@@ -1,7 +1,7 @@
-"""The process that evaluates: reads requests and answers each.
+"""The process that evaluates: it reads requests and answers them.
 
-Requests and answers are JSON objects. ``op`` says what is wanted; whatever goes wrong with one item, of
-whatever type, becomes that item's problem in the answer, and the next item is looked at.
+Requests and answers are JSON objects. ``op`` is the operation. Any error with an item, of any type, becomes
+that item's problem in the answer, and the worker goes on with the next item.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from fetchwork.matchmaker.printing import Run, build
 
 
 class Worker:
-    """One worker; it ends when its socket does, or by a signal of the kernel."""
+    """A worker; it ends with its socket, or by a signal of the kernel."""
 
     def __init__(self, at: mark.Mark) -> None:
         self._at = at
@@ -103,7 +103,7 @@ class Worker:
             try:
                 job = request_of(text, owner)
             except Exception:
-                # its job is held as soon as a slot gets it
+                # such a job is held as soon as a slot gets it
                 explanations.append((number, None, 0.0))
                 continue
             try:
@@ -116,7 +116,7 @@ class Worker:
 
 
 def rehearse() -> None:
-    """Do everything once, so that all that is imported on first use is there."""
+    """Handle each operation once, so that all modules imported on first use are loaded."""
     ours, theirs = socket.socketpair()
     slot = 'Cpus = 1\nStart = regexp("a", "b") || strcat("a") == "a"\nRequirements = START\n'
     run = {

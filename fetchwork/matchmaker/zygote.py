@@ -1,8 +1,8 @@
-"""Forks workers: ``python -m fetchwork.matchmaker.zygote FD`` with the number of its control socket.
+"""Forks workers: ``python -m fetchwork.matchmaker.zygote FD``, with FD the descriptor of its control socket.
 
-Each message on the control socket is a worker's number and brings one end of a socket pair for it; when that
-worker has ended, the answer is its number, the signal that ended it (0: it left by itself), and the phase and
-number of the item that it was at.
+Each message on the control socket has a worker's number and one end of a socket pair for it. When that worker
+has ended, the answer is its number, the signal that ended it (0: it exited), and the phase and number of its
+last item.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ def main(control: socket.socket) -> None:
     """Fork a worker for each socket that comes; return when the agent has gone."""
     libc = ctypes.CDLL(None)
     for ignored in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
-        # of a terminal, or a service manager: the agent ends first, and this with it
+        # a terminal or service manager sends these: the agent ends first, and the zygote with it
         signal.signal(ignored, signal.SIG_IGN)
-    # nobody may not be able to read what is imported on first use
+    # the account `nobody` may be unable to read modules that are imported later
     rehearse()
     drop_rights()
-    # after the account: a change of it clears this
+    # after the change of account, which clears this
     libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     while True:
         try:
@@ -65,7 +65,7 @@ def main(control: socket.socket) -> None:
 
 
 def _work(link: socket.socket, mark: Mark) -> None:
-    # the kernel ends the process, whatever runs in it
+    # the kernel ends the process, even while HTCondor's evaluator runs
     signal.signal(signal.SIGPROF, signal.SIG_DFL)
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
     limit_memory()

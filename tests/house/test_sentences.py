@@ -23,7 +23,6 @@ NOT_YET = (
     "fetchwork/doctor/",
     "fetchwork/hook/",
     "fetchwork/matching/",
-    "fetchwork/matchmaker/",
     "fetchwork/metrics/",
     "fetchwork/page/",
     "fetchwork/pool/",
