@@ -1,26 +1,25 @@
-"""ClassAds as text: the old syntax that hooks read and print, and expressions in the new one.
+"""ClassAds as text: the old syntax that hooks read and print, and expressions in new syntax.
 
 Theory of operation
 -------------------
 Three forms of an ad exist here.
 
-*Old syntax* is what hooks read and print: one ``Name = expression`` a line. In it a backslash is an
+Hooks read and print *old syntax*: one ``Name = expression`` a line. In it a backslash is an
 ordinary character unless a double quote follows (lexer.cpp, ``tokenizeStringOld``), so ``"a\\nb"`` is four
 characters and a string with a line break has no literal at all. ``printOld()`` prints the break as it is,
-which ends the ad, or forges an attribute. ``print_old`` therefore prints whatever has no one-line literal
-as a call of HTCondor's own function ``eval``, whose argument is read by the new-syntax reader, which does
-know escapes::
+which ends the ad, or forges an attribute. So ``print_old`` prints a value without a one-line literal
+as a call of HTCondor's own function ``eval``. The new-syntax reader reads its argument, and knows escapes::
 
     Arguments = eval("\\"-c 'echo one\\necho two'\\"")
 
 Every HTCondor daemon evaluates an attribute when it looks one up, so it gets the line break; and
-``parse_old`` turns exactly that form back into the string, list or ad it was.
+``parse_old`` turns exactly that form back into the original string, list or ad.
 
-*New syntax* (``[ a = 1; b = "x\\ny" ]``) is what expressions are kept in: it can say everything but NUL.
+Expressions are kept in *new syntax* (``[ a = 1; b = "x\\ny" ]``): it can express everything but NUL.
 
 *HTCondor's JSON form* is in ``jsonform``.
 
-What the reader is given is bounded (``bounds``).
+The reader's input is bounded (``bounds``).
 """
 
 from __future__ import annotations
@@ -60,7 +59,7 @@ __all__ = [
     "split_ads",
 ]
 
-# HTCondor's private attributes (classad_oldnew.cpp): they grant rights, so they go no further than here
+# HTCondor's private attributes (classad_oldnew.cpp): they grant rights, so they are left out here
 _PRIVATE = (
     "Capability",
     "ChildClaimIds",
@@ -74,15 +73,15 @@ _PRIVATE_PREFIX = "_condor_priv"
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 _PLAIN_NAME = re.compile(r"(?!(?:error|false|is|isnt|parent|true|undefined)\Z)[A-Za-z_][A-Za-z0-9_]*\Z", re.I)
-# what needs more than a plain literal: everything that some reader takes for the end of a line, and the
-# other control characters but tab
+# characters that a plain literal can't have: all that some reader takes for the end of a line, and the other
+# control characters but tab
 _UNPRINTABLE = re.compile("[\x00-\x08\x0a-\x1f\x7f\x85\u2028\u2029]")
 _ESCAPED = re.compile('[\x01-\x1f\x7f\x85\u2028\u2029"\\\\]')
 _SIMPLE_ESCAPES = {"\n": "\\n", "\r": "\\r", "\t": "\\t", '"': '\\"', "\\": "\\\\"}
 _EVAL = re.compile(r'eval\(("(?:[^"\\]|\\.)*")\)')
 _SEPARATOR = re.compile(r"^-----\r?(?:\n|\Z)", re.MULTILINE)
 
-# names that no text can know, so that none can close the ad it is read in and go on by itself
+# names that no text can know: so a text can't close the ad around it and go on with attributes of its own
 _VALUE = "v" + secrets.token_hex(12)
 _GUARD = "g" + secrets.token_hex(12)
 
@@ -91,11 +90,11 @@ _GUARD = "g" + secrets.token_hex(12)
 
 
 def parse_old(text: str | bytes, *, strict: bool = False) -> ClassAd:
-    """Return the ad that ``Name = expression`` lines say.
+    """Return the ad of ``Name = expression`` lines.
 
     Bytes that are not UTF-8 become U+FFFD. HTCondor's private attributes (ClaimId and its kin) are left
-    out. ``strict`` is for text that people write: it also refuses what HTCondor would pass over in silence,
-    that is an attribute given twice and words behind the end of an expression.
+    out. ``strict`` is for text that people write: it also refuses mistakes that HTCondor ignores silently,
+    an attribute given twice and words after the end of an expression.
     """
     lines = _decode(text).strip("\r\n").split("\n")
     if lines == [""]:
@@ -124,7 +123,7 @@ def parse_old(text: str | bytes, *, strict: bool = False) -> ClassAd:
 def split_ads(text: str | bytes) -> tuple[ClassAd, ClassAd]:
     """Return the job ad and the slot ad of REPLY_FETCH's and EVICT_CLAIM's stdin.
 
-    Between them is a line ``-----``. A value can't be taken for it, as no value holds a line break.
+    Between them is a line ``-----``. No value can be taken for it, since values have no line breaks.
     """
     parts = _SEPARATOR.split(_decode(text), maxsplit=1)
     if len(parts) != 2:
@@ -133,13 +132,13 @@ def split_ads(text: str | bytes) -> tuple[ClassAd, ClassAd]:
 
 
 def parse_expr(text: str) -> ExprTree:
-    """Return the expression that ``text`` says in new syntax, as ``/Expr(...)/`` holds it."""
+    """Return the expression in ``text``, which is in new syntax as within ``/Expr(...)/``."""
     if "\0" in text:
         raise ClassAdError("an expression can't hold a NUL character")
     check_expression(text, without_new_strings)
     check_numbers(NEW_STRING.sub('""', text))
     try:
-        # read as one of two attributes, because the reader on its own stops where it likes
+        # read as the first of two attributes, because the reader alone may stop before the end of a text
         ad = ClassAd(f"[{_VALUE} = {text}\n; {_GUARD} = true]")
     except PROBLEMS:
         ad = None
@@ -153,7 +152,7 @@ def parse_expr(text: str) -> ExprTree:
 
 
 def read_old(text: str) -> str | ExprTree:
-    """What ``old_text`` wrote: a string, or the expression of another value; ClassAdError if it is none."""
+    """Read a text of ``old_text``: return a string, or the expression of another value; else ClassAdError."""
     if OLD_STRING.fullmatch(text):
         return text[1:-1].replace('\\"', '"')
     return parse_old(f"{_VALUE} = {text}", strict=True).lookup(_VALUE)
@@ -173,20 +172,20 @@ def _decode(text: str | bytes) -> str:
 
 
 def _parse_by_line(lines: list[str]) -> ClassAd:
-    # two ads one after the other are merged by HTCondor, which helps nobody: a blank line is an error here
+    # HTCondor merges two ads that follow each other, which is of no use: a blank line is an error here
     ad = ClassAd()
     for number, line in enumerate(lines, 1):
         if line.lstrip().startswith("#"):
             continue
-        one = None
+        parsed = None
         if line.strip():
             try:
-                one = classad2.parseNext(line, classad2.ParserType.Old)
+                parsed = classad2.parseNext(line, classad2.ParserType.Old)
             except ValueError:
-                one = None
-        if one is None or len(one) != 1:
+                parsed = None
+        if parsed is None or len(parsed) != 1:
             raise ClassAdError(f"line {number} of the ad is not 'attribute = expression': {_subject(line)}")
-        ad.update({name: one.lookup(name) for name in one})
+        ad.update({name: parsed.lookup(name) for name in parsed})
     return ad
 
 
@@ -214,7 +213,7 @@ def _check_strictly(lines: list[str]) -> None:
 
 
 def _subject(line: str) -> str:
-    """The part of a bad line that may be shown: a value may be a secret, a name is not."""
+    """Return the part of a bad line that may be shown: a value may be a secret, a name is not."""
     name, equals, _ = line.partition("=")
     return f"'{one_line(name.strip(), 40)} = ...'" if equals else shorten(line.strip() or "(blank)")
 
@@ -225,8 +224,8 @@ def _subject(line: str) -> str:
 def print_old(ad: ClassAd) -> str:
     """Return the ad as ``Name = expression`` lines, sorted by name, each ended by a newline.
 
-    Whatever the values are, there is exactly one line per attribute, and HTCondor as well as ``parse_old``
-    reads from it the values that went in (reals inside expressions to the 16 digits that HTCondor prints).
+    For all values there is exactly one line per attribute, and HTCondor as well as ``parse_old`` reads
+    the same values back from it (reals inside expressions to the 16 digits that HTCondor prints).
     Raises ClassAdError for a name that HTCondor can't read at the start of a line.
     """
     lines = []
@@ -242,7 +241,7 @@ def print_old(ad: ClassAd) -> str:
 
 
 def old_text(ad: ClassAd, name: str) -> str:
-    """An attribute's value in old syntax, for people and for ``read_old``: a line break stands as it is."""
+    """Return an attribute's value in old syntax, for people and for ``read_old``; it may have line breaks."""
     return _print(ad[name], ad.lookup(name), _OLD)
 
 
@@ -252,7 +251,7 @@ def is_name(name: str) -> bool:
 
 
 def plain_text(value: object) -> str | None:
-    """What ``print_old`` prints for a plain value of the JSON form; None for what only HTCondor can read."""
+    """Return ``print_old``'s text of a literal in JSON form; None for a value that only HTCondor can read."""
     if isinstance(value, str):
         if _UNPRINTABLE.search(value) or expr_text(value) is not None:
             return None
@@ -274,26 +273,26 @@ _OLD, _NEW = "old", "new"
 
 
 def _one_line(value: object, tree: ExprTree) -> str | None:
-    """The value in old syntax, or None where old syntax has no one-line form that reads back the same."""
+    """Return the value in old syntax, or None if it has no one-line form there that reads back the same."""
     text = _print(value, tree, _OLD)
     if _UNPRINTABLE.search(text):
         return None
     if isinstance(value, bool | int | float | str) and not text.startswith("relTime"):
-        # a backslash at the end is safe: a quote that ends the line ends the string, whatever precedes it
+        # a backslash at the end is safe: a quote at the end of the line always ends the string
         return text
     new = repr(tree)
     back = classad2.parseNext(f"x = {text}", classad2.ParserType.Old)
     if back is None or len(back) != 1 or repr(back.lookup("x")) != new:
         return None
-    # an expression of the job's own that would be taken for one of ours is wrapped once more
+    # an expression of the job that ``parse_old`` would take for fetchwork's ``eval`` is wrapped once more
     return text if _inside_eval(new) is None else None
 
 
 def _print(value: object, tree: ExprTree | None, syntax: str) -> str:
-    """The value in one of the two syntaxes; in the old one it may fail to read back.
+    """Return the value in old or new syntax; in old syntax it may fail to read back.
 
-    HTCondor prints reals with 16 digits, of which 17 are needed; so literals are printed here, and only
-    expressions and the rare types are left to it.
+    HTCondor prints reals with 16 digits, though 17 are needed; so this module prints literals, and leaves
+    only expressions and the rare types to HTCondor.
     """
     if type(value) is str:
         return quote(value) if syntax is _NEW else '"' + value.replace('"', '\\"') + '"'
@@ -304,7 +303,7 @@ def _print(value: object, tree: ExprTree | None, syntax: str) -> str:
     if type(value) is ExprTree:
         tree = value
     elif tree is None or not re.search("(?:rel|abs)Time\\(", repr(tree)):
-        # without a tree this is an item of a list that holds no times, which Python has no type for
+        # without a tree this is an item of a list without times, for which Python has no type
         if type(value) is float:
             return print_real(value)
         if type(value) is list:
@@ -335,9 +334,9 @@ def _decode_evals(ad: ClassAd) -> None:
 
 
 def _inside_eval(text: str) -> ExprTree | None:
-    """What ``print_old`` has put into ``eval("...")``, or None where this is another expression.
+    """Return the value that ``print_old`` has put into ``eval("...")``, or None for another expression.
 
-    Only what has no literal is printed so: the ``eval("1 + 2")`` of a job stays an expression.
+    ``print_old`` does so only with values without a literal: a job's ``eval("1 + 2")`` stays an expression.
     """
     found = _EVAL.fullmatch(text)
     if not found:
@@ -368,7 +367,7 @@ def _escape(found: re.Match[str]) -> str:
 
 
 def print_real(value: float) -> str:
-    """A real number as old text has it."""
+    """Return a real number in old syntax."""
     if math.isnan(value):
         return 'real("NaN")'
     if math.isinf(value):

@@ -1,4 +1,4 @@
-"""HTCondor's Python bindings, where they have no equal here: enumerations, and the reader of descriptions.
+"""The parts of HTCondor's Python bindings that fetchwork uses as they are: enumerations, and ``Submit``.
 
 Both series warn on import that there is no condor_config, which nothing here needs.
 """
@@ -13,7 +13,7 @@ with warnings.catch_warnings():
     import htcondor2
 
 AdType = htcondor2.AdType
-#: of a real pool, by the configuration that the bindings find
+#: for a real pool, by the configuration that the bindings find
 Collector = htcondor2.Collector
 Schedd = htcondor2.Schedd
 AdTypes = htcondor2.AdTypes
@@ -21,7 +21,7 @@ DaemonType = htcondor2.DaemonType
 DaemonTypes = htcondor2.DaemonTypes
 FileTransferEventType = htcondor2.FileTransferEventType
 JobAction = htcondor2.JobAction
-#: reads files; fetchwork's own reads the database
+#: reads files; fetchwork's own class reads the database
 JobEventLog = htcondor2.JobEventLog
 JobEventType = htcondor2.JobEventType
 JobStatus = htcondor2.JobStatus
@@ -35,7 +35,7 @@ TransactionFlag = htcondor2.TransactionFlag
 TransactionFlags = htcondor2.TransactionFlags
 
 classad = htcondor2.classad
-# 23.9 has no such function, and no exception of its own
+# 23.9 lacks this function, and an exception of its own
 disable_debug = getattr(htcondor2, "disable_debug", None)
 enable_debug = htcondor2.enable_debug
 enable_log = htcondor2.enable_log
@@ -45,13 +45,13 @@ reload_config = htcondor2.reload_config
 set_subsystem = htcondor2.set_subsystem
 version = htcondor2.version
 
-#: a base of every error of fetchwork, from now on
+#: a base class of all fetchwork's errors from now on
 HTCondorException = getattr(htcondor2, "HTCondorException", RuntimeError)
 join_bindings()
 
 
 def old() -> Any:
-    """The older series, whose Submit makes job ads; a compiled module makes its names at run time."""
+    """Return the older series, whose Submit makes job ads; a compiled module, so without types."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         import htcondor

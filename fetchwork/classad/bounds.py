@@ -1,7 +1,7 @@
-"""What is refused of an ad's text before HTCondor's reader sees it: depth, length, numbers, strings.
+"""Limits of an ad's text, checked before HTCondor's reader gets it: depth, length, numbers, strings.
 
-The C++ reader recurses. Depth and length of what it is given are bounded here, because its own bound is
-young (older HTCondors, and long operator chains in all, overflow the stack of the process).
+The C++ reader recurses. This module bounds the depth and length of its input, because the reader's own bound
+is new (older HTCondors, and long operator chains in all versions, overflow the stack of the process).
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from fetchwork.errors import ClassAdError, one_line
 
 #: characters of one ad's text
 MAX_TEXT = 16 * 1024 * 1024
-#: lines of one ad: a slot's has 150, and reading takes a second for every hundred thousand
+#: lines of one ad: a slot's ad has 150, and reading takes a second for a hundred thousand
 MAX_LINES = 20_000
-#: brackets within brackets; HTCondor's own limit, where it has one, is 500
+#: nested brackets; HTCondor's own limit, in versions that have one, is 500
 MAX_DEPTH = 200
-#: characters of one expression, its strings not counted: the reader recurses once per operator
+#: characters of one expression without its strings: the reader recurses once per operator
 MAX_EXPRESSION = 40_000
 
-# one string literal of old syntax: a quote that a backslash precedes does not end it
+# a string literal of old syntax: a quote after a backslash does not end it
 OLD_STRING = re.compile(r'"(?:[^"]|(?<=\\)")*"')
 NEW_STRING = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
 OCTAL = re.compile(r"\\[0-7]")
@@ -43,7 +43,7 @@ def check_bounds(lines: list[str], body: str) -> None:
 
 
 def check_expression(text: str, without_strings: Callable[[str], str]) -> None:
-    """The same for one expression; ``without_strings`` takes its strings out."""
+    """Refuse an expression that is too long or nested too deeply; ``without_strings`` empties its strings."""
     if len(text) <= MAX_EXPRESSION and _brackets(text) <= MAX_DEPTH:
         return
     text = without_strings(text)
@@ -68,17 +68,17 @@ def _brackets(text: str) -> int:
 
 
 def without_old_strings(text: str) -> str:
-    """The text of old syntax with each string empty."""
+    """Return a text of old syntax with all strings emptied."""
     if OLD_STRING.fullmatch(text):
         return '""'
-    # a quoted name or a comment may hold a lone quote, behind which anything could hide: count it all then
+    # a quoted name or a comment may have a lone quote, after which anything could hide: then all counts
     if "'" in text or "/*" in text or "//" in text:
         return text
     return OLD_STRING.sub('""', text)
 
 
 def without_new_strings(text: str) -> str:
-    """The text of new syntax with each string empty."""
+    """Return a text of new syntax with all strings emptied."""
     if NEW_STRING.fullmatch(text):
         return '""'
     if "'" in text or "/*" in text or "//" in text:
@@ -87,7 +87,7 @@ def without_new_strings(text: str) -> str:
 
 
 def check_numbers(text: str) -> None:
-    """Refuse integers that do not fit in 64 bits, of which the reader makes 0; the strings are empty."""
+    """Refuse integers that do not fit in 64 bits, which the reader makes 0; ``text`` has empty strings."""
     for sign, written in _LONG_NUMBER.findall(text):
         digits = written.lstrip("0") or "0"
         # Python itself refuses to read thousands of digits
@@ -96,7 +96,7 @@ def check_numbers(text: str) -> None:
 
 
 def check_strings(text: str) -> None:
-    """Refuse strings of an expression, in HTCondor's own form, whose bytes (``"\\377"``) are not UTF-8."""
+    """Refuse strings whose bytes (``"\\377"``) are not UTF-8, in an expression that HTCondor has printed."""
     for literal in NEW_STRING.findall(text):
         found = _ESCAPE.sub(
             lambda escape: bytes([int(escape[1], 8) & 255]) if escape[1] else b"", literal.encode()
@@ -108,5 +108,5 @@ def check_strings(text: str) -> None:
 
 
 def shorten(text: str) -> str:
-    """The text in quotes and on one line, cut where it is long."""
+    """Return the text in quotes, on one line, cut if it is long."""
     return f"'{one_line(text, 63)}'"

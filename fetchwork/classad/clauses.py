@@ -1,4 +1,4 @@
-"""The clauses of a Requirements expression: the parts that all have to be true."""
+"""The clauses of a Requirements expression: the parts that must all be true."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 
 
 def split(expression: ExprTree) -> list[ExprTree]:
-    """The clauses of an expression, in order; the expression itself where nothing can be split off."""
+    """Return the clauses of an expression, in order; the expression itself if it can't be split."""
     text = format_expr(expression)
     try:
         found = [text[slice(*clause.span)] for clause in clauses(read(text))]
@@ -23,7 +23,7 @@ def split(expression: ExprTree) -> list[ExprTree]:
 
 
 def explain(ad: ClassAd, clause: ExprTree, depth: int = 3) -> list[ExprTree]:
-    """The clauses of a clause that is the mere name of an expression of the same ad (``START``)."""
+    """Return the clauses behind a clause that only names an expression of the same ad (``START``)."""
     text = format_expr(clause)
     name = text.removeprefix("MY.")
     if depth == 0 or not _WORD.match(name) or not isinstance(ad.get(name), ExprTree):

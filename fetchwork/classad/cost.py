@@ -1,4 +1,4 @@
-"""How many evaluations the evaluation of an ad may cost."""
+"""The limit of evaluations that an ad's attributes may cost."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from fetchwork.classad.expression import names
 from fetchwork.classad.values import ClassAd, ExprTree, format_expr
 from fetchwork.errors import ClassAdError
 
-#: evaluations that one attribute may cost: HTCondor evaluates a reference anew wherever it stands
+#: evaluations that one attribute may cost: HTCondor evaluates an attribute anew at each reference
 MAX_EVALUATIONS = 100_000
 
 
 def check_cost(ad: ClassAd) -> None:
-    """Refuse an ad that would keep its reader busy: ``a = b + b``, ``b = c + c``, ... doubles each step."""
+    """Refuse an ad that takes too long to evaluate: ``a = b + b``, ``b = c + c``, ... doubles each step."""
     words: dict[str, list[str]] = {}
     for name in ad:
         if isinstance(ad[name], ExprTree | list | ClassAd):
@@ -19,7 +19,7 @@ def check_cost(ad: ClassAd) -> None:
     costs: dict[str, int] = {}
 
     def cost(name: str, above: frozenset[str]) -> int:
-        # a circle ends as an error when HTCondor comes round
+        # HTCondor ends a circle as an error
         if name not in words or name in above:
             return 1
         if name not in costs:

@@ -1,9 +1,9 @@
-"""The one reader of expressions: their parts as a tree, each with its place in the text.
+"""The reader of expressions: their parts as a tree, with places in the text.
 
-The bindings read an expression, but show it only as text. What has to look inside (a constraint that becomes
-SQL, the clauses of Requirements, the names an expression costs) reads that text here. HTCondor's reader has
-decided before whether it is an expression at all, and prints it in one form; what this reader does not know
-is ``Opaque`` and left to HTCondor.
+The bindings read an expression, but show it only as text. Code that needs its parts (the SQL of a constraint,
+the clauses of Requirements, the cost of an expression) reads that text here. HTCondor's reader has already
+decided whether it is an expression at all, and prints it in one form; parts that this reader does not know
+are ``Opaque`` and left to HTCondor.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ Node: TypeAlias = Literal | Attribute | Operation | Call | Opaque
 
 
 class Unreadable(Exception):
-    """The text has a form that this reader does not know, or is nested deeper than Python goes."""
+    """The text has a form that this reader does not know, or is nested too deeply for Python."""
 
 
 _TOKEN = re.compile(
@@ -89,7 +89,7 @@ _TOKEN = re.compile(
     )""",
     re.VERBOSE | re.DOTALL,
 )
-# binary operators, loosest first
+# binary operators, in order of precedence, lowest first
 _LEVELS = (
     ("||",),
     ("&&",),
@@ -109,7 +109,7 @@ _BRACKETS = {"(": ")", "[": "]", "{": "}"}
 
 
 def read(text: str) -> Node:
-    """The tree of an expression; raises Unreadable."""
+    """Return the tree of an expression; raises Unreadable."""
     try:
         return _Reader(text).whole()
     except RecursionError:
@@ -117,7 +117,7 @@ def read(text: str) -> Node:
 
 
 def clauses(tree: Node) -> list[Node]:
-    """The parts of an expression that all have to be true, in order: what ``&&`` joins."""
+    """Return the parts of an expression that ``&&`` joins, in order: all must be true."""
     found: list[Node] = []
     left = [tree]
     while left:
@@ -130,8 +130,8 @@ def clauses(tree: Node) -> list[Node]:
 
 
 def names(text: str) -> Iterator[str]:
-    """The words of an expression outside its strings: attributes, functions, and the few key words."""
-    # whatever the reader may not know is passed over
+    """Yield the words of an expression outside its strings: attributes, functions, and the few key words."""
+    # by a pattern, since ``read`` does not know all expressions
     for found in re.finditer(r'"(?:[^"\\]|\\.)*"|([A-Za-z_][A-Za-z0-9_]*)', text):
         if found[1]:
             yield found[1]
@@ -184,7 +184,7 @@ class _Reader:
             raise Unreadable
 
     def _span(self, first: int) -> Span:
-        """From the token of this number to the last one that was read."""
+        """The span from the token with this number to the last token that was read."""
         return self._tokens[first].start, self._tokens[self._next - 1].end
 
     def _conditional(self) -> Node:
@@ -286,7 +286,7 @@ class _Reader:
         return tuple(items)
 
     def _record(self) -> None:
-        """Pass over a record behind its opening bracket."""
+        """Skip a record after its opening bracket."""
         open_brackets = ["]"]
         while open_brackets:
             token = self._peek()

@@ -1,8 +1,8 @@
-"""HTCondor's JSON form of ads (``condor_q -json``), which is what the database holds.
+"""HTCondor's JSON form of ads (``condor_q -json``), in which the database stores them.
 
 Literals are JSON, ``undefined`` is null, any other expression is the string ``/Expr(new syntax)/``. condor_q
-marks that string by an escaped slash, which no JSON store keeps; so a text that merely looks like an
-expression is held as the expression that is its literal: ``/Expr("/Expr(x)/")/``.
+marks that string by an escaped slash, which no JSON store keeps. So a string that only looks like an
+expression is stored as an expression, its own literal: ``/Expr("/Expr(x)/")/``.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from fetchwork.errors import ClassAdError
 
 __all__ = ["UNREADABLE", "from_json", "to_json"]
 
-#: under this name, which jsonb can't hold, stands why an ad could not be read from JSON (``fetchwork.db``)
+#: a name that jsonb can't have, for the reason why an ad could not be read from JSON (``fetchwork.db``)
 UNREADABLE = "\0"
 
 
 def to_json(ad: ClassAd) -> dict[str, Any]:
     """Return the ad in HTCondor's JSON form, ready for ``json.dumps`` and for jsonb.
 
-    Where jsonb would change a value (it writes 1E+22 as an integer, has no -0.0) the value is an expression.
+    If jsonb would change a value (it writes 1E+22 as an integer, has no -0.0), the value is an expression.
     """
     return {name: _to_json(ad[name], ad.lookup(name)) for name in ad}
 
@@ -43,7 +43,7 @@ def _to_json(value: object, tree: ExprTree | None) -> object:
     if type(value) is ExprTree:
         return expr_form(repr(value))
     if tree is not None and type(value) in (float, list, datetime.datetime):
-        # times have no type of their own in Python: the expression keeps what they are
+        # Python has no types for HTCondor's times: as expressions they stay times
         text = repr(tree)
         if type(value) is datetime.datetime or "relTime(" in text or "absTime(" in text:
             return expr_form(text)
@@ -58,7 +58,7 @@ def _to_json(value: object, tree: ExprTree | None) -> object:
 
 
 def from_json(value: Mapping[str, object]) -> ClassAd:
-    """Return the ad that HTCondor's JSON form says; raises ClassAdError naming the attribute at fault."""
+    """Return the ad of HTCondor's JSON form; raises ClassAdError that names the attribute at fault."""
     return _ad_from_json(value, 0)
 
 
@@ -66,7 +66,7 @@ def _ad_from_json(value: Mapping[str, object], depth: int) -> ClassAd:
     if UNREADABLE in value:
         raise ClassAdError(str(value[UNREADABLE]))
     ad = ClassAd()
-    # to ask the ad takes as long as to write into it; letters beyond ASCII may be alike here and not there
+    # a lookup in the ad costs as much as a write; HTCondor may tell names apart that Python takes for equal
     may_repeat = len({name.lower() for name in value}) < len(value)
     is_plain = not may_repeat and depth < MAX_DEPTH
     for name, item in value.items():
@@ -76,7 +76,7 @@ def _ad_from_json(value: Mapping[str, object], depth: int) -> ClassAd:
             (type(item) is int and -(2**63) <= item < 2**63)
             or (type(item) is str and item.isascii() and item[:1] != "/" and "\0" not in item)
         ):
-            # most are what they say
+            # most values are plain, and need no conversion
             ad[name] = item
             continue
         if may_repeat and name in ad:

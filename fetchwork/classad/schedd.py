@@ -1,4 +1,4 @@
-"""A schedd's queue, by HTCondor's bindings and the configuration that they find."""
+"""A schedd's queue, read by HTCondor's bindings with the configuration that they find."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class ScheddUnavailable(FetchworkError):
 
 
 class ScheddQueue:
-    """The queue of the schedd with a name, or of this host's (None); raises ScheddUnavailable."""
+    """The queue of the schedd ``name``, or of this host's schedd (None); raises ScheddUnavailable."""
 
     def __init__(self, name: str | None) -> None:
         self._name = name or "of this host"
@@ -29,14 +29,14 @@ class ScheddQueue:
             raise self._unavailable(error) from None
 
     def jobs(self, constraint: str) -> list[dict[str, Any]]:
-        """The ads of the jobs that a constraint selects, in HTCondor's JSON form."""
+        """Return the ads of the jobs that match a constraint, in HTCondor's JSON form."""
         try:
             return [to_json(ad) for ad in self._schedd.query(constraint=constraint)]
         except (HTCondorException, OSError, RuntimeError, ValueError) as error:
             raise self._unavailable(error) from None
 
     def act(self, action: JobAction, jobs: Sequence[str], reason: str) -> int:
-        """Hold or remove jobs; how many were."""
+        """Hold or remove jobs; return the number of jobs that were."""
         try:
             done = self._schedd.act(action, list(jobs), reason=reason)
         except (HTCondorException, OSError, RuntimeError, ValueError) as error:

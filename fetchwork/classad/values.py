@@ -1,7 +1,7 @@
-"""HTCondor's ``classad2``: the types of ads and expressions, evaluation, and what a value is.
+"""HTCondor's ``classad2``: the types of ads and expressions, evaluation, and the types of values.
 
 ``classad2.Value`` (undefined, error) and ``bool`` are subclasses of ``int`` in Python: ``truth`` and
-``number`` tell them apart, so that no caller has to.
+``number`` tell them apart, so that callers need not.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import warnings
 
 with warnings.catch_warnings():
     # htcondor2 warns that there is no condor_config, which reading ads does not need. classad2 imports it
-    # at its first call, and crashes where that warning is an error: so it is imported here.
+    # at its first call, and crashes if that warning is an error: so this module imports it.
     warnings.simplefilter("ignore")
     import classad2
     import htcondor2  # noqa: F401
@@ -31,7 +31,7 @@ __all__ = [
     "truth",
 ]
 
-#: what the bindings raise for what they can't read or evaluate; those of 23.9 have no exception of their own
+#: errors of the bindings about reading and evaluating; those of 23.9 have no exception of their own
 PROBLEMS = (
     (classad2.ClassAdException,)
     if hasattr(classad2, "ClassAdException")
@@ -42,17 +42,17 @@ ERROR = Value.Error
 
 
 def truth(value: object) -> bool | None:
-    """The truth of a value in a condition: a boolean's own, of a number whether it is not 0.
+    """The truth of a value in a condition: a boolean itself, and whether a number is not 0.
 
-    None for all others; HTCondor takes them for "not true" (``classad/value.cpp``, IsBooleanValueEquiv).
+    None for other types; HTCondor takes them for "not true" (``classad/value.cpp``, IsBooleanValueEquiv).
     """
     return bool(value) if type(value) in (bool, int, float) else None
 
 
 def number(value: object, *, finite: bool = True) -> float | None:
-    """An integer or real as a float, unless it is infinite or NaN; None for all others, booleans included.
+    """An integer or real as a float, unless it is infinite or NaN; None for other types, booleans included.
 
-    Without ``finite`` those two are numbers as well.
+    Without ``finite`` infinity and NaN are numbers as well.
     """
     if type(value) is int:
         return float(value)
@@ -60,10 +60,10 @@ def number(value: object, *, finite: bool = True) -> float | None:
 
 
 def matches(job: ClassAd, slot: ClassAd) -> bool:
-    """Tell whether each ad's Requirements are true with the other ad as TARGET.
+    """Whether the Requirements of both ads are true with the other ad as TARGET.
 
-    As in HTCondor undefined and error are not true, and a number other than 0 is. An ad without
-    Requirements asks for nothing: fetched work has no submit tool that would always add them.
+    As in HTCondor, undefined and error are not true, and a number other than 0 is. An ad without
+    Requirements has no conditions: fetched work has no submit tool that would always add them.
     """
     return _accepts(job, slot) and _accepts(slot, job)
 
@@ -76,7 +76,7 @@ def _accepts(ad: ClassAd, target: ClassAd) -> bool:
 def evaluate(ad: ClassAd, what: str | ExprTree, target: ClassAd | None = None) -> object:
     """Return the value of an attribute, or of a parsed expression, in ``ad`` with ``target`` as TARGET.
 
-    An attribute that is not there is UNDEFINED; what can't be evaluated is ERROR.
+    A missing attribute is UNDEFINED; a failed evaluation is ERROR.
     """
     if isinstance(what, str):
         if what not in ad:
@@ -85,15 +85,15 @@ def evaluate(ad: ClassAd, what: str | ExprTree, target: ClassAd | None = None) -
     else:
         expr = what
     try:
-        # without a target TARGET. is undefined
+        # without a target, TARGET.Name is undefined
         return expr.eval(ad) if target is None else expr.eval(ad, target)
     except (*PROBLEMS, UnicodeDecodeError, SystemError):
-        # a text that is cut within a character; in a list the binding calls that a SystemError
+        # a string that is cut within a character; within a list the binding raises SystemError for it
         return ERROR
 
 
 def references(expr: ExprTree) -> frozenset[str]:
-    """Return the attributes that an expression refers to, those of the other ad as ``TARGET.Name``."""
+    """Return the names of an expression's attributes, in the form ``TARGET.Name`` for the other ad's."""
     return frozenset(name for name in ClassAd().externalRefs(expr) if name)
 
 

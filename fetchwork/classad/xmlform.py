@@ -13,21 +13,21 @@ _REAL = re.compile(r"-?\d+(?:\.\d+)?(?:E[+-]\d+)?")
 
 
 def xml_record(members: Iterable[tuple[str, object]], depth: int = 0) -> str:
-    """An ad, of the items of HTCondor's JSON form; without a line break at its end."""
+    """Return an ad, given as items of HTCondor's JSON form, as XML without a line break at its end."""
     indent = "    " * (depth + 1)
     lines = [f'{indent}<a n="{_text(name)}">{_item(item, depth + 1)}</a>\n' for name, item in members]
     return "<c>\n" + "".join(lines) + "    " * depth + "</c>"
 
 
 def real_in(text: str) -> float | None:
-    """Of an expression that is a real number's literal, or a text that looks like one, that; else None."""
+    """Return the real number if an expression, or a text, is the literal of one; else None."""
     if _REAL.fullmatch(text) and ("." in text or "E" in text):
         return float(text)
     return None
 
 
 def escaped(text: str) -> str:
-    """A text with the escapes of new ClassAds, its quotes as they are: ASCII."""
+    """Return a text as ASCII, with the escapes of new ClassAds, but quotes unchanged."""
     octets = text if text.isascii() else text.encode("utf-8", "surrogateescape").decode("latin-1")
     return _ESCAPED.sub(lambda found: _ESCAPES.get(found[0]) or f"\\{ord(found[0]):03o}", octets)
 

@@ -14,7 +14,6 @@ NOT_YET = (
     "CONTRIBUTING.md",
     "fetchwork/accesspoint/",
     "fetchwork/agent/",
-    "fetchwork/classad/",
     "fetchwork/cli/",
     "fetchwork/condor/",
     "fetchwork/config/",
