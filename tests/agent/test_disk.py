@@ -68,7 +68,7 @@ async def look(agent: Hooks, watch: DiskWatch | None = None) -> None:
     assert isinstance(agent.runs, WatchedRuns)
     watch = watch or DiskWatch(agent.runs)
     await watch.round()
-    await watch.looked()
+    await watch.inspected()
 
 
 def fill(directory: Path, kib: int) -> None:
@@ -135,7 +135,7 @@ async def test_what_an_account_makes_slow_is_waited_for_by_nobody_and_not_begun_
 
     monkeypatch.setattr(agent.runs.rights, "disk_used", slow)
     # even if the count is fast here, the backoff is longer than the test
-    monkeypatch.setattr("fetchwork.agent.runs.usage.REST", 1e9)
+    monkeypatch.setattr("fetchwork.agent.runs.usage.BACKOFF", 1e9)
     watch = DiskWatch(agent.runs)
     for _ in range(3):
         # the round returns, though no inspection ends

@@ -52,7 +52,7 @@ async def look(agent: Hooks) -> None:
     assert isinstance(agent.runs, WatchedRuns)
     watch = MemoryWatch(agent.runs)
     await watch.round()
-    await watch.looked()
+    await watch.inspected()
 
 
 async def test_job_that_uses_too_much_is_killed_and_held(
@@ -172,7 +172,7 @@ async def test_an_account_whose_jobs_take_long_to_settle_holds_up_no_other(
     await until_async(lambda: not jobs[2].alive, "the other account's job")
     assert sorted(asked) == [1, 3]
     go_on.set()
-    await watch.looked()
+    await watch.inspected()
     assert sorted(asked) == [1, 2, 3]
     for job in jobs:
         assert job.wait(PATIENCE_S)

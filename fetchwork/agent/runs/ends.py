@@ -1,9 +1,9 @@
 """Reports the ends of runs whose starter calls no JOB_EXIT (``fetchwork.handlers.starterend`` says which).
 
-What the starter wrote down is handled as if a JOB_EXIT had brought it: the same policy, the same spool in an
-outage of the database, the same answers to what comes late or twice. The file stays until that is done, so
-that an agent that comes after the end finds it, and what can't even be spooled is told later. Where the file
-does not say how the job ended, the starter was killed, and the run is given up like any other whose report
+The starter's record is handled as if a JOB_EXIT had brought it: the same policy, the same spool while the
+database is away, the same answers to late or repeated reports. The file stays until that is done, so an agent
+that starts after the end finds it, and an end that can't even be spooled is reported later. If the file does
+not say how the job ended, the starter was killed, and the run is given up like any other run whose report
 will not come.
 """
 
@@ -23,21 +23,21 @@ from fetchwork.log import event
 
 log = logging.getLogger(__name__)
 
-#: as long as an agent works on a JOB_EXIT
+#: seconds for a report, as for a JOB_EXIT
 END_S = 10.0
 
 
 class Ends:
-    """The ends of plain runs; ``keep`` spools a report that the database can't take now, if anything does."""
+    """The ends of runs without a JOB_EXIT; ``keep`` spools a report that the database can't take now."""
 
     def __init__(self, runs: Runs, keep: Callable[[Request], Awaitable[None]] | None) -> None:
         self._runs = runs
         self._keep = keep
 
     async def tell(self, run: LiveRun, starter: str) -> Answer | None:
-        """Report the end of a run whose starter is gone; None where its file does not tell it.
+        """Report the end of a run whose starter is gone; None if the starter's file does not tell the end.
 
-        "unavailable" is the answer where the database can't take it now, and it could not be spooled either.
+        The answer is "unavailable" if neither the database nor the spool could take the report.
         """
         now = time.monotonic()
         again = run.gone_at is not None
@@ -61,7 +61,7 @@ class Ends:
         if end.report and run.memory_used_mib:
             ad["MemoryUsage"] = int(run.memory_used_mib) + 1
         elif end.report:
-            # never looked at: less than a second, unless the starter says more
+            # usage was never read: the job took less than a second, unless the starter says more
             ad |= dict.fromkeys(("RemoteUserCpu", "RemoteSysCpu"), "0.0")
         ad |= {name: f'"{text}"' if _is_text(text) else text for name, text in end.report.items()}
         body = "".join(f"{name} = {value}\n" for name, value in ad.items())

@@ -1,7 +1,7 @@
-"""Gives up runs whose report will not come, by what their starters wrote down, if anything.
+"""Gives up runs whose report will not come, with the reason that their starters wrote down, if any.
 
-One whose JOB_EXIT has not come gets a second of grace, for a report that is still on its way or lies in the
-spool. It is not given up while its job lives on without a starter, nor before what it leaves is delivered.
+A run without its JOB_EXIT gets a second of grace, for a report that is still on its way or lies in the spool.
+It is not given up while its job lives on as an orphan, nor before its outputs are delivered.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from fetchwork.process import Process
 
 log = logging.getLogger(__name__)
 
-#: a JOB_EXIT may still be on its way after its starter's end
+#: seconds after a starter's end in which its JOB_EXIT may still be on its way
 GRACE_S = 1.0
 CALL_S = 5.0
-#: whether what a run leaves is delivered is looked for again at this interval
+#: seconds between two checks whether a run's outputs are delivered
 DELIVERING_S = 0.5
 
 
 class GivingUp:
-    """Ends live ``runs`` without a report; ``replay`` delivers what is spooled, by ``rights`` orphans end."""
+    """Ends live ``runs`` without a report; ``replay`` delivers the spool, ``rights`` serve to end orphans."""
 
     def __init__(self, runs: Runs, replay: Callable[[], Awaitable[None]], rights: SignalRights) -> None:
         self._runs = runs
@@ -39,7 +39,7 @@ class GivingUp:
         self._rights = rights
 
     async def after_grace(self, run: LiveRun, grace_s: float = GRACE_S) -> None:
-        """Give up a run whose starter is gone, once nothing can come of it any more."""
+        """Give up a run whose starter is gone, once no report or output of it can come any more."""
         await asyncio.sleep(grace_s)
         while not run.ended:
             try:
@@ -50,7 +50,7 @@ class GivingUp:
                 if run.ended:
                     return
                 if run.delivering or run.saving:
-                    # its end is known, and comes after its files; or its next run wants what it has saved
+                    # its end is known and follows its files, or its next run needs its checkpoint
                     await asyncio.sleep(DELIVERING_S)
                     continue
                 if orphans.of_run(run):
@@ -74,7 +74,7 @@ class GivingUp:
             self._runs.ended(run.context.session, run.run_id)
 
     async def look_into_start(self, run: LiveRun) -> None:
-        """End a run whose starter failed before it called a hook, or called none any more, if it says so."""
+        """End a run if its starter's log says that it failed without a further hook."""
         state = run.state
         fault = await run.context.starter_fault(run.run_id, run.token)
         starter = Process.of_key(run.starter)
@@ -82,7 +82,7 @@ class GivingUp:
         if (fault is None and not withdrawn) or run.state != state:
             return
         if run.state == "reserved":
-            # there is a starter, so the startd had accepted it
+            # a starter exists, so the startd had accepted the run
             self._runs.taken(run)
         try:
             await self._end_without_report(run, fault)
@@ -101,11 +101,11 @@ class GivingUp:
         self._runs.ended(run.context.session, run.run_id)
 
     async def _end_without_report(self, run: LiveRun, fault: Fault | None) -> None:
-        """The starter of a run is gone without a report: what it wrote down says what becomes of the job."""
+        """End a run whose starter is gone without a report; the starter's ``fault`` decides about the job."""
         if fault is not None and fault.code is not None:
             call = could_not_start(run.run_id, run.token, fault, run.slot)
         elif run.ended_waiting:
-            # as somebody had asked: there is no more to say of a job that had not begun
+            # a user or the database asked for this end, and a job that had not begun has nothing to report
             await run.context.session.reports.finish(
                 run_id=run.run_id,
                 token=run.token,
@@ -117,7 +117,7 @@ class GivingUp:
             return
         else:
             problem = None if fault is None else fault.reason(run.slot)
-            # it matters whether the startd had accepted it: only such a try is counted
+            # the database must know whether the startd had accepted it: only accepted tries are counted
             await run.context.session.reports.write_accepts()
             call = run_calls.starter_gone(run_id=run.run_id, token=run.token, problem=problem)
         await run.context.session.database.run(call, timeout_s=CALL_S)

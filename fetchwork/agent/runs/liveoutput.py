@@ -1,11 +1,11 @@
-"""Ships what running jobs write to the database, of those that somebody watches.
+"""Ships the output of watched running jobs to the database.
 
-Nobody watching costs nothing: a notification names the host when somebody begins to
+An unwatched job costs nothing: when a person begins to watch, a notification names the host
 (sql/functions/reading/watch_output.sql). Then a program that runs as the job's user reads its files
-(``readoutput``), and each second what is new goes to the database, bounded there and here. Who may open the
-file is decided where the program is started (``open_as_user``): an agent of root starts it as the job's user,
-one of the job's own account as itself; for one that has left a part behind that keeps root, that part opens
-the files as the job's user. Any other says that it may not.
+(``readoutput``), and each second the new output goes to the database, limited there and here.
+``open_as_user`` starts the program and decides who opens the files: an agent that is root starts it as the
+job's user, an agent of the job's own account as itself. For an agent with a privileged part, that part opens
+the files as the job's user. Any other agent reports that it may not read them.
 """
 
 from __future__ import annotations
@@ -34,11 +34,12 @@ from fetchwork.process import Process
 
 log = logging.getLogger(__name__)
 
-#: while somebody watches; and how often it is asked whether somebody does, where no notification arrives
+#: seconds between two rounds while a person watches, and between two questions whether a person watches, in
+#: case notifications do not arrive
 ROUND_S = 1.0
 LOOK_S = 10.0
 CALL_S = 5.0
-#: bytes of a stream in one piece (sql/functions/runs/ship_output.sql), and pieces after a job's end
+#: bytes of a stream in one piece (sql/functions/runs/ship_output.sql), and most pieces after a job's end
 PIECE = 64 * 1024
 LAST_PIECES = 4
 ANSWER_S = 5.0
@@ -55,23 +56,23 @@ class Unreadable(FetchworkError):
 
 
 class OutputReader(Protocol):
-    """Reads the output of one job, also after its end."""
+    """A reader of one job's output, also after the job's end."""
 
     async def read(self, stdout_at: int | None, stderr_at: int | None) -> dict[int, Piece]:
-        """What is new behind these positions (None: the beginning), by stream; raises OSError."""
+        """Return the new output behind these positions (None: the beginning) by stream; raises OSError."""
 
     async def close(self) -> None:
-        """Read no more."""
+        """End the reader."""
 
 
 Opens = Callable[[Process], Awaitable[OutputReader]]
 
 
 class LiveOutputs:
-    """The watched outputs of one database's runs; ``opens`` raises Unreadable where it may not read one."""
+    """The watched outputs of one database's runs; ``opens`` raises Unreadable if it may not read a job's."""
 
     def __init__(self, session: HostSession, runs: Runs, opens: Opens) -> None:
-        #: set when the database says that somebody begins to watch
+        #: set when the database says that a person begins to watch
         self.soon = asyncio.Event()
         self._session = session
         self._runs = runs
@@ -80,12 +81,12 @@ class LiveOutputs:
         self._look_at = 0.0
 
     def watched(self) -> None:
-        """Look soon: somebody begins to watch."""
+        """Make a round soon: a person begins to watch."""
         self._look_at = 0.0
         self.soon.set()
 
     async def round(self) -> None:
-        """Ship what is new, if somebody watches."""
+        """Ship the new output of watched runs."""
         greeting = self._session.greeting
         now = time.monotonic()
         if greeting is None or not (self._readers or (self._look_at <= now and self._has_runs)):
@@ -103,7 +104,7 @@ class LiveOutputs:
 
     @property
     def _has_runs(self) -> bool:
-        """Whether there is anything that could be watched."""
+        """Whether this database has runs here that could be watched."""
         return any(run.context.session is self._session for run in self._runs)
 
     async def close(self) -> None:
@@ -118,7 +119,7 @@ class LiveOutputs:
             starter = Process.of_key(run.starter) if run is not None else None
             job = orphans.child_of(starter) if starter is not None and starter.alive else None
             if run is None or job is None:
-                # it begins in a moment, or is over
+                # the job begins in a moment, or is over
                 return
             try:
                 known = self._readers[row.run_id] = (run, job, await self._opens(job))
@@ -174,7 +175,7 @@ class LiveOutputs:
 
 
 class _Program:
-    """``readoutput`` as a process."""
+    """A process of ``readoutput``."""
 
     def __init__(self, process: asyncio.subprocess.Process) -> None:
         self._process = process
@@ -189,7 +190,7 @@ class _Program:
         }
 
     async def answer(self) -> Any:
-        """A line of its output; raises OSError, ValueError."""
+        """Return a line of its output, parsed; raises OSError, ValueError."""
         assert self._process.stdout is not None
         async with asyncio.timeout(ANSWER_S):
             return json.loads(await self._process.stdout.readline())
@@ -201,7 +202,7 @@ class _Program:
 
 
 async def open_as_user(rights: SignalRights, job: Process) -> OutputReader:
-    """Read a job's output as the account that it runs as; raises Unreadable, OSError."""
+    """Return a reader of a job's output that runs as the job's account; raises Unreadable, OSError."""
     me, uid = os.geteuid(), job.owner
     if uid is None:
         raise Unreadable("the job has ended")
@@ -229,7 +230,7 @@ async def open_as_user(rights: SignalRights, job: Process) -> OutputReader:
 
 
 async def _started(job: Process, words: Sequence[str], *, pass_fds: Sequence[int] = ()) -> OutputReader:
-    """The program that reads, once it has said what it can; raises Unreadable, OSError."""
+    """Start ``readoutput`` and wait until it has opened the files; raises Unreadable, OSError."""
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         "-IS",
@@ -246,7 +247,7 @@ async def _started(job: Process, words: Sequence[str], *, pass_fds: Sequence[int
     program = _Program(process)
     try:
         streams = await program.answer()
-        # it has opened what the job has, not what another process has that got its number
+        # the job still lives, so the program has opened the job's files and not those of a later process
         if not job.alive:
             raise Unreadable("the job has ended")
         if not streams:

@@ -1,10 +1,10 @@
-"""Jobs that outlive their starter: which process is a job's, whether it is an orphan, how it is ended.
+"""Orphans, jobs that outlive their starter: finding a job's process, recognizing an orphan, ending it.
 
 kill -9 of condor_master, alone or together with its daemons, leaves jobs running that no hook will ever
-report. Such a job must not run again beside its orphan, and the orphan's exit status can't be learnt.
+report. Such a job must not run a second time beside its orphan, and the orphan's exit status can't be learnt.
 
-The job's process is known by its updates (JobPid), before the first of them by the children of its starter,
-and after a restart of the agent by JobPid and JobStartDate in the database.
+A job's process is known by its updates (JobPid), before the first update by the children of its starter, and
+after a restart of the agent by JobPid and JobStartDate in the database.
 """
 
 from __future__ import annotations
@@ -22,22 +22,22 @@ from fetchwork.process import Process
 
 log = logging.getLogger(__name__)
 
-#: one that can't be ended is looked after again at this interval
+#: seconds until the next try to end an orphan that could not be ended
 ORPHAN_S = 60.0
-#: an orphan gets SIGTERM, and SIGKILL after this
+#: seconds from an orphan's SIGTERM to its SIGKILL
 VACATE_S = 10.0
-#: clocks of /proc and of the starter's JobStartDate differ by less
+#: most seconds between the start time in /proc and the starter's JobStartDate
 START_SLACK_S = 3.0
 _HOOKS = frozenset({"prepare_job", "update_job_info", "job_exit"})
 
 
 def is_orphan(job: Process | None, starter: Process | None) -> bool:
-    """Tell whether a job's process lives though its starter does not."""
+    """Whether a job's process lives and its starter does not."""
     return job is not None and job.alive and not (starter is not None and starter.alive)
 
 
 def recorded_process(run: HostRun) -> Process | None:
-    """The job's process of a run in the database, if it is still the same one."""
+    """Return the job's process of a run in the database, if its pid still belongs to that process."""
     pid, start = run.job_pid, run.job_start_date
     if not pid or start is None:
         return None
@@ -47,23 +47,23 @@ def recorded_process(run: HostRun) -> Process | None:
 
 
 def child_of(starter: Process) -> Process | None:
-    """The job's process among the children of a living starter; the others are hooks."""
+    """Return the job's process among the children of a living starter; the other children are hooks."""
     for child in starter.children():
         words = child.command
         # between fork and exec it looks like the starter itself
         if not words or words == starter.command:
             continue
-        # a compiled hook may have become the one in Python, NAME.py
+        # a compiled hook may have become the hook in Python, NAME.py
         if not _HOOKS & {word.rpartition("/")[2].removesuffix(".py") for word in words}:
             return child
     return None
 
 
 async def end(job: Process, rights: SignalRights) -> str | None:
-    """End an orphan and wait for its end a while; returns why it can't be ended, None otherwise."""
+    """End an orphan and wait a while for its end; return the reason if it can't be ended, None otherwise."""
     for number, patience_s in ((signal.SIGTERM, VACATE_S), (signal.SIGKILL, 2.0)):
         try:
-            # as HTCondor does: the job's own group with it in the end
+            # like HTCondor, include the job's own process group in the SIGKILL
             await rights.signal(job, number, group=number == signal.SIGKILL)
         except OSError as error:
             return error.strerror
@@ -74,7 +74,7 @@ async def end(job: Process, rights: SignalRights) -> str | None:
 
 
 async def until_ended(process: Process, timeout_s: float) -> None:
-    """Wait for the end of a process that is not our child."""
+    """Wait for the end of a process that is no child of the agent."""
     for _ in range(int(timeout_s * 5)):
         if not process.alive:
             return
@@ -82,18 +82,18 @@ async def until_ended(process: Process, timeout_s: float) -> None:
 
 
 def of_run(run: LiveRun) -> Process | None:
-    """The job's process, if it lives though its starter does not."""
+    """Return the job's process if it is an orphan of its own account."""
     job = run.job_process
     if job is None or not is_orphan(job, Process.of_key(run.starter)):
         return None
-    # the job's user says which process it is, and is believed for that user's processes only: else an
-    # agent that is root would end any process that a job names
+    # the job's user names the process, and is believed only for processes of that user: otherwise an agent
+    # that is root would end any process that a job names
     uid = run.owner_uid if run.context.check_accounts else os.geteuid()
     return job if job.owner == uid else None
 
 
 async def end_of_run(run: LiveRun, rights: SignalRights) -> None:
-    """End a job that outlived its starter: its result can't be learnt, and it must not run twice."""
+    """End a run's orphan: its result can't be learnt, and its job must not run twice."""
     job = run.job_process
     assert job is not None
     event(log, logging.WARNING, "orphan", run=run.run_id, job=run.job, slot=run.slot, pid=job.pid)

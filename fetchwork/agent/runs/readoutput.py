@@ -1,14 +1,14 @@
-"""Reads what a job writes, as the job's user: a program that the agent starts for each job that is watched.
+"""Reads a job's output as the job's user: a program that the agent starts for each watched job.
 
     python -IS readoutput.py PID [UID GID GROUP,...]
     python -IS readoutput.py 1=FD 2=FD
 
-Started by root it first becomes the account that is named, for which the interpreter need not be executable.
-It opens what the job's process has as stdout and stderr, if these are files, by its own rights, or gets them
-opened, and keeps them open: what a job wrote last is read after its end. Standard input has a line
-"STDOUT_AT STDERR_AT MOST" for each question: positions (-1: begin with the last 16 KiB), and how many bytes
-of each stream. The answer is a line of JSON: for each stream with something new [position, base64], in whole
-UTF-8 characters if it has any.
+Started by root, it first becomes the named account, which need not be able to execute the interpreter. It
+opens the files that the job's process has as stdout and stderr, if they are files, with its own rights, or
+gets them opened. It keeps them open, so that the job's last output is read after its end. Each question is a
+line "STDOUT_AT STDERR_AT MOST" on standard input: positions (-1: begin with the last 16 KiB) and the most
+bytes of each stream. The answer is a line of JSON: for each stream with new output [position, base64], in
+whole UTF-8 characters if it has any.
 """
 
 import base64
@@ -18,45 +18,46 @@ import stat
 import sys
 
 FIRST = 16 * 1024
-#: whoever writes more than that between two questions has the rest left out
+#: most bytes that a reader may be behind; if more was written between two questions, the older part is left
+#: out
 MOST_BEHIND = 192 * 1024
 
 
 def opened(pid: int) -> dict[int, int]:
-    """What a process has as stdout (1) and stderr (2), opened for reading."""
-    found: dict[int, int] = {}
+    """Open the files that a process has as stdout (1) and stderr (2) for reading."""
+    fds: dict[int, int] = {}
     for stream in (1, 2):
         try:
             fd = os.open(f"/proc/{pid}/fd/{stream}", os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
         except OSError:
             continue
-        found[stream] = fd
-    return found
+        fds[stream] = fd
+    return fds
 
 
 def plain(given: dict[int, int]) -> dict[int, int]:
-    """Those of the descriptors that are files; of the same file the first."""
-    found: dict[int, int] = {}
+    """Return the descriptors of regular files, once for each file, and close the others."""
+    files: dict[int, int] = {}
     seen = set()
     for stream, fd in sorted(given.items()):
         status = os.fstat(fd)
         if stat.S_ISREG(status.st_mode) and (status.st_dev, status.st_ino) not in seen:
             seen.add((status.st_dev, status.st_ino))
-            found[stream] = fd
+            files[stream] = fd
         else:
             os.close(fd)
-    return found
+    return files
 
 
 def read(fd: int, at: int, most: int) -> tuple[int, bytes]:
-    """What a file has at a position, or further on where too much is behind; the position of it."""
+    """Read a file at a position, or further on if too much has been written; return position and bytes."""
     size = os.fstat(fd).st_size
     if at < 0:
         at = max(0, size - FIRST)
     elif size - at > MOST_BEHIND:
         at = size - FIRST
     data = os.pread(fd, most, at) if size > at else b""
-    # not from the middle of a character, nor to it
+    # begin and end at whole characters
     skip = 0
     while at and skip < min(3, len(data)) and data[skip] & 0xC0 == 0x80:
         skip += 1
@@ -64,7 +65,7 @@ def read(fd: int, at: int, most: int) -> tuple[int, bytes]:
 
 
 def whole(data: bytes) -> bytes:
-    """Without the beginning of a character at the end, unless that is all there is."""
+    """Return the data without an incomplete character at its end, unless there is nothing else."""
     for back in range(1, min(4, len(data))):
         byte = data[-back]
         if byte & 0xC0 == 0xC0:

@@ -1,7 +1,8 @@
-"""The starters of this host that run jobs of ours: known by pid and start time, watched for their end.
+"""The starters of this host that run jobs of ours: identified by pid and start time, watched for their end.
 
-PREPARE_JOB says which slot a starter is on, and it runs as the job's user, who may say anything. So a starter
-that is alive keeps its slot, whoever names that slot: another one is watched beside it, for itself.
+PREPARE_JOB names its starter's slot, but it runs as the job's user, who may name any. So a living starter
+keeps its slot even if another starter names the same slot; that other starter is watched beside it, without a
+slot.
 """
 
 from __future__ import annotations
@@ -17,20 +18,20 @@ from fetchwork.agent.signals import Signal
 from fetchwork.handlers.host.session import HostSession
 from fetchwork.process import Process
 
-#: a fetch that saw the slot busy may come this long after the end of its starter
+#: seconds after a starter's end in which a fetch may come that still saw the slot busy
 STALE_FETCH_S = 5.0
-#: slots come and go: beyond so many, starters that no fetch will ask for are forgotten
+#: slots come and go: beyond this number, ended starters that no fetch will ask for are forgotten
 MAX_STARTERS = 4096
-#: what the kernel calls a starter
+#: a starter's process name
 _NAME = "condor_starter"
-#: a site's own program that runs our hook, and what that runs it by
+#: most processes between a starter and our hook: a site's own program that runs the hook, and its helpers
 _MOST_BETWEEN = 4
 
 
 def starter_of(hook: Process) -> Process | None:
-    """The starter that called a hook: its parent, or above that where a site's program has run ours.
+    """Return the starter that called a hook: its parent, or an ancestor if a site's program runs our hook.
 
-    Where none of these is called as a starter is, the parent. None where init has adopted the hook.
+    If none of these has a starter's name, return the parent; None if init has adopted the hook.
     """
     parent = hook.parent
     return None if parent is None else _nearest_starter(parent)
@@ -50,7 +51,7 @@ def _nearest_starter(parent: Process) -> Process:
 
 @dataclass(slots=True, eq=False)
 class Starter:
-    """A starter that is watched, and the slot it is on."""
+    """A watched starter and its slot."""
 
     identity: str
     session: HostSession
@@ -61,20 +62,20 @@ class Starter:
 
 
 class Starters:
-    """The last starter of each slot; ``on_gone`` hears of the end of each, once."""
+    """The last starter of each slot; ``on_gone`` is called once for the end of each."""
 
     def __init__(self, on_gone: Callable[[Starter], None]) -> None:
         self._on_gone = on_gone
         self._starters: dict[tuple[HostSession, str], Starter] = {}
-        #: those that have no slot, by identity
+        #: starters without a slot, by identity
         self._beside: dict[str, Starter] = {}
 
     def on_slot(self, session: HostSession, slot: str) -> Starter | None:
-        """The last one that was seen on a slot; it may be gone."""
+        """Return the last starter seen on a slot; it may be gone."""
         return self._starters.get((session, slot))
 
     def watch(self, identity: str, session: HostSession, slot: str) -> None:
-        """Watch a starter, which has the slot unless another one that is on it lives."""
+        """Watch a starter; it gets the slot unless another starter lives there."""
         self.look_at(session, slot)
         before = self._starters.get((session, slot))
         if before is not None and before.identity == identity:
@@ -89,7 +90,7 @@ class Starters:
         self._open(starter)
 
     def watch_beside(self, starter: Starter) -> None:
-        """Watch a starter for its end alone."""
+        """Watch a starter without a slot, only for its end."""
         if starter.identity not in self._beside:
             self._beside[starter.identity] = starter
             self._open(starter)
@@ -106,22 +107,22 @@ class Starters:
             self._gone(starter)
             return
         except OSError:
-            # an old kernel, or a sandbox: ``look`` does it
+            # an old kernel, or a sandbox: ``look`` polls it
             return
         starter.pidfd = pidfd
         asyncio.get_running_loop().add_reader(pidfd, self._gone, starter)
         if Process.find(process.pid) != process:
-            # the number is another process's already
+            # another process has the number already
             self._gone(starter)
 
     def look(self) -> None:
-        """Look for the end of those without a pidfd."""
+        """Poll the starters without a pidfd for their end."""
         for starter in [*self._starters.values(), *self._beside.values()]:
             if starter.pidfd is None and not starter.gone.is_set() and not _is_alive(starter.identity):
                 self._gone(starter)
 
     def look_at(self, session: HostSession, slot: str) -> None:
-        """Look for the end of a slot's starter now: its pidfd may not have been heard yet."""
+        """Check now whether a slot's starter has ended: the event loop may not have seen its pidfd yet."""
         starter = self.on_slot(session, slot)
         if starter is not None and not starter.gone.is_set() and not _is_alive(starter.identity):
             self._gone(starter)

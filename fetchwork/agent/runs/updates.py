@@ -1,15 +1,15 @@
-"""Updates of running jobs by the agent itself, which then need no UPDATE_JOB_INFO.
+"""Updates of running jobs by the agent itself, in place of UPDATE_JOB_INFO.
 
-An agent that runs as root or has left a part behind that does, or that is the account of HTCondor and so of
-the jobs (``rights``), may do what else needs a hook of the job's user: send the job a signal. The generated
-configuration has no UPDATE_JOB_INFO then (``HostConfig.agent_updates``), of which HTCondor runs two for the
-shortest job. What the hook would bring, the agent reads from /proc: usage of the job's family, and whether it
-is stopped. It is handled as if a hook had brought it, and a signal that is the answer goes to the job.
-Elsewhere the hook stays.
+An agent that runs as root, or has a privileged part, or has the same account as the jobs (``signalrights``),
+can send jobs signals. Otherwise only a hook of the job's user can. With such an agent the generated
+configuration has no UPDATE_JOB_INFO (``HostConfig.agent_updates``), of which HTCondor runs two for the
+shortest job. The agent reads the data of that hook from /proc: usage of the job's family, and whether it is
+stopped. It handles them as if a hook had brought them, and sends the job the signal of the answer. Without
+such rights the hook stays.
 
 Leases need no updates: the host's beat keeps those of all runs whose starter lives. But a run may be lost
-while no agent lives, and be run again elsewhere. Its job has no hook that would hear of it, so the agent
-writes down which starters run what, before the job starts, and the next agent asks about each of them.
+while no agent lives, and its job run again elsewhere. No hook would tell the old job, so the agent writes
+down which starters run which runs before a job starts, and the next agent asks about each of them.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ from fetchwork.process import Process
 
 log = logging.getLogger(__name__)
 
-#: what is due is looked for at this interval
+#: seconds between two rounds, which make the updates that are due
 ROUND_S = 1.0
-#: a signal that could not be sent is sent again after this
+#: seconds until the next try to send a signal
 AGAIN_S = 2.0
 UPDATE_S = 10.0
-#: the ends of runs of the agent before are told at this interval
+#: seconds between two tries to report the ends of the previous agent's runs
 ENDS_S = 1.0
 
 _CLOCK_HZ = os.sysconf("SC_CLK_TCK")
@@ -51,9 +51,9 @@ _USER, _SYSTEM, _ENDED_USER, _ENDED_SYSTEM, _SIZE, _RESIDENT = 11, 12, 13, 14, 2
 
 
 class Updates:
-    """The updates of the runs: the first ``first_s`` after the start, then every ``interval_s`` seconds.
+    """The updates of the runs: ``first_s`` after the start, then every ``interval_s`` seconds.
 
-    ``contexts`` are the keywords by their names in lower case; ``file`` keeps the runs for the next agent.
+    ``contexts`` are the keywords by their lower-case names; ``file`` keeps the runs for the next agent.
     """
 
     def __init__(
@@ -69,10 +69,10 @@ class Updates:
         self._first_s = first_s
         self._interval_s = interval_s
         self._due: dict[LiveRun, float] = {}
-        #: the signals that jobs were told to end with: each gets one once, as from HTCondor
-        self._told: dict[LiveRun, int] = {}
+        #: the signals sent to end jobs: each job gets a signal once, as from HTCondor
+        self._sent: dict[LiveRun, int] = {}
         self._file = file
-        #: those whose starters ended while no agent lived
+        #: runs whose starters ended while no agent lived
         self._over: list[LiveRun] = []
         for run in _remembered(file, contexts):
             (runs.left if _starter_lives(run) else self._over).append(run)
@@ -80,22 +80,22 @@ class Updates:
         runs.on_start = self._remember
 
     def change_intervals(self, first_s: float, interval_s: float) -> None:
-        """From the next update of each run on."""
+        """Change the intervals, from the next update of each run on."""
         self._first_s, self._interval_s = first_s, interval_s
 
     async def round(self) -> None:
-        """Update what is due, and what the database wants to end."""
+        """Update the runs that are due, and those that the database wants to end."""
         now = time.monotonic()
         running = [run for run in self._running() if not run.exiting]
-        # a run may be over for the queue, lost in a silence, and its job live on
+        # the queue may have given up a run during a silence while its job lives on
         self._runs.left += [run for run in self._due if run.ended]
         self._due = {run: self._due.get(run, now + self._first_s) for run in running}
-        self._told = {run: number for run, number in self._told.items() if not run.ended}
+        self._sent = {run: number for run, number in self._sent.items() if not run.ended}
         to_end = {run for run in running if self._runs.is_to_end(run)}
         due = [run for run in running if run in to_end or self._due[run] <= now]
         for run in due:
             self._due[run] = now + self._interval_s
-        # until the agent has taken them over, or their starters are gone
+        # runs stay in ``left`` until the agent has taken them over, or their starters are gone
         known = {(run.run_id, run.token): run for run in running}
         for run in self._runs.left:
             taken_over = known.get((run.run_id, run.token))
@@ -110,29 +110,29 @@ class Updates:
             self._remember()
 
     async def tell_ends(self) -> None:
-        """Report the ends of runs of the agent before, apart from ``round``: a database may be long away."""
-        told = await asyncio.gather(*map(self._tell_end, self._over))
-        self._over = [run for run, is_told in zip(self._over, told, strict=True) if not is_told]
+        """Report the ends of the previous agent's runs, apart from ``round``: a database may be long away."""
+        done = await asyncio.gather(*map(self._tell_end, self._over))
+        self._over = [run for run, is_done in zip(self._over, done, strict=True) if not is_done]
 
     async def _tell_end(self, run: LiveRun) -> bool:
-        """Report the end of a run without a JOB_EXIT, which the database may have given up as lost.
+        """Report the end of a run without a JOB_EXIT that the database may have given up as lost.
 
-        False where there is more to do: it could neither be delivered nor spooled, or nothing tells it, and
-        what this agent takes over has not been read.
+        False if it must be tried again: the report could neither be delivered nor spooled, or no file tells
+        the end and this agent has not read the runs that it takes over.
         """
         logs, session = run.context.starter_logs, run.context.session
         if run.starter is None or not await logs.tell_end(run.run_id, run.token):
             return True
         written = await logs.written(run.run_id, run.token, tells_end=True)
-        # read here and again to report it, which happens once for a run that ended while no agent lived;
-        # that its job had begun was not written down here: where the disk was full, the database knows it
+        # read here and again for the report; that happens once for a run that ended while no agent lived. The
+        # runs file does not say that the job had begun: if the log does not (full disk), the database does
         if written is not None and tells_enough(written):
             answer = await self._runs.tell_end(run, run.starter)
             if answer is not None:
                 return answer.reply.code != "unavailable"
         if session not in self._runs.taken_over:
             return False
-        if not any(one.run_id == run.run_id and one.context.session is session for one in self._runs):
+        if not any(live.run_id == run.run_id and live.context.session is session for live in self._runs):
             logs.forget(run.run_id, run.token)
         return True
 
@@ -143,8 +143,8 @@ class Updates:
         return {run.run_id for run in [*self._running(), *self._over]}
 
     def _remember(self) -> None:
-        """Write down the runs; a disk that refuses is told, and stops no job."""
-        # the end of one that is over may be kept nowhere yet: the next agent has to know of it
+        """Write down the runs; a failure is logged, and stops no job."""
+        # the end of a run may not be spooled or reported yet, so the next agent has to know the run
         runs = {
             (run.context.session, run.run_id): run
             for run in [*self._over, *self._runs.left, *self._running()]
@@ -171,7 +171,7 @@ class Updates:
         if job is None:
             if to_end and run.job_process is None and starter is not None and not starter.children():
                 await self._end_waiting(run, starter)
-            # it has not begun, or is over: the starter's end tells
+            # the job has not begun, or is over: the starter's end will tell
             if run in self._due:
                 self._due[run] = min(self._due[run], time.monotonic() + ROUND_S)
             return
@@ -191,7 +191,7 @@ class Updates:
         if not answer.reply.signal or answer.reply.pid != job.pid:
             return
         again_s = AGAIN_S
-        if self._told.get(run) == answer.reply.signal or await self._signal(run, job, answer.reply.signal):
+        if self._sent.get(run) == answer.reply.signal or await self._signal(run, job, answer.reply.signal):
             again_s = answer.kill_in_s or AGAIN_S
         if run in self._due:
             self._due[run] = min(self._due[run], time.monotonic() + again_s)
@@ -209,19 +209,19 @@ class Updates:
         event(log, level, "starter_ended", run=run.run_id, job=run.job, problem=problem)
 
     async def _signal(self, run: LiveRun, job: Process, number: int) -> bool:
-        """Send a job the signal that it ends with; whether it could be."""
+        """Send a job a signal to end it; return whether that worked."""
         problem = None
         stopped = [process for process in family(job) if process.stopped]
         try:
             await self._runs.rights.signal(job, number)
-            # who is stopped would not hear of it
+            # a stopped process would not receive the signal
             for process in stopped if number != signal.SIGKILL else ():
                 await self._runs.rights.signal(process, signal.SIGCONT)
         except OSError as error:
             problem = error.strerror
         else:
             if number != signal.SIGKILL:
-                self._told[run] = number
+                self._sent[run] = number
         level = logging.INFO if problem is None else logging.ERROR
         event(log, level, "job_signalled", run=run.run_id, job=run.job, signal=number, problem=problem)
         return problem is None
@@ -233,7 +233,7 @@ def _starter_lives(run: LiveRun) -> bool:
 
 
 def _remembered(file: Path, contexts: Mapping[str, KeywordContext]) -> Iterator[LiveRun]:
-    """The runs that the agent before has written down; none where it left nothing."""
+    """Yield the runs that the previous agent has written down, if any."""
     try:
         rows = json.loads(file.read_text())
         for run_id, token, keyword, slot, job, starter, memory_mib, disk_kib in rows:
@@ -242,7 +242,7 @@ def _remembered(file: Path, contexts: Mapping[str, KeywordContext]) -> Iterator[
             if context is not None and process is not None:
                 run = LiveRun(run_id, token, context, slot, job, owner="", state="running")
                 run.starter = process.key
-                # whether it has one the database knows, which is asked
+                # unknown here: the database is asked whether the job has a policy
                 run.has_policy = True
                 run.memory_mib = None if memory_mib is None else int(memory_mib)
                 run.disk_kib = None if disk_kib is None else int(disk_kib)
@@ -258,20 +258,20 @@ async def _no_fetch(task: Task) -> Answer:
 
 
 def family(job: Process) -> list[Process]:
-    """A job's process, and all that come from it now."""
-    found = [job]
-    for process in found:
-        found += process.children()
-    return found
+    """Return a job's process and all its current descendants."""
+    processes = [job]
+    for process in processes:
+        processes += process.children()
+    return processes
 
 
 def usage(job: Process) -> dict[str, str]:
-    """What an update says of a job's process and its family, as UPDATE_JOB_INFO has it: sizes in KiB."""
+    """Return the usage of a job's process and its family as UPDATE_JOB_INFO reports it, sizes in KiB."""
     stats = [fields for process in family(job) if (fields := _stat(process.pid))]
     user = sum(int(fields[_USER]) + int(fields[_ENDED_USER]) for fields in stats)
     system = sum(int(fields[_SYSTEM]) + int(fields[_ENDED_SYSTEM]) for fields in stats)
     resident = sum(int(fields[_RESIDENT]) for fields in stats) * _PAGE_KIB
-    told = {
+    attributes = {
         "JobState": '"Suspended"' if job.stopped else '"Running"',
         "JobPid": str(job.pid),
         "NumPids": str(len(stats)),
@@ -282,7 +282,7 @@ def usage(job: Process) -> dict[str, str]:
         "RemoteSysCpu": f"{system / _CLOCK_HZ:.2f}",
     }
     started_at = job.started_at
-    return told if started_at is None else {**told, "JobStartDate": str(int(started_at))}
+    return attributes if started_at is None else {**attributes, "JobStartDate": str(int(started_at))}
 
 
 def _stat(pid: int) -> list[str]:

@@ -1,13 +1,13 @@
-"""The watch of what running jobs use: one that uses more than its run may is killed, and Held or tried again.
+"""The watch over running jobs' memory and disk: a job that uses too much is killed, and Held or retried.
 
-Memory: where HTCondor gives jobs a cgroup with a limit, the kernel is faster and this never finds any.
-Elsewhere nothing else would: HTCondor itself does not look. First the resident sizes of a job's processes are
-added up, which any account may read; they count what the processes share for each. Only where the sum is too
-large are the proportional sizes asked for, which the job's account may read (``rights``).
+Memory: if HTCondor gives jobs a cgroup with a limit, the kernel is faster and this watch never finds a job.
+Otherwise nothing else limits memory: HTCondor itself does not check it. First the resident sizes of a job's
+processes are added up, which any account may read; they count shared pages for each process. Only if the sum
+is too large are the proportional sizes read, which the job's account may read (``signalrights``).
 
-Disk: only where the host file asks for it (``slots.limit_disk``). HTCondor by itself does this for no job: an
-administrator sets STARTD_ENFORCE_DISK_LIMITS, with a logical volume for each job, and of that a fetched job
-gets the volume but no hold. A job's files are counted as the job's account (``rights``).
+Disk: watched only if the host file asks for it (``slots.limit_disk``). HTCondor by itself limits no job's
+disk: an administrator sets STARTD_ENFORCE_DISK_LIMITS, with a logical volume for each job, and of that a
+fetched job gets the volume but no hold. A job's files are counted as the job's account (``signalrights``).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from collections import defaultdict
 from pathlib import Path
 
 from fetchwork.agent.root.signalrights import SignalRights
-from fetchwork.agent.runs.looks import Looks, Running, runs_on
+from fetchwork.agent.runs.inspections import Inspections, Running, runs_on
 from fetchwork.agent.runs.updates import family
 from fetchwork.agent.runs.watch import WatchedRuns
 from fetchwork.handlers import overuse, retrying
@@ -33,18 +33,18 @@ from fetchwork.process import Process
 
 log = logging.getLogger(__name__)
 
-#: as HTCondor's CGROUP_POLLING_INTERVAL
+#: the same as HTCondor's CGROUP_POLLING_INTERVAL
 MEMORY_S = 5.0
 DISK_S = 5.0
-#: a directory is looked at again after so many times what the look took, and DISK_S
-REST = 20.0
+#: a directory is counted again after DISK_S, and after this many times the duration of the last count
+BACKOFF = 20.0
 #: seconds for the database's answer
 CALL_S = 5.0
-#: where cgroups of version 2 are
+#: the mount point of cgroups of version 2
 CGROUPS = "/sys/fs/cgroup"
-#: processes whose proportional size is asked for; of a larger family the rest counts as nothing
+#: most processes whose proportional size is read; the rest of a larger family counts as nothing
 MOST_PROCESSES = 500
-#: seconds of a look for one account's processes, which it may have made slow to look at
+#: seconds for one account's processes, which the account may have made slow to read
 ACCOUNT_S = 3.0
 _MOST_BYTES = 16384
 _PAGE = os.sysconf("SC_PAGE_SIZE")
@@ -56,18 +56,18 @@ class MemoryWatch:
 
     def __init__(self, runs: WatchedRuns) -> None:
         self._runs = runs
-        self._looks = Looks(runs, "memory_not_watched")
+        self._inspections = Inspections(runs, "memory_not_watched")
 
     async def round(self) -> None:
-        """Have each run looked at, and the jobs held that use too much."""
-        self._looks.begin(lambda run: run.memory_mib is not None, self._look)
+        """Inspect each run, and end the jobs that use too much memory."""
+        self._inspections.begin(lambda run: run.memory_mib is not None, self._inspect)
 
-    async def looked(self) -> None:
-        """Wait for the looks that are under way."""
-        await self._looks.over()
+    async def inspected(self) -> None:
+        """Wait for the inspections in flight."""
+        await self._inspections.over()
 
-    async def _look(self, one: Running) -> None:
-        run, job, limit_mib = one.run, one.job, one.run.memory_mib
+    async def _inspect(self, running: Running) -> None:
+        run, job, limit_mib = running.run, running.job, running.run.memory_mib
         capped = _limit_and_peak(job)
         if capped is not None:
             run.memory_capped = True
@@ -98,33 +98,33 @@ class DiskWatch:
 
     def __init__(self, runs: WatchedRuns) -> None:
         self._runs = runs
-        self._looks = Looks(runs, "disk_not_watched")
+        self._inspections = Inspections(runs, "disk_not_watched")
         self._next: dict[LiveRun, float] = {}
 
     async def round(self) -> None:
-        """Have the runs looked at that are due."""
+        """Inspect the runs that are due, and end the jobs that use too much disk."""
         self._next = {run: when for run, when in self._next.items() if not run.ended}
-        self._looks.begin(self._is_due, self._look_and_rest)
+        self._inspections.begin(self._is_due, self._inspect_and_back_off)
 
-    async def looked(self) -> None:
-        """Wait for the looks that are under way."""
-        await self._looks.over()
+    async def inspected(self) -> None:
+        """Wait for the inspections in flight."""
+        await self._inspections.over()
 
     def _is_due(self, run: LiveRun) -> bool:
         return run.disk_kib is not None and self._next.get(run, 0.0) <= time.monotonic()
 
-    async def _look_and_rest(self, one: Running) -> None:
+    async def _inspect_and_back_off(self, running: Running) -> None:
         began = time.monotonic()
         try:
-            await self._look(one)
+            await self._inspect(running)
         finally:
             now = time.monotonic()
-            self._next[one.run] = now + REST * (now - began)
+            self._next[running.run] = now + BACKOFF * (now - began)
 
-    async def _look(self, one: Running) -> None:
-        run, starter, job = one.run, one.starter, one.job
+    async def _inspect(self, running: Running) -> None:
+        run, starter, job = running.run, running.starter, running.job
         try:
-            used_kib = -(-await self._runs.rights.disk_used(starter, one.uid) // 1024)
+            used_kib = -(-await self._runs.rights.disk_used(starter, running.uid) // 1024)
         except OSError as error:
             if starter.alive:
                 event(
@@ -151,9 +151,9 @@ class DiskWatch:
 
 
 async def _end(
-    run: LiveRun, job: Process, rights: SignalRights, settled: Settled, name: str, **told: object
+    run: LiveRun, job: Process, rights: SignalRights, settled: Settled, name: str, **fields: object
 ) -> None:
-    """Kill the job, unless its run ends otherwise already; ``name`` and ``told`` are for the log."""
+    """Kill the job, unless its run ends otherwise already; ``name`` and ``fields`` are for the log."""
     problem = None
     if settled.ends:
         try:
@@ -167,7 +167,7 @@ async def _end(
         person=run.owner,
         run=run.run_id,
         job=run.job,
-        **told,
+        **fields,
         held=settled.ends and settled.asks_for is None,
         asks_for=settled.asks_for if settled.ends else None,
         problem=problem,
@@ -175,7 +175,7 @@ async def _end(
 
 
 def _limit_and_peak(job: Process) -> tuple[int, int] | None:
-    """The bytes that the job's cgroup may have and the most it had; None where the kernel sets no limit."""
+    """Return the limit and the peak of the job's cgroup in bytes; None if the kernel sets no limit."""
     try:
         lines = Path(f"/proc/{job.pid}/cgroup").read_text().splitlines()
         (path,) = [line.removeprefix("0::") for line in lines if line.startswith("0::/")]
@@ -187,7 +187,7 @@ def _limit_and_peak(job: Process) -> tuple[int, int] | None:
 
 
 def _resident(process: Process) -> int:
-    """Bytes in memory, those included that it shares."""
+    """Return a process's bytes in memory, including shared ones."""
     try:
         return int(Path(f"/proc/{process.pid}/statm").read_bytes().split()[1]) * _PAGE
     except (OSError, IndexError, ValueError):
@@ -195,7 +195,10 @@ def _resident(process: Process) -> int:
 
 
 async def proportional(processes: list[Process], rights: SignalRights) -> int:
-    """Bytes of these processes, each page shared out among those that have it; what is refused is 0."""
+    """Return the bytes of these processes, with shared pages divided among their users.
+
+    A process that may not be read counts as 0.
+    """
     total = 0
     waited: defaultdict[int, float] = defaultdict(float)
     for process in processes:
@@ -209,12 +212,12 @@ async def proportional(processes: list[Process], rights: SignalRights) -> int:
             waited[uid] += time.monotonic() - began
             continue
         try:
-            # the kernel goes through all of its pages meanwhile
-            found = _PSS.search(await asyncio.to_thread(os.read, fd, _MOST_BYTES))
+            # in a thread: the kernel goes through all pages of the process
+            pss = _PSS.search(await asyncio.to_thread(os.read, fd, _MOST_BYTES))
         except OSError:
             continue
         finally:
             os.close(fd)
             waited[uid] += time.monotonic() - began
-        total += int(found[1]) * 1024 if found is not None else 0
+        total += int(pss[1]) * 1024 if pss is not None else 0
     return total

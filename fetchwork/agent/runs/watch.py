@@ -2,27 +2,26 @@
 
 Theory of operation
 -------------------
-The starter is the parent of its hooks; PREPARE_JOB shows it, and a pidfd shows its end, however it ends.
-A run whose JOB_EXIT has come is over by then. One whose JOB_EXIT has not come gets a second of grace, for a
-report that is still on its way or lies in the spool, and is then given up (detector 2 of three: a starter
-killed by SIGKILL takes its job along and calls no hook).
+The starter is the parent of its hooks; PREPARE_JOB shows the starter, and a pidfd shows its end in any case.
+A run whose JOB_EXIT has come is over by then. A run without its JOB_EXIT gets a second of grace, for a report
+that is still on its way or lies in the spool, and is then given up (detector 2 of three: a starter killed by
+SIGKILL takes its job along and calls no hook).
 
-Unless the job lives on: when condor_master is killed by SIGKILL, starter and startd end, and the job stays as
-an orphan that no hook will report. Its run is not given up while the process is there, because the job would
-then run twice at the same time. Its result can't be learnt either, so the agent ends it, where it may.
+An orphan is the exception: if condor_master is killed by SIGKILL, starter and startd end, and the job lives
+on without a hook that will report it. Its run is not given up while the process lives, because the job would
+then run twice at the same time. Its result can't be learnt either, so the agent ends the orphan if it may.
 
-A slot that asks for work is free (detector 1), so what it had before is over; the same two exceptions hold.
-The third is a dynamic slot: for an ad that it fetched, HTCondor 25 may make another dynamic slot, and let the
-first one ask again at once. What was offered to it gets some seconds until a starter's PREPARE_JOB says where
-it runs.
+A slot that asks for work is free (detector 1), so its earlier run is over, with the same two exceptions. A
+third exception is a dynamic slot: for an ad that it fetched, HTCondor 25 may make another dynamic slot, and
+let the first one ask again at once. A run offered to a dynamic slot therefore gets some seconds until a
+starter's PREPARE_JOB names its slot.
 
-A busy slot may ask before its starter has called a hook: the starter that is known for the slot, though
-gone, is then that of the job before, and its end says nothing about this one. With a dynamic slot that may
-have been another slot of the same name, and the job is one that the partitionable slot, or another dynamic
-one, has fetched.
+A busy slot may ask before its starter has called a hook. If the slot's known starter is gone, it is that of
+the job before, and its end says nothing about the current job. A dynamic slot of the same name may have been
+another slot, and its job may have been fetched by the partitionable slot or by another dynamic slot.
 
-After a restart the agent reads its host's runs from the database, and finds their starters by number and
-start time, which no later process shares. No slot is taken for free before that.
+After a restart the agent reads its host's runs from the database, and finds their starters by pid and start
+time, which no later process shares. Before that no slot is taken for free.
 """
 
 from __future__ import annotations
@@ -54,17 +53,17 @@ from fetchwork.process import Process
 
 log = logging.getLogger(__name__)
 
-#: REPLY_FETCH may still be on its way when the slot asks again
+#: seconds in which REPLY_FETCH may still be on its way after the slot has asked again
 REPLY_GRACE_S = 0.3
-#: a starter comes up within this after the accept, or is waited for no more
+#: seconds after the accept in which a starter is expected
 START_GRACE_S = 2.0
-#: the same for what a dynamic slot has fetched, as slot_is_free.sql has it
+#: the same for a run that a dynamic slot has fetched; slot_is_free.sql uses the same figure
 DYNAMIC_GRACE_S = 10.0
 CALL_S = 5.0
 
 
 class WatchedRuns(Runs):
-    """The live runs of this host; ``replay`` delivers what is spooled, ``on_free`` hears of free slots."""
+    """The live runs of this host; ``replay`` delivers the spool, ``on_free`` is called for free slots."""
 
     def __init__(
         self,
@@ -75,79 +74,80 @@ class WatchedRuns(Runs):
         super().__init__()
         self._replay = replay
         self._on_free = on_free
-        #: to signal jobs
+        #: the rights to signal jobs
         self.rights = rights or SignalRights()
         self._giving_up = GivingUp(self, replay, self.rights)
         self._starters = Starters(self._starter_gone)
         self._tasks: set[asyncio.Task[None]] = set()
-        #: not among the runs, but their starters may live: first those of the agent before (``Updates``)
+        #: runs that are not live but whose starters may be: at first those of the previous agent
+        #: (``Updates``)
         self.left: list[LiveRun] = []
-        self.taken_over = set[HostSession]()  #: those whose runs of the agent before have been read
+        self.taken_over = set[HostSession]()  #: sessions whose runs have been read since the start
         self._taking_over = asyncio.Lock()
-        #: sessions whose runs should be read again: a hook came of a run that is not known here
+        #: sessions whose runs should be read again: a hook of an unknown run came
         self.unknown_runs: set[HostSession] = set()
         # runs that the database wants to end, from the host's beat
         self._to_end: set[tuple[HostSession, int]] = set()
-        #: set when there are some
+        #: set when there are such runs
         self.end_soon = asyncio.Event()
-        #: reports the end of a run whose starter, of this identity, is gone and calls no JOB_EXIT
+        #: reports the end of a run without a JOB_EXIT whose starter ("pid:start") is gone
         self.tell_end: Callable[[LiveRun, str], Awaitable[Answer | None]] = _no_end
-        # runs without a JOB_EXIT whose starter has asked for the start, by that starter
+        # starter that asked for the start of a run without a JOB_EXIT -> run
         self._preparing: dict[str, LiveRun] = {}
-        # those whose ends are being reported
+        # runs without a JOB_EXIT whose ends are being reported
         self._ending: set[LiveRun] = set()
-        #: called before a job starts, with its run among the others
+        #: called before a job starts, when its run is among the live ones
         self.on_start: Callable[[], None] = lambda: None
 
-    # -- what handlers report
+    # -- called by handlers
 
     def preparing(self, run: LiveRun, starter: str | None, slot: str) -> None:
-        """A starter asks whether the run may start: without a JOB_EXIT its end tells what came of that."""
+        """Note that a starter asks for the run's start; without a JOB_EXIT its end tells the outcome."""
         super().preparing(run, starter, slot)
         waits = run.state in ("reserved", "accepted") and run not in self._preparing.values()
         if run.plain and starter is not None and waits:
-            # before it is asked to be watched, for it may be gone
+            # noted before the watch begins, because the starter may be gone already
             self._preparing[starter] = run
             self._starters.watch_beside(Starter(starter, run.context.session, slot))
 
     def started(self, run: LiveRun, starter: str | None, slot: str) -> None:
-        """The run passed the fence: watch its starter."""
+        """Note that the run passed the fence, and watch its starter."""
         super().started(run, starter, slot)
         if starter is not None:
             self._starters.watch(starter, run.context.session, slot)
         self.on_start()
 
     def reported(self, run: LiveRun, job_pid: int) -> None:
-        """An update named the number of the job's process."""
+        """Note the job's process, whose pid an update has named."""
         if run.job_process is None or run.job_process.pid != job_pid:
             run.job_process = Process.find(job_pid)
 
     def get(self, session: HostSession, run_id: int) -> LiveRun | None:
-        """The live run with this id; for one that is not known the database's list is read soon."""
+        """Return the live run with this id; if it is unknown, have the database's list read soon."""
         run = super().get(session, run_id)
         if run is None:
             self.unknown_runs.add(session)
         return run
 
     def end_wanted(self, session: HostSession, run_ids: Iterable[int]) -> None:
-        """The database wants these runs of a session to end, and no others."""
-        self._to_end = {one for one in self._to_end if one[0] is not session}
+        """Note that the database wants exactly these runs of a session to end."""
+        self._to_end = {key for key in self._to_end if key[0] is not session}
         wanted = {(session, run_id) for run_id in run_ids}
         self._to_end |= wanted
         if wanted:
             self.end_soon.set()
 
     def is_to_end(self, run: LiveRun) -> bool:
-        """Whether the database wants a run to end; said once."""
+        """Whether the database wants a run to end; true only once for each request."""
         key = (run.context.session, run.run_id)
         wanted = key in self._to_end
         self._to_end.discard(key)
         return wanted
 
-    # -- what fetches ask
+    # -- called by fetches
 
     async def free_slot(self, context: KeywordContext, slot: str, ad: bytes, timeout_s: float) -> bool:
-        """A free slot asks for work: what it had before is over. False if something of it lives on."""
+        """End the earlier runs of a free slot that asks for work; False if one of them lives on."""
         async with self._taking_over:
             if context.session not in self.taken_over:
                 await self.take_over(context, timeout_s)
@@ -160,7 +160,7 @@ class WatchedRuns(Runs):
             return False
         for run in before:
             if run.state == "reserved":
-                # of one that the agent before has offered only the database knows
+                # only the database knows the answer to an offer that the previous agent made
                 untold = run.waits_for_starter and run.fetched_by
                 await (self._settle(run, ad) if untold else self._take_back(run))
         before = [run for run in before if run.state in ("accepted", "running")]
@@ -169,14 +169,14 @@ class WatchedRuns(Runs):
         try:
             await self._replay()
         except DatabaseUnavailable:
-            # the reports that wait there may be of these runs: nothing is over before they are delivered
+            # the spool may hold reports of these runs: none is over before the spool is delivered
             raise
         except FetchworkError as error:
             event(log, logging.ERROR, "spool", problem=error)
         before = [run for run in before if run.state != "ended" and not run.delivering]
         if not before:
             return True
-        # what is reported for longer is not over: its job would be given again though its end is known
+        # a run whose report takes longer is not over: its job would run again though its end is known
         if any(run.exiting or run.saving or orphans.of_run(run) for run in before):
             return False
         for run in before:
@@ -193,18 +193,18 @@ class WatchedRuns(Runs):
         return True
 
     async def starter_before_next(self, context: KeywordContext, slot: str) -> Starter | None:
-        """The starter of a busy slot, if the slot is free after its end; None if that is unknown."""
+        """Return the starter of a busy slot if the slot is free after its end; None if that is unknown."""
         await self._until_started(self.on_slot(context.session, slot))
         starter = self._starters.on_slot(context.session, slot)
         if starter is not None and starter.gone.is_set():
-            # it may be that of an earlier dynamic slot of this name: what this one runs, another has fetched
+            # it may belong to an earlier dynamic slot of this name; another slot fetched this slot's job
             beside = self.beside(context.session, slot)
             await self._until_started(beside)
             if any(run.waits_for_starter for run in beside):
                 return None
             starter = self._starters.on_slot(context.session, slot)
         if starter is None or any(
-            # it is busy with this one, of whose starter nothing is known
+            # the slot is busy with this run, whose starter is unknown
             run.waits_for_starter or (run.state == "running" and run.starter != starter.identity)
             for run in self.on_slot(context.session, slot)
         ):
@@ -214,7 +214,7 @@ class WatchedRuns(Runs):
         return starter
 
     async def _until_started(self, runs: Iterable[LiveRun]) -> None:
-        """Wait until these runs have started, each for a while."""
+        """Wait until these runs have started, for a limited time each."""
         for run in runs:
             if run.state == "reserved" and not run.waits_for_starter:
                 await self._until_not(run, "reserved", REPLY_GRACE_S)
@@ -228,7 +228,7 @@ class WatchedRuns(Runs):
                 await run.changed.wait()
         if run.state != "reserved":
             return
-        # a claim that PostgreSQL forgot in a crash is as good as taken back
+        # a claim that PostgreSQL lost in a crash counts as taken back
         with contextlib.suppress(NotFound, DatabaseRefused):
             await run.context.session.database.run(
                 run_calls.withdraw(
@@ -240,12 +240,12 @@ class WatchedRuns(Runs):
         self.ended(run.context.session, run.run_id)
 
     async def _settle(self, run: LiveRun, ad: bytes) -> None:
-        """Take an offer for accepted or refused, as the next ad of its slot says."""
+        """Count an offer as accepted or refused, as the next ad of its slot says."""
         session = run.context.session
         if was_taken(parse_old(run.fetched_by), parse_old(ad)):
             self.taken(run)
             return
-        # a claim that PostgreSQL forgot in a crash is refused as well
+        # a claim that PostgreSQL lost in a crash counts as refused
         with contextlib.suppress(NotFound, DatabaseRefused):
             key = RunKey(run.run_id, run.token)
             await reject(session, self, key, DOES_NOT_ALLOW, rest=True, timeout_s=CALL_S)
@@ -271,7 +271,7 @@ class WatchedRuns(Runs):
     # -- starters
 
     def alive(self, session: HostSession) -> dict[int, str]:
-        """The runs whose starter or job is alive, or whose files are being delivered, with their tokens."""
+        """Return the runs whose starter or job lives, or whose files are being delivered: id -> token."""
         alive = {run.run_id: run.token for run in self.left if run.context.session is session}
         for run in self:
             lives = run.state == "running" and run.context.session is session
@@ -284,11 +284,11 @@ class WatchedRuns(Runs):
         return starter is not None and starter.identity == run.starter and not starter.gone.is_set()
 
     def look(self) -> None:
-        """Look for the end of starters without a pidfd, and for job processes that no update has named."""
+        """Poll starters without a pidfd, and find job processes that no update has named."""
         for run in self:
             starter = Process.of_key(run.starter)
             job = run.job_process
-            # what was taken for the job may have been a site's own PREPARE_JOB, which had called ours
+            # the process taken for the job may have been a site's own PREPARE_JOB that had called ours
             if run.state == "running" and starter is not None and (job is None or not job.alive):
                 run.job_process = orphans.child_of(starter) or job
             if run.waits_for_starter and time.monotonic() > run.taken_at + START_GRACE_S:
@@ -296,7 +296,7 @@ class WatchedRuns(Runs):
         self._starters.look()
 
     def _starter_gone(self, starter: Starter) -> None:
-        """What ran under this starter is over, unless its job lives on."""
+        """End the runs of a starter that is gone, unless their job lives on."""
         self._on_free(starter.session, starter.slot)
         preparing = self._preparing.pop(starter.identity, None)
         plain = {run for run in (preparing,) if run is not None and run.starter is None}
@@ -304,7 +304,7 @@ class WatchedRuns(Runs):
             if run.starter == starter.identity:
                 plain.add(run) if run.plain else self._spawn(self._giving_up.after_grace(run))
         for run in plain:
-            # a starter may be watched for its slot and for itself
+            # a starter may be watched twice, with and without a slot
             if not run.ended and run not in self._ending:
                 self._ending.add(run)
                 run.exiting += 1
@@ -317,7 +317,7 @@ class WatchedRuns(Runs):
                 answer = await self.tell_end(run, starter)
                 if answer is None or answer.reply.code != "unavailable":
                     break
-                # it is kept nowhere but in the starter's own file: nothing of this run is over before
+                # only the starter's own file has the end: the run is not over before it is reported
                 await asyncio.sleep(random.uniform(0.5, 1.5))  # noqa: S311
         finally:
             self._ending.discard(run)
@@ -329,7 +329,7 @@ class WatchedRuns(Runs):
     # -- after a restart
 
     async def take_over(self, context: KeywordContext, timeout_s: float) -> None:
-        """Read this host's runs from the database, and look which of their processes are there."""
+        """Read this host's runs from the database, and find their living processes."""
         self.unknown_runs.discard(context.session)
         known = [run for run in self if run.context.session is context.session]
         rows = await context.session.host_runs(timeout_s)
@@ -339,11 +339,11 @@ class WatchedRuns(Runs):
     async def adopt(
         self, context: KeywordContext, rows: Sequence[hosts.HostRun], known: list[LiveRun]
     ) -> None:
-        """Take over the runs that the database has of this host.
+        """Take over this host's runs from the database's ``rows``.
 
-        Those that were ``known`` before the rows were read, and are not among them, are over. One whose
-        process is alive stays in the host's beat, which answers that it has to end: a database that lost its
-        last transactions waits for that (sql/functions/maintenance/note_move.sql).
+        Runs that were ``known`` before the rows were read, and are not among them, are over. A run whose
+        process lives stays in the host's beat; the beat's answer says that it must end. A database that lost
+        its last transactions waits for that (sql/functions/maintenance/note_move.sql).
         """
         living = {row.run_id for row in rows} | set(self.alive(context.session))
         for run in known:
@@ -353,7 +353,7 @@ class WatchedRuns(Runs):
         uids = await asyncio.to_thread(lambda: {owner: peer.uid_of(owner) for owner in owners})
         logs = context.starter_logs
         plain = await logs.tell_ends((row.run_id, str(row.token)) for row in rows)
-        # from here on without a pause: a fetch must not find a run among the others that is not watched
+        # no await from here on: a fetch must not find a run that is not watched yet
         for row in rows:
             if super().get(context.session, row.run_id) is not None:
                 continue
@@ -383,5 +383,5 @@ class WatchedRuns(Runs):
 
 
 async def _no_end(run: LiveRun, starter: str) -> Answer | None:
-    """Nothing tells how the run ended."""
+    """Return None: no record tells the run's end."""
     return None

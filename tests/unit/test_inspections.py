@@ -1,4 +1,4 @@
-"""Looks at what running jobs use: one after the other, so that the later ones may have ended meanwhile."""
+"""Inspections of running jobs: one after the other, so that the later ones may have ended meanwhile."""
 
 from types import SimpleNamespace
 from typing import Any, cast
@@ -6,7 +6,7 @@ from typing import Any, cast
 import pytest
 
 from fetchwork.agent.runs import orphans, usage
-from fetchwork.agent.runs.looks import Looks, Running
+from fetchwork.agent.runs.inspections import Inspections, Running
 from fetchwork.agent.runs.usage import DiskWatch, MemoryWatch
 from fetchwork.agent.runs.watch import WatchedRuns
 from fetchwork.handlers import retrying
@@ -48,7 +48,7 @@ async def test_a_job_that_ended_while_others_were_looked_at_is_left_alone() -> N
         # its JOB_EXIT has come, and the whole of it
         runs[1].exiting, runs[2].state = 1, "ended"
 
-    watch = Looks(cast("WatchedRuns", runs), "not_watched")
+    watch = Inspections(cast("WatchedRuns", runs), "not_watched")
     watch.begin(lambda run: True, look)
     await watch.over()
     assert seen == [1, 4]
@@ -79,5 +79,5 @@ async def test_a_job_whose_end_is_reported_is_not_held_for_what_it_used(
     monkeypatch.setattr(retrying, "settle_overuse", settle)
     watch = kind(cast("WatchedRuns", runs))
     await watch.round()
-    await watch.looked()
+    await watch.inspected()
     assert settled == ([] if ends else [1])

@@ -1,4 +1,4 @@
-"""Looks at running jobs: at one account's one behind the other, and none of another's waits for them."""
+"""Inspects running jobs: one account's in turn, different accounts in parallel."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ log = logging.getLogger(__name__)
 
 
 def runs_on(run: LiveRun) -> bool:
-    """Whether what a run uses is reason to end its job: not once that has ended, and is being reported."""
+    """Whether a run's job may still be ended for its usage: not once its end is being reported."""
     return run.state == "running" and not run.exiting
 
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """A run whose job has a process, and the account of that."""
+    """A run whose job has a process, with that process and its account."""
 
     run: LiveRun
     starter: Process
@@ -33,17 +33,17 @@ class Running:
     uid: int
 
 
-class Looks:
-    """What looks at an agent's runs; ``name`` is for the log where one fails."""
+class Inspections:
+    """The inspections of an agent's runs; ``name`` is the log event of a failed one."""
 
     def __init__(self, runs: WatchedRuns, name: str) -> None:
         self._runs = runs
         self._name = name
-        #: by account
+        #: uid -> inspection in flight
         self._looking: dict[int, asyncio.Task[None]] = {}
 
     def begin(self, is_due: Callable[[LiveRun], bool], look: Callable[[Running], Awaitable[None]]) -> None:
-        """Have each account's runs looked at that are due, where the last such look is over."""
+        """Begin to inspect each account's due runs, unless its last inspection is still in flight."""
         self._looking = {uid: task for uid, task in self._looking.items() if not task.done()}
         due: defaultdict[int, list[Running]] = defaultdict(list)
         for run in self._runs:
@@ -54,23 +54,23 @@ class Looks:
             uid = None if job is None else job.owner
             if job is not None and uid is not None:
                 due[uid].append(Running(run, starter, job, uid))
-        for uid, found in due.items():
+        for uid, running in due.items():
             if uid not in self._looking:
-                self._looking[uid] = asyncio.ensure_future(self._look_at(found, look))
+                self._looking[uid] = asyncio.ensure_future(self._look_at(running, look))
 
     async def over(self) -> None:
-        """Wait for the looks that are under way."""
+        """Wait for the inspections in flight."""
         await asyncio.gather(*self._looking.values())
 
-    async def _look_at(self, found: list[Running], look: Callable[[Running], Awaitable[None]]) -> None:
-        for one in found:
-            if not runs_on(one.run):
-                # it has come to its end while others were looked at
+    async def _look_at(self, due: list[Running], look: Callable[[Running], Awaitable[None]]) -> None:
+        for running in due:
+            run = running.run
+            if not runs_on(run):
+                # it has ended while others were inspected
                 continue
             try:
-                await look(one)
+                await look(running)
             except FetchworkError as error:
-                run = one.run
                 event(
                     log,
                     logging.WARNING,
