@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from fetchwork.condor import texts
-from fetchwork.condor.arguments import Usage, Words, is_colon_option, is_option
+from fetchwork.condor.arguments import Given, OptionTable, Usage, ignores, ignores_value, sets, takes
 from fetchwork.condor.invocation import Invocation, patiently
 from fetchwork.errors import ClassAdError, FetchworkError, InsufficientPrivilege, one_line
 
@@ -89,6 +89,7 @@ _TOTALS = {
 class _Asked:
     """Which jobs, and how."""
 
+    run: Invocation
     action: Action
     ids: list[str] = field(default_factory=list)
     #: conditions of clusters and users, and with -held of jobs, of which one must hold
@@ -107,15 +108,7 @@ class _Asked:
 def main(run: Invocation) -> int:
     """Run the command; returns its exit status."""
     action = ACTIONS[run.name]
-    try:
-        asked = _parse(run, action)
-    except Usage as problem:
-        run.complain(problem.text)
-        if problem.help:
-            run.complain(texts.help_of(run.name))
-        return 1
-    if asked is None:
-        return 0
+    asked = _parse(run, action)
     if action.refused is not None:
         run.complain(f"{run.name}: {action.refused}\n")
         return 1
@@ -133,67 +126,67 @@ def main(run: Invocation) -> int:
     return int(failed)
 
 
-def _parse(run: Invocation, action: Action) -> _Asked | None:
-    words = Words(run.argv[1:])
-    asked = _Asked(action)
+_UNRECOGNIZED = "Unrecognized option: {word}"
+_ANOTHER = "{command}: -{name} requires another argument"
 
-    def value(option: str, *, dash: bool = True) -> str:
-        following = words.take()
-        if following is None or (following.startswith("-") and not dash):
-            raise Usage(f"{run.name}: -{option} requires another argument")
-        return following
 
-    if words.following is None:
+def _all(asked: _Asked, given: Given) -> None:
+    if asked.all_of or asked.any_of or asked.all:
+        raise given.wrong("{command}: can't mix -all with other constraints")
+    asked.all = True
+
+
+def _subcode(asked: _Asked, given: Given) -> None:
+    text = given.value(_ANOTHER)
+    if not re.fullmatch(r"\s*[+-]?\d+", text):
+        raise Usage(f"Invalid -subcode {text}!")
+
+
+def _forced(asked: _Asked, given: Given) -> None:
+    if given.command != "condor_rm":
+        raise Usage("-forcex is only valid with condor_rm", help=True)
+    asked.action = _FORCED
+
+
+def _fast(asked: _Asked, given: Given) -> None:
+    if given.command != "condor_vacate_job":
+        raise Usage("-fast is only valid with condor_vacate_job", help=True)
+    asked.action = _FAST
+
+
+_TRANSFER = "{command}: -transfer is not supported: what a job writes goes with its removal"
+
+
+def _transfer(asked: _Asked, given: Given) -> None:
+    if given.command != "condor_rm":
+        raise given.wrong(_UNRECOGNIZED, help=True)
+    raise given.wrong(_TRANSFER)
+
+
+def _options(command: str) -> OptionTable[_Asked]:
+    return OptionTable(
+        ("debug:", 1, ignores),
+        ("long", 1, ignores),
+        ("totals", 3, sets(totals=True)),
+        ("constraint", 1, takes("all_of", _ANOTHER, dash=False)),
+        ("all", 1, _all),
+        ("held hold", 3, sets(held=True)),
+        ("addr", 2, ignores_value(_ANOTHER, dash=False)),
+        ("reason", 1, takes("reason", _ANOTHER)),
+        ("subcode", 1, _subcode),
+        ("forcex", 1 if command == "condor_rm" else 2, _forced),
+        ("fast", 1 if command == "condor_vacate_job" else 2, _fast),
+        ("transfer", 2, _transfer),
+        ("name pool", 1, ignores_value(_ANOTHER)),
+        ("version", 1, texts.print_version),
+        ("help", 1, texts.print_help_on_stderr),
+    )
+
+
+def _parse(run: Invocation, action: Action) -> _Asked:
+    if not run.argv[1:]:
         raise Usage("You did not specify any jobs", help=True)
-    for word in words:
-        if not word.startswith("-"):
-            if asked.all:
-                raise Usage("", help=True, newline=False)
-            _add(run, asked, word)
-            continue
-
-        if is_colon_option(word, "debug", 1)[0] or is_option(word, "long", 1):
-            pass
-        elif is_option(word, "totals", 3):
-            asked.totals = True
-        elif is_option(word, "constraint", 1):
-            asked.all_of.append(value("constraint", dash=False))
-        elif is_option(word, "all", 1):
-            if asked.all_of or asked.any_of or asked.all:
-                raise Usage(f"{run.name}: can't mix -all with other constraints")
-            asked.all = True
-        elif is_option(word, "held", 3) or is_option(word, "hold", 3):
-            asked.held = True
-        elif is_option(word, "addr", 2):
-            value("addr", dash=False)
-        elif is_option(word, "reason", 1):
-            asked.reason = value("reason")
-        elif is_option(word, "subcode", 1):
-            text = value("subcode")
-            if not re.fullmatch(r"\s*[+-]?\d+", text):
-                raise Usage(f"Invalid -subcode {text}!")
-        elif is_option(word, "forcex", 1 if run.name == "condor_rm" else 2):
-            if run.name != "condor_rm":
-                raise Usage("-forcex is only valid with condor_rm", help=True)
-            asked.action = _FORCED
-        elif is_option(word, "fast", 1 if run.name == "condor_vacate_job" else 2):
-            if run.name != "condor_vacate_job":
-                raise Usage("-fast is only valid with condor_vacate_job", help=True)
-            asked.action = _FAST
-        elif is_option(word, "transfer", 2) and run.name == "condor_rm":
-            raise Usage(f"{run.name}: -transfer is not supported: what a job writes goes with its removal")
-        elif is_option(word, "name", 1):
-            value("name")
-        elif is_option(word, "pool", 1):
-            value("pool")
-        elif is_option(word, "version", 1):
-            run.say(texts.version())
-            return None
-        elif is_option(word, "help", 1):
-            run.complain(texts.help_of(run.name))
-            return None
-        else:
-            raise Usage(f"Unrecognized option: {word}", help=True)
+    asked = _options(run.name).read(_Asked(run, action), run.argv[1:], run.name, _add)
     if not (asked.ids or asked.any_of or asked.all_of or asked.all or asked.held):
         raise Usage("You did not specify any jobs", help=True)
     if asked.held and asked.ids:
@@ -206,15 +199,20 @@ def _parse(run: Invocation, action: Action) -> _Asked | None:
     return asked
 
 
-def _add(run: Invocation, asked: _Asked, word: str) -> None:
-    """Take a word: a job, a cluster or a user."""
+def _add(asked: _Asked, given: Given) -> None:
+    """Take a word that is no option: a job, a cluster or a user."""
+    word = given.word
+    if word.startswith("-"):
+        raise given.wrong(_UNRECOGNIZED, help=True)
+    if asked.all:
+        raise Usage("", help=True, newline=False)
     id = re.fullmatch(r"(\d+)(?:\.(\d*))?", word)
     if id is None:
         quoted = word.replace("\\", "\\\\").replace('"', '\\"')
         asked.any_of.append(f'Owner == "{quoted}"')
         asked.named = f' of user "{word}"' if len(asked.any_of) == 1 else None
     elif not 0 < int(id[1]) < 2**31:
-        run.complain(f"Invalid cluster # from {word}.\n")
+        asked.run.complain(f"Invalid cluster # from {word}.\n")
         asked.invalid = True
     elif id[2] is None:
         asked.any_of.append(f"ClusterId == {int(id[1])}")

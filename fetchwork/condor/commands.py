@@ -13,8 +13,9 @@ from types import ModuleType
 
 import fetchwork.condor
 import fetchwork.queue
-from fetchwork.condor.arguments import is_option
+from fetchwork.condor.arguments import Said, Usage, is_option
 from fetchwork.condor.invocation import KEY_VARIABLE, Invocation
+from fetchwork.condor.texts import help_of
 from fetchwork.errors import FetchworkError, one_line
 
 #: command -> the module whose ``main`` it is, or the module and the function
@@ -64,6 +65,8 @@ def load() -> None:
         importlib.import_module(name)
 
 
+#: commands that print their help on stdout also behind an error
+_HELP_ON_STDOUT = ("condor_q", "condor_history")
 #: commands whose -name is that of a schedd: here of a database
 _OF_A_SCHEDD = frozenset(
     {name for name in COMMANDS if COMMANDS[name] in ("q", "history", "act", "submit", "prio", "qedit")}
@@ -126,6 +129,15 @@ def run(invocation: Invocation) -> int:
         return command(invocation)
     except BrokenPipeError:
         return 0
+    except Said as said:
+        (invocation.complain if said.stderr else invocation.say)(said.text)
+        return 0
+    except Usage as problem:
+        invocation.complain(problem.text)
+        if problem.help:
+            say = invocation.say if invocation.name in _HELP_ON_STDOUT else invocation.complain
+            say(help_of(invocation.name))
+        return 1
     except FetchworkError as problem:
         # what a command has no words of HTCondor's for
         invocation.complain(f"Error: {one_line(str(problem))}\n")

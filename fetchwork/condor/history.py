@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from fetchwork.condor import printformat, texts
+from fetchwork.condor import printformat
 from fetchwork.condor.adforms import XML_FOOTER, XML_HEADER, chosen_names, json_ad, json_line, xml_ad
-from fetchwork.condor.arguments import Usage, octets, text_of
+from fetchwork.condor.arguments import octets, text_of
 from fetchwork.condor.columns import PrintMask
 from fetchwork.condor.historyoptions import HistoryOptions, constraint_of, parse
 from fetchwork.condor.invocation import Invocation
@@ -32,15 +32,7 @@ TABLE = [
 
 def main(run: Invocation) -> int:
     """Run the command; returns its exit status."""
-    try:
-        options = parse(run)
-    except Usage as problem:
-        run.complain(problem.text)
-        if problem.help:
-            run.say(texts.help_of("condor_history"))
-        return 1
-    if options is None:
-        return 0
+    options = parse(run)
     constraint = constraint_of(options)
     try:
         wanted = expression(constraint) if constraint else None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
+from fetchwork.condor.arguments import leading_number
 from fetchwork.condor.columns import ALTERNATIVES, Column, PrintMask, is_expression
 from fetchwork.condor.printf import collapse_escapes
 from fetchwork.condor.renderers import PRINT_AS, PrintAs
@@ -46,9 +47,32 @@ def tokens(line: str) -> Iterator[Token]:
         position = end
 
 
-_COLUMN_WORDS = {
-    *("ALWAYS", "AS", "AUTO", "FIT", "LEFT", "NOPREFIX", "NOSUFFIX", "OR"),
-    *("PRINTAS", "PRINTF", "RENDERAS", "RIGHT", "TRUNCATE", "WIDTH"),
+#: words of a column -> the fields that they set
+_FLAGS = {
+    "NOSUFFIX": {"suffix": False},
+    "NOPREFIX": {"prefix": False},
+    "LEFT": {"left": True},
+    "RIGHT": {"left": False},
+    "FIT": {"whole": True},
+    "TRUNCATE": {"whole": False, "truncate": True},
+    "ALWAYS": {"always": True},
+}
+#: words of a column that a value follows -> how messages call the value
+_VALUES = {
+    "AS": "column name",
+    "PRINTF": "format",
+    "PRINTAS": "function name",
+    "RENDERAS": "function name",
+    "OR": "? or ??",
+    "WIDTH": "number or AUTO",
+}
+#: words of SELECT -> the fields that they set
+_OF_SELECT: dict[str, dict[str, bool | None]] = {
+    "UNIQUE": {"unique": True},
+    "BARE": {"title": False, "header": False},
+    "NOTITLE": {"title": False},
+    "NOHEADER": {"header": False},
+    "NOSUMMARY": {"summary": None},
 }
 
 
@@ -82,221 +106,211 @@ def read(
     ``texts_alone``: as condor_status reads it, which shows texts alone, and uncut, where a WIDTH stands
     without a PRINTF.
     """
-    found = PrintFormat()
-    functions = {**PRINT_AS, **(local or {})}
-    separators = {"RECORDPREFIX": "", "FIELDPREFIX": " ", "FIELDSUFFIX": "", "RECORDSUFFIX": "\n"}
     mask.separate("", " ", "", "\n")
-    label: str | None = None
-    section = "SELECT"
-    columns_of = mask
+    reader = _Reader(mask, summary, {**PRINT_AS, **(local or {})}, texts_alone)
     for number, raw in enumerate(lines, 1):
         line = raw.strip()
         words = list(tokens(line))
-        if not words or words[0].text == "#":
-            continue
+        if words and words[0].text != "#":
+            reader.read(number, line, words)
+    return reader.format
+
+
+@dataclass
+class _Reader:
+    mask: PrintMask
+    summary: PrintMask
+    functions: dict[str, PrintAs]
+    texts_alone: bool
+    format: PrintFormat = field(default_factory=PrintFormat)
+    section: str = "SELECT"
+    #: between heading and value of a column, if LABEL was said
+    label: str | None = None
+    separators: dict[str, str] = field(
+        default_factory=lambda: {
+            "RECORDPREFIX": "",
+            "FIELDPREFIX": " ",
+            "FIELDSUFFIX": "",
+            "RECORDSUFFIX": "\n",
+        }
+    )
+
+    def read(self, number: int, line: str, words: list[Token]) -> None:
+        """Read a line that has words."""
         first = words[0].text
-        rest = iter(words[1:])
         start = 0
         if first == "SELECT":
-            section, columns_of = "SELECT", mask
-            for word in rest:
-                text = word.text
-                if text == "FROM":
-                    name = next(rest, None)
-                    if name is None:
-                        found.messages.append(_expected("data set name after FROM", number, len(line)))
-                    else:
-                        found.autoclusters = name.text == "AUTOCLUSTER"
-                elif text == "UNIQUE":
-                    found.unique = True
-                elif text == "BARE":
-                    found.title = found.header = False
-                elif text == "NOTITLE":
-                    found.title = False
-                elif text == "NOHEADER":
-                    found.header = False
-                elif text == "NOSUMMARY":
-                    found.summary = None
-                elif text == "LABEL":
-                    label = " = "
-                elif text == "SEPARATOR" and label is not None:
-                    label = collapse_escapes(_text(next(rest, None)))
-                elif text in separators:
-                    separators[text] = collapse_escapes(_text(next(rest, None)))
-                else:
-                    found.messages.append(f"Warning: Unknown header argument {text} for SELECT")
-            mask.separate(
-                separators["RECORDPREFIX"],
-                separators["FIELDPREFIX"],
-                separators["FIELDSUFFIX"],
-                separators["RECORDSUFFIX"],
-            )
-            continue
+            self._select(number, line, iter(words[1:]))
+            return
         if first == "SUMMARY":
-            section, columns_of = "SUMMARY", summary
-            found.summary = False
-            for word in rest:
-                if word.text == "STANDARD":
-                    found.summary = True
-                elif word.text == "NONE":
-                    found.summary = None
-                else:
-                    found.messages.append(f"Unknown argument {word.text} for SELECT")
-            continue
+            self._summary(words[1:])
+            return
         if first in ("JOIN", "WHERE", "AND", "GROUP"):
-            section = first
+            self.section = first
             words = words[1:]
             if first == "GROUP" and words and words[0].text == "BY":
                 words = words[1:]
             if not words:
-                continue
+                return
             start = words[0].start - words[0].quoted
-        if section in ("SELECT", "SUMMARY"):
-            _add_column(
-                columns_of, line, words, label, functions, number, found.messages, texts_alone=texts_alone
-            )
-        elif section == "WHERE":
-            found.where = line[start:].strip()
-        elif section == "GROUP":
+        if self.section in ("SELECT", "SUMMARY"):
+            self._column(number, line, words)
+        elif self.section == "WHERE":
+            self.format.where = line[start:].strip()
+        elif self.section == "GROUP":
             end = next((word.start for word in words if word.text in ("AS", "ASCENDING", "DESCENDING")), None)
-            key = line[start:end].strip()
-            if not key or key.startswith("#"):
-                continue
-            if is_expression(key):
-                found.group_by.append(key)
+            self._group(line[start:end].strip())
+
+    def _select(self, number: int, line: str, rest: Iterator[Token]) -> None:
+        self.section = "SELECT"
+        for word in rest:
+            if word.text == "FROM":
+                name = next(rest, None)
+                if name is None:
+                    self._expected("data set name after FROM", number, line)
+                else:
+                    self.format.autoclusters = name.text == "AUTOCLUSTER"
+            elif word.text in _OF_SELECT:
+                vars(self.format).update(_OF_SELECT[word.text])
+            elif word.text == "LABEL":
+                self.label = " = "
+            elif word.text == "SEPARATOR" and self.label is not None:
+                self.label = collapse_escapes(_text(next(rest, None)))
+            elif word.text in self.separators:
+                self.separators[word.text] = collapse_escapes(_text(next(rest, None)))
             else:
-                found.messages.append(f"GROUP BY expression is not valid: {key}")
-    return found
+                self.format.messages.append(f"Warning: Unknown header argument {word.text} for SELECT")
+        self.mask.separate(*self.separators.values())
+
+    def _summary(self, words: list[Token]) -> None:
+        self.section = "SUMMARY"
+        self.format.summary = False
+        for word in words:
+            if word.text in ("STANDARD", "NONE"):
+                self.format.summary = True if word.text == "STANDARD" else None
+            else:
+                self.format.messages.append(f"Unknown argument {word.text} for SELECT")
+
+    def _group(self, key: str) -> None:
+        if not key or key.startswith("#"):
+            return
+        if is_expression(key):
+            self.format.group_by.append(key)
+        else:
+            self.format.messages.append(f"GROUP BY expression is not valid: {key}")
+
+    def _column(self, number: int, line: str, words: list[Token]) -> None:
+        attribute: str | None = None
+        said = _Words(self)
+        rest = iter(words)
+        for word in rest:
+            if word.text not in _FLAGS and word.text not in _VALUES and word.text != "AUTO":
+                continue
+            if attribute is None:
+                attribute = line[: word.start - word.quoted].strip()
+            if word.text in _FLAGS:
+                vars(said).update(_FLAGS[word.text])
+            elif word.text == "AUTO":
+                message = f"{word.text} was unexpected at line {number} offset {word.start} in SELECT"
+                self.format.messages.append(message)
+            elif (value := next(rest, None)) is None:
+                self._expected(f"{_VALUES[word.text]} after {word.text}", number, line)
+            else:
+                said.take(word.text, value)
+        attribute = line.strip() if attribute is None else attribute
+        if attribute and not attribute.startswith("#"):
+            mask = self.mask if self.section == "SELECT" else self.summary
+            mask.columns.append(said.column(attribute, mask))
+            if not is_expression(attribute):
+                self.format.messages.append(f"attribute or expression is not valid: {attribute}")
+
+    def _expected(self, something: str, number: int, line: str) -> None:
+        self.format.messages.append(f"expected {something} at line {number} offset {len(line)} in SELECT")
 
 
 def _text(token: Token | None) -> str:
     return "" if token is None else token.text
 
 
-def _expected(what: str, number: int, offset: int) -> str:
-    return f"expected {what} at line {number} offset {offset} in SELECT"
+@dataclass
+class _Words:
+    """The words of a column."""
 
-
-def _add_column(
-    mask: PrintMask,
-    line: str,
-    words: list[Token],
-    label: str | None,
-    functions: dict[str, PrintAs],
-    number: int,
-    messages: list[str],
-    *,
-    texts_alone: bool,
-) -> None:
-    attribute: str | None = None
-    name = ""
+    reader: _Reader
+    name: str = ""
     format: str | None = "%v"
-    width = 0
-    own_width = False
-    left = truncate = grows = always = False
-    prefix = suffix = True
-    alternative, wide = " ", False
     print_as: PrintAs | None = None
-    grows_by_itself, whole = True, True
-    rest = iter(words)
-    for word in rest:
-        if word.text not in _COLUMN_WORDS:
-            continue
-        if attribute is None:
-            attribute = line[: word.start - word.quoted].strip()
-        match word.text:
-            case "AS":
-                value = next(rest, None)
-                if value is None:
-                    messages.append(_expected("column name after AS", number, len(line)))
-                else:
-                    name = collapse_escapes(value.text) if value.quoted else value.text
-            case "PRINTF":
-                value = next(rest, None)
-                if value is None:
-                    messages.append(_expected("format after PRINTF", number, len(line)))
-                else:
-                    format = value.text
-            case "PRINTAS" | "RENDERAS":
-                value = next(rest, None)
-                if value is None:
-                    messages.append(_expected(f"function name after {word.text}", number, len(line)))
-                elif value.text not in functions:
-                    messages.append(f"Unknown argument {value.text} for {word.text}")
-                else:
-                    print_as = functions[value.text]
-                    if word.text == "PRINTAS" or (format == "%v" and print_as.format is not None):
-                        format = print_as.format
-            case "OR":
-                value = next(rest, None)
-                if value is None:
-                    messages.append(_expected("? or ?? after OR", number, len(line)))
-                elif value.text and value.text[0] in ALTERNATIVES:
-                    alternative = value.text[0]
-                    wide = wide or value.text[1:2] == alternative
-                else:
-                    messages.append(f"Unknown argument {value.text} for OR")
-            case "NOSUFFIX":
-                suffix = False
-            case "NOPREFIX":
-                prefix = False
-            case "LEFT":
-                left = True
-            case "RIGHT":
-                left = False
-            case "FIT":
-                whole = True
-            case "TRUNCATE":
-                whole, truncate = False, True
-            case "ALWAYS":
-                always = True
-            case "WIDTH":
-                value = next(rest, None)
-                if value is None:
-                    messages.append(_expected("number or AUTO after WIDTH", number, len(line)))
-                elif value.text == "AUTO":
-                    grows = whole = True
-                else:
-                    from fetchwork.condor.arguments import leading_number
+    width: int = 0
+    own_width: bool = False
+    left: bool = False
+    truncate: bool = False
+    always: bool = False
+    prefix: bool = True
+    suffix: bool = True
+    alternative: str = " "
+    wide: bool = False
+    #: WIDTH AUTO, and no WIDTH with a number
+    auto: bool = False
+    grows: bool = True
+    whole: bool = True
 
-                    width, own_width = leading_number(value.text), True
-                    grows_by_itself, whole = False, texts_alone
-                    if format == "%v":
-                        format = None
-            case _:
-                messages.append(f"{word.text} was unexpected at line {number} offset {word.start} in SELECT")
-    attribute = line.strip() if attribute is None else attribute
-    if not attribute or attribute.startswith("#"):
-        return
-    heading = name or attribute
-    if label is not None:
-        if format is not None:
-            format = heading + label + format
+    def take(self, word: str, value: Token) -> None:
+        """Take a word that has a value."""
+        text = value.text
+        if word == "AS":
+            self.name = collapse_escapes(text) if value.quoted else text
+        elif word == "PRINTF":
+            self.format = text
+        elif word == "OR" and text[:1] in tuple(ALTERNATIVES):
+            self.alternative = text[0]
+            self.wide = self.wide or text[1:2] == text[0]
+        elif word == "WIDTH":
+            self._take_width(text)
+        elif word in ("PRINTAS", "RENDERAS") and text in self.reader.functions:
+            self.print_as = self.reader.functions[text]
+            if word == "PRINTAS" or (self.format == "%v" and self.print_as.format is not None):
+                self.format = self.print_as.format
         else:
-            shown = f"%{width}.{abs(width)}" if width and not whole else f"%{width or ''}"
-            format = heading + label + shown + ("s" if print_as is not None else "v")
-        width = 0
-    else:
-        if not own_width:
-            width = -len(heading)
-        mask.headings.append(heading)
-        if print_as is None and format is None and not texts_alone:
-            format = f"%{width}{'' if whole else f'.{abs(width)}'}v" if width else "%v"
-    column = Column(
-        attribute,
-        format,
-        width,
-        left=left,
-        truncate=truncate or not whole,
-        grows=grows or grows_by_itself,
-        prefix=prefix,
-        suffix=suffix,
-        always=always,
-        alternative=alternative,
-        wide_alternative=wide,
-    )
-    if print_as is not None:
-        print_as.apply(column)
-    mask.columns.append(column)
-    if not is_expression(attribute):
-        messages.append(f"attribute or expression is not valid: {attribute}")
+            self.reader.format.messages.append(f"Unknown argument {text} for {word}")
+
+    def _take_width(self, text: str) -> None:
+        if text == "AUTO":
+            self.auto = self.whole = True
+            return
+        self.width, self.own_width = leading_number(text), True
+        self.grows, self.whole = False, self.reader.texts_alone
+        if self.format == "%v":
+            self.format = None
+
+    def column(self, attribute: str, mask: PrintMask) -> Column:
+        """The column of an attribute; its heading is added to the mask."""
+        format, width = self.format, self.width
+        heading = self.name or attribute
+        if self.reader.label is not None:
+            if format is None:
+                shown = f"{width}.{abs(width)}" if width and not self.whole else f"{width or ''}"
+                format = f"%{shown}" + ("s" if self.print_as is not None else "v")
+            format = heading + self.reader.label + format
+            width = 0
+        else:
+            if not self.own_width:
+                width = -len(heading)
+            mask.headings.append(heading)
+            if self.print_as is None and format is None and not self.reader.texts_alone:
+                format = f"%{width}{'' if self.whole else f'.{abs(width)}'}v" if width else "%v"
+        column = Column(
+            attribute,
+            format,
+            width,
+            left=self.left,
+            truncate=self.truncate or not self.whole,
+            grows=self.auto or self.grows,
+            prefix=self.prefix,
+            suffix=self.suffix,
+            always=self.always,
+            alternative=self.alternative,
+            wide_alternative=self.wide,
+        )
+        if self.print_as is not None:
+            self.print_as.apply(column)
+        return column

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fetchwork.condor.arguments import Usage, text_of
+from fetchwork.condor.arguments import text_of
 from fetchwork.condor.invocation import Invocation
 from fetchwork.condor.printedad import NotAnExpression, PrintedAd, accepting
 from fetchwork.condor.qoptions import QOptions, constraint_of, parse
@@ -11,30 +11,12 @@ from fetchwork.condor.shown import Shown
 
 def main(run: Invocation) -> int:
     """Run the command; returns its exit status."""
-    from fetchwork.condor import texts
-
-    try:
-        options = parse(run.words())
-    except Usage as problem:
-        run.complain(problem.text)
-        if problem.help:
-            run.say(texts.help_of("condor_q"))
-        return 1
-    if options.version:
-        run.say(texts.version())
-        return 0
-    if options.help:
-        run.say(texts.help_of("condor_q"))
-        return 0
+    options = parse(run.words())
     if options.analyze:
         from fetchwork.condor.analysis import analyze
 
         return analyze(run, options)
-    try:
-        shown = Shown(run, options)
-    except Usage as problem:
-        run.complain(problem.text)
-        return 1
+    shown = Shown(run, options)
     if options.ads_file is not None:
         return _of_file(run, options, shown)
     from fetchwork.condor.qsource import of_every_queue, of_queue

@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass, field
 
 from fetchwork.condor import texts
-from fetchwork.condor.arguments import Words, is_colon_option, is_option, job_id
+from fetchwork.condor.arguments import (
+    Given,
+    OptionTable,
+    Usage,
+    ignores,
+    ignores_value,
+    job_id,
+    refuses,
+)
 from fetchwork.condor.invocation import Invocation
 from fetchwork.errors import FetchworkError, one_line
 
 _IMMUTABLE = frozenset({"clusterid", "procid", "owner", "user", "mytype", "targettype", "jobstatus"})
 
-
-#: what HTCondor says that an option takes
-_ARGUMENTS = {
-    "name": "a SCHEDD name as an argument",
-    "pool": "a HTCondor collector name or address as an argument",
-    "constraint": "a ClassAd expression an argument",
-    "owner": "a owner name argument",
-    "jobids": "a list of job ids as an argument",
-}
 REFUSED = {
     "dry-run": "an edit is refused whole or done",
     "edits": "give the edits as ATTRIBUTE=VALUE",
@@ -27,70 +27,69 @@ REFUSED = {
 }
 
 
+@dataclass
+class _Asked:
+    ids: list[str] = field(default_factory=list)
+    conditions: list[str] = field(default_factory=list)
+    #: attribute -> expression
+    edits: dict[str, str] = field(default_factory=dict)
+
+
+_LACKS = "{command}: {word} requires "
+
+
+def _constraint(asked: _Asked, given: Given) -> None:
+    asked.conditions.append(f"({given.value(_LACKS + 'a ClassAd expression an argument', help=True)})")
+
+
+def _owner(asked: _Asked, given: Given) -> None:
+    asked.conditions.append(f'(Owner=="{given.value(_LACKS + "a owner name argument", help=True)}")')
+
+
+def _job_ids(asked: _Asked, given: Given) -> None:
+    ids = given.value(_LACKS + "a list of job ids as an argument", help=True)
+    asked.ids += [id for id in re.split(r"[,\s]+", ids) if id]
+
+
+_POOL = _LACKS + "a HTCondor collector name or address as an argument"
+_OPTIONS: OptionTable[_Asked] = OptionTable(
+    ("help", 1, texts.print_help),
+    ("version", 1, texts.print_version),
+    ("debug", 2, ignores),
+    ("forward", 1, ignores),
+    ("name", 1, ignores_value(_LACKS + "a SCHEDD name as an argument", help=True)),
+    ("pool", 1, ignores_value(_POOL, help=True)),
+    ("constraint", 1, _constraint),
+    ("owner", 1, _owner),
+    ("jobids", 1, _job_ids),
+    *((f"{name}:", 2, refuses(REFUSED, "{command} : -{name} is not supported: {why}")) for name in REFUSED),
+)
+
+
+def _add(asked: _Asked, given: Given) -> None:
+    """Take a word that is no option: a job or a user, or the beginning of an edit."""
+    word = given.word
+    if word.startswith("-"):
+        raise given.wrong("{command}: {word} is not a valid option", help=True)
+    if not asked.edits and job_id(word) is not None:
+        asked.ids.append(word)
+    elif "=" in word and not word.startswith("="):
+        name, _, assigned = word.partition("=")
+        asked.edits[name.strip()] = assigned
+    elif "=" not in word and not (asked.edits or asked.conditions or asked.ids):
+        asked.conditions.append(f'(Owner=="{word}")')
+    else:
+        asked.edits[word] = given.value("{command} : expression required after attribute {word}", help=True)
+
+
 def main(run: Invocation) -> int:
     """Run the command; returns its exit status."""
-    words = Words(run.argv[1:])
-    ids: list[str] = []
-    conditions: list[str] = []
-    edits: dict[str, str] = {}
-    named = False
-    for word in words:
-        if texts.tell(run, word):
-            return 0
-        if is_option(word, "debug", 2) or is_option(word, "forward", 1):
-            continue
-        if word.startswith("-") and len(word) > 1 and (following := words.following) is not None:
-            if is_option(word, "name", 1) or is_option(word, "pool", 1):
-                words.take()
-                continue
-            if is_option(word, "constraint", 1):
-                conditions.append(f"({following})")
-                words.take()
-                continue
-            if is_option(word, "owner", 1):
-                conditions.append(f'(Owner=="{following}")')
-                words.take()
-                continue
-            if is_option(word, "jobids", 1):
-                ids += [id for id in re.split(r"[,\s]+", following) if id]
-                words.take()
-                continue
-        refused = next((name for name in REFUSED if is_colon_option(word, name, 2)[0]), None)
-        if refused is not None:
-            run.complain(f"{run.name} : -{refused} is not supported: {REFUSED[refused]}\n")
-            return 1
-        if lacking := next((what for name, what in _ARGUMENTS.items() if is_option(word, name, 1)), None):
-            run.complain(f"{run.name}: {word} requires {lacking}\n" + texts.help_of(run.name))
-            return 1
-        if word.startswith("-"):
-            run.complain(f"{run.name}: {word} is not a valid option\n" + texts.help_of(run.name))
-            return 1
-        if (
-            not edits
-            and not named
-            and not conditions
-            and job_id(word) is None
-            and "=" not in word
-            and not ids
-        ):
-            conditions.append(f'(Owner=="{word}")')
-            named = True
-        elif not edits and job_id(word) is not None:
-            ids.append(word)
-        elif "=" in word and not word.startswith("="):
-            name, _, assigned = word.partition("=")
-            edits[name.strip()] = assigned
-        elif (expression := words.take()) is not None:
-            edits[word] = expression
-        else:
-            message = f"{run.name} : expression required after attribute {word}\n"
-            run.complain(message + texts.help_of(run.name))
-            return 1
-    if not edits or not (ids or conditions):
-        missing = "" if not (ids or conditions) else f"{run.name} : Error - no attributes specifed.\n"
-        run.complain(missing + texts.help_of(run.name))
-        return 1
-    return _edit(run, ids, conditions, edits)
+    asked = _OPTIONS.read(_Asked(), run.argv[1:], run.name, _add)
+    if not (asked.ids or asked.conditions):
+        raise Usage("", help=True, newline=False)
+    if not asked.edits:
+        raise Usage(f"{run.name} : Error - no attributes specifed.", help=True)
+    return _edit(run, asked.ids, asked.conditions, asked.edits)
 
 
 def _edit(run: Invocation, ids: list[str], conditions: list[str], edits: dict[str, str]) -> int:

@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from fetchwork.condor import texts
 from fetchwork.condor.adforms import Form
 from fetchwork.condor.arguments import (
+    Action,
+    Given,
+    OptionTable,
     Usage,
-    is_colon_option,
-    is_option,
-    is_prefix,
+    ignores,
+    ignores_value,
     job_id,
+    joined,
     leading_number,
+    refuses,
+    sets,
     text_of,
 )
 
@@ -66,6 +72,7 @@ class QOptions:
     idle: bool = False
     cputime: bool = False
     current_run: bool = True
+    running_time_said: bool = False
     stream: bool = False
     wide: bool = False
     width: int = 0
@@ -75,212 +82,229 @@ class QOptions:
     ads_file: str | None = None
     ads_form: str = "auto"
     analyze: bool = False
-    version: bool = False
-    help: bool = False
     verbose: bool = False
     partial: bool = False
     constraint: str | None = None
 
 
-def _value(words: Sequence[str], number: int, message: str) -> str:
-    if number + 1 >= len(words):
+def _wide(asked: QOptions, given: Given) -> None:
+    asked.wide, asked.width = given.more is None, leading_number(given.more or "")
+
+
+def _long(asked: QOptions, given: Given) -> None:
+    asked.form = asked.form or "long"
+    for option in re.split(r"[,\s]+", given.more or ""):
+        if option in ("long", "xml", "json", "new", "auto", "jsonl"):
+            asked.form = "long" if option == "auto" else option  # type: ignore[assignment]
+
+
+def _form(form: Form) -> Action[QOptions]:
+    def action(asked: QOptions, given: Given) -> None:
+        if asked.form in ("xml", "json") and asked.form != form:
+            raise Usage("Error: Cannot print as both XML and JSON")
+        asked.form = form
+
+    return action
+
+
+def _limit(asked: QOptions, given: Given) -> None:
+    text = given.value("Error: -limit requires the max number of results as an argument.")
+    if not re.fullmatch(r"\s*[+-]?\d+", text):
+        raise Usage(f"Error: Unable to convert ({text_of(text)}) to a number for -limit.")
+    asked.limit = int(text)
+    if asked.limit <= 0:
+        raise Usage(f"Error: {asked.limit} is not a valid for -limit.")
+
+
+def _name(asked: QOptions, given: Given) -> None:
+    if asked.submitters:
+        raise Usage("Cannot query both schedd's and submitters")
+    given.value("Error: -name requires the name of a schedd as an argument.")
+
+
+def _direct(asked: QOptions, given: Given) -> None:
+    if given.value("Error: -direct requires [schedd]").lower() != "schedd":
+        raise Usage("Error: -direct may only take 'schedd' as an option.")
+
+
+def _submitter(asked: QOptions, given: Given) -> None:
+    name = given.value("Error: -submitter requires the name of a user.")
+    asked.mine = False
+    asked.submitters.append(name)
+    asked.any_of.append(f"(AccountingGroup?:Owner)=={_quoted(name.partition('@')[0])}")
+
+
+def _constraint(asked: QOptions, given: Given) -> None:
+    asked.constraint = given.value("Error: -constraint requires another parameter")
+    asked.partial = True
+    asked.all_of.append(asked.constraint)
+
+
+def _attributes(asked: QOptions, given: Given) -> None:
+    text = given.value("Error: -attributes requires a list of attributes to show")
+    asked.attributes += [name for name in re.split(r"[,\s]+", text) if name]
+
+
+def _format(asked: QOptions, given: Given) -> None:
+    format, attribute = given.words.take(), given.words.take()
+    if format is None or attribute is None:
+        raise Usage("Error: -format requires format and attribute parameters")
+    asked.formats.append(("format", format, attribute))
+    asked.custom = True
+
+
+def _autoformat(asked: QOptions, given: Given) -> None:
+    asked.formats.append(("af", given.more or "", *_names(given, "-autoformat")))
+    asked.custom = True
+
+
+def _append(asked: QOptions, given: Given) -> None:
+    asked.appended.append(("aaf", given.more or "", *_names(given, "-aaf")))
+
+
+def _names(given: Given, option: str) -> list[str]:
+    names = given.plain(f"Error: {option} requires at least one attribute parameter")
+    if given.words.following == "-":
+        # it ends the names
+        given.words.take()
+    return names
+
+
+def _print_format(asked: QOptions, given: Given) -> None:
+    message = "Error: -print-format requires a filename argument"
+    file = given.value(message)
+    if file.startswith("-") and file != "-":
         raise Usage(message)
-    return words[number + 1]
+    if file != "!":
+        asked.print_format, asked.custom = file, True
+        asked.format_width = asked.wide, asked.width
 
 
-def parse(words: Sequence[str]) -> QOptions:
+def _schedd_constraint(asked: QOptions, given: Given) -> None:
+    given.value("Error: -schedd-constraint requires a constraint argument")
+    asked.global_ = True
+
+
+_ONE_STATE = "-run and -hold/held or -idle are incompatible"
+
+
+def _run(asked: QOptions, given: Given) -> None:
+    _exclusive(asked.hold or asked.idle, _ONE_STATE)
+    asked.all_of.append(_RUNNING)
+    asked.run = asked.partial = True
+
+
+def _idle(asked: QOptions, given: Given) -> None:
+    _exclusive(asked.run or asked.hold, _ONE_STATE)
+    asked.all_of.append("JobStatus == 1")
+    asked.idle = asked.partial = True
+
+
+def _hold(asked: QOptions, given: Given) -> None:
+    _exclusive(asked.run or asked.idle, _ONE_STATE)
+    _add_hold(asked, given.more)
+
+
+def _hold_codes(asked: QOptions, given: Given) -> None:
+    _exclusive(asked.run or asked.idle, "-hold-codes incompatible with -idle or -run")
+    _add_hold(asked, given.more)
+    asked.table = asked.table or "holdcodes"
+
+
+def _running_time(asked: QOptions, given: Given) -> None:
+    if asked.running_time_said:
+        other = "cumulative-time" if given.name == "currentrun" else "currentrun"
+        raise Usage(f"Error: -{given.name} can't be used with -{other}")
+    asked.current_run, asked.running_time_said = given.name == "currentrun", True
+
+
+def _grid(asked: QOptions, given: Given) -> None:
+    asked.table = "grid:ec2" if given.more == "ec2" else "grid"
+    asked.all_of.append("JobUniverse == 9")
+
+
+def _dag(asked: QOptions, given: Given) -> None:
+    _exclusive(asked.stream, "-stream-results and -dag are incompatible")
+    asked.dag = True
+
+
+def _batch(asked: QOptions, given: Given) -> None:
+    _exclusive(asked.stream, "-stream-results and -batch are incompatible")
+    asked.batch = True
+    for option in re.split("[,:]", given.more or ""):
+        if option[:1] in tuple("b?*.-_#z"):
+            asked.zero = option[0]
+
+
+def _stream(asked: QOptions, given: Given) -> None:
+    _exclusive(asked.dag or asked.batch, "-stream-results and -dag or -batch are incompatible")
+    asked.stream = True
+
+
+def _job_ads(asked: QOptions, given: Given) -> None:
+    asked.ads_file = given.value("Error: -jobads requires a filename")
+    if given.more in ("long", "xml", "json", "new"):
+        asked.ads_form = given.more
+
+
+_OPTIONS: OptionTable[QOptions] = OptionTable(
+    ("wide:", 1, _wide),
+    ("long:", 1, _long),
+    ("xml", 3, _form("xml")),
+    ("json", 2, _form("json")),
+    ("jsonl", 5, sets(form="jsonl")),
+    ("limit", 3, _limit),
+    ("pool", 1, ignores_value("Error: -pool requires a hostname as an argument.")),
+    ("D", 1, ignores_value("Error: {word} requires a list of flags as an argument.")),
+    ("name", 1, _name),
+    ("direct", 1, _direct),
+    ("submitter", 1, _submitter),
+    ("constraint", 1, _constraint),
+    ("mconstraint machine", 2, ignores_value("Error: {word} requires another parameter")),
+    ("slotconstraint", 5, ignores_value("Error: {word} requires another parameter")),
+    ("address", 1, ignores_value("Error: -address requires another parameter")),
+    ("autocluster:", 2, sets(autoclusters=True)),
+    ("group-by:", 2, sets(group_by=True)),
+    ("attributes", 2, _attributes),
+    ("format", 1, _format),
+    ("aaf:", 3, _append),
+    ("autoformat:", 5, _autoformat),
+    ("af:", 2, _autoformat),
+    ("print-format:", 2, _print_format),
+    ("global", 1, sets(global_=True)),
+    ("allusers all-users", 2, sets(mine=False)),
+    ("schedd-constraint", 5, _schedd_constraint),
+    ("help", 1, texts.print_help),
+    ("better-analyze: better-analyse: analyze: analyse:", 2, sets(analyze=True)),
+    ("verbose", 4, sets(verbose=True)),
+    ("run", 1, _run),
+    ("hold: held:", 2, _hold),
+    ("hold-codes:", 6, _hold_codes),
+    ("holdcodes:", 5, _hold_codes),
+    ("idle", 3, _idle),
+    ("cputime", 2, sets(cputime=True)),
+    ("currentrun cumulative-time", 3, _running_time),
+    ("grid:", 2, _grid),
+    ("debug:", 3, ignores),
+    ("io", 2, sets(table="io")),
+    ("dag", 2, _dag),
+    ("batch:", 2, _batch),
+    ("progress:", 3, _batch),
+    ("nobatch", 3, sets(batch=False)),
+    ("totals", 3, sets(table="totals", totals=True)),
+    ("expert", 1, ignores),
+    ("jobads:", 1, _job_ads),
+    ("version", 1, texts.print_version),
+    ("profile:", 4, ignores),
+    ("nouserprios:", 7, ignores),
+    ("stream-results", 2, _stream),
+    *((f"{name}:", 3, refuses(REFUSED)) for name in REFUSED),
+)
+
+
+def parse(words: Iterable[str]) -> QOptions:
     """Read the words, which are in octets; raises Usage in HTCondor's words."""
-    found = QOptions()
-    number = -1
-    running_time_set = False
-    while number + 1 < len(words):
-        number += 1
-        word = words[number]
-        if not word.startswith("-"):
-            _add_name(found, word)
-            continue
-        colon = _Colon(word)
-        if colon("wide", 1):
-            found.wide, found.width = colon.more is None, leading_number(colon.more or "")
-        elif colon("long", 1):
-            found.form = found.form or "long"
-            for option in re.split(r"[,\s]+", colon.more or ""):
-                if option in ("long", "xml", "json", "new", "auto", "jsonl"):
-                    found.form = "long" if option == "auto" else option  # type: ignore[assignment]
-        elif is_option(word, "xml", 3) or is_option(word, "json", 2):
-            form: Form = "xml" if "x" in word.lstrip("-")[:1] else "json"
-            if found.form in ("xml", "json") and found.form != form:
-                raise Usage("Error: Cannot print as both XML and JSON")
-            found.form = form
-        elif is_option(word, "jsonl", 5):
-            found.form = "jsonl"
-        elif is_option(word, "limit", 3):
-            text = _value(words, number, "Error: -limit requires the max number of results as an argument.")
-            number += 1
-            if not re.fullmatch(r"\s*[+-]?\d+", text):
-                raise Usage(f"Error: Unable to convert ({text_of(text)}) to a number for -limit.")
-            found.limit = int(text)
-            if found.limit <= 0:
-                raise Usage(f"Error: {found.limit} is not a valid for -limit.")
-        elif is_option(word, "pool", 1):
-            _value(words, number, "Error: -pool requires a hostname as an argument.")
-            number += 1
-        elif is_prefix(word[1:], "D", 1):
-            _value(words, number, f"Error: {word} requires a list of flags as an argument.")
-            number += 1
-        elif is_option(word, "name", 1):
-            if found.submitters:
-                raise Usage("Cannot query both schedd's and submitters")
-            _value(words, number, "Error: -name requires the name of a schedd as an argument.")
-            number += 1
-        elif is_option(word, "direct", 1):
-            if _value(words, number, "Error: -direct requires [schedd]").lower() != "schedd":
-                raise Usage("Error: -direct may only take 'schedd' as an option.")
-            number += 1
-        elif is_option(word, "submitter", 1):
-            name = _value(words, number, "Error: -submitter requires the name of a user.")
-            number += 1
-            found.mine = False
-            found.submitters.append(name)
-            found.any_of.append(f"(AccountingGroup?:Owner)=={_quoted(name.partition('@')[0])}")
-        elif is_option(word, "constraint", 1):
-            text = _value(words, number, "Error: -constraint requires another parameter")
-            number += 1
-            found.constraint, found.partial = text, True
-            found.all_of.append(text)
-        elif (
-            is_option(word, "mconstraint", 2)
-            or is_option(word, "slotconstraint", 5)
-            or is_option(word, "machine", 2)
-        ):
-            _value(words, number, f"Error: {word} requires another parameter")
-            number += 1
-        elif is_option(word, "address", 1):
-            _value(words, number, "Error: -address requires another parameter")
-            number += 1
-        elif colon("autocluster", 2):
-            found.autoclusters = True
-        elif colon("group-by", 2):
-            found.group_by = True
-        elif is_option(word, "attributes", 2):
-            text = _value(words, number, "Error: -attributes requires a list of attributes to show")
-            number += 1
-            found.attributes += [name for name in re.split(r"[,\s]+", text) if name]
-        elif is_option(word, "format", 1):
-            if number + 2 >= len(words):
-                raise Usage("Error: -format requires format and attribute parameters")
-            found.formats.append(("format", words[number + 1], words[number + 2]))
-            found.custom = True
-            number += 2
-        elif colon("aaf", 3):
-            number, taken = _taken(words, number, "Error: -aaf requires at least one attribute parameter")
-            found.appended.append(("aaf", colon.more or "", *taken))
-        elif colon("autoformat", 5) or colon("af", 2):
-            number, taken = _taken(
-                words, number, "Error: -autoformat requires at least one attribute parameter"
-            )
-            found.formats.append(("af", colon.more or "", *taken))
-            found.custom = True
-        elif colon("print-format", 2):
-            file = _value(words, number, "Error: -print-format requires a filename argument")
-            if file.startswith("-") and file != "-":
-                raise Usage("Error: -print-format requires a filename argument")
-            number += 1
-            if file != "!":
-                found.print_format, found.custom = file, True
-                found.format_width = found.wide, found.width
-        elif is_option(word, "global", 1):
-            found.global_ = True
-        elif is_option(word, "allusers", 2) or is_option(word, "all-users", 2):
-            found.mine = False
-        elif is_option(word, "schedd-constraint", 5):
-            _value(words, number, "Error: -schedd-constraint requires a constraint argument")
-            number += 1
-            found.global_ = True
-        elif is_option(word, "help", 1):
-            found.help = True
-            return found
-        elif any(colon(name, 2) for name in ("better-analyze", "better-analyse", "analyze", "analyse")):
-            found.analyze = True
-        elif is_option(word, "verbose", 4):
-            found.verbose = True
-        elif is_option(word, "run", 1):
-            _exclusive(found.hold or found.idle, "-run and -hold/held or -idle are incompatible")
-            found.all_of.append(_RUNNING)
-            found.run = found.partial = True
-        elif colon("hold", 2) or colon("held", 2):
-            _exclusive(found.run or found.idle, "-run and -hold/held or -idle are incompatible")
-            _add_hold(found, colon.more)
-            found.hold = True
-        elif colon("hold-codes", 6) or colon("holdcodes", 5):
-            _exclusive(found.run or found.idle, "-hold-codes incompatible with -idle or -run")
-            _add_hold(found, colon.more)
-            found.hold, found.table = True, found.table or "holdcodes"
-        elif is_option(word, "idle", 3):
-            _exclusive(found.run or found.hold, "-run and -hold/held or -idle are incompatible")
-            found.all_of.append("JobStatus == 1")
-            found.idle = found.partial = True
-        elif is_option(word, "cputime", 2):
-            found.cputime = True
-        elif is_option(word, "currentrun", 3) or is_option(word, "cumulative-time", 3):
-            current = word.lstrip("-").startswith("cur")
-            if running_time_set:
-                one, other = ("currentrun", "cumulative-time")[:: 1 if current else -1]
-                raise Usage(f"Error: -{one} can't be used with -{other}")
-            found.current_run = current
-            running_time_set = True
-        elif colon("grid", 2):
-            found.table = "grid:ec2" if colon.more == "ec2" else "grid"
-            found.all_of.append("JobUniverse == 9")
-        elif colon("debug", 3):
-            pass
-        elif is_option(word, "io", 2):
-            found.table = "io"
-        elif is_option(word, "dag", 2):
-            _exclusive(found.stream, "-stream-results and -dag are incompatible")
-            found.dag = True
-        elif colon("batch", 2) or colon("progress", 3):
-            _exclusive(found.stream, "-stream-results and -batch are incompatible")
-            found.batch = True
-            for option in re.split("[,:]", colon.more or ""):
-                if option[:1] in tuple("b?*.-_#z"):
-                    found.zero = option[0]
-        elif is_option(word, "nobatch", 3):
-            found.batch = False
-        elif is_option(word, "totals", 3):
-            found.table, found.totals = "totals", True
-        elif is_option(word, "expert", 1):
-            pass
-        elif colon("jobads", 1):
-            found.ads_file = _value(words, number, "Error: -jobads requires a filename")
-            number += 1
-            if colon.more in ("long", "xml", "json", "new"):
-                found.ads_form = colon.more
-        elif is_option(word, "version", 1):
-            found.version = True
-            return found
-        elif colon("profile", 4) or colon("nouserprios", 7):
-            pass
-        elif is_option(word, "stream-results", 2):
-            _exclusive(found.dag or found.batch, "-stream-results and -dag or -batch are incompatible")
-            found.stream = True
-        elif refused := next((name for name in REFUSED if colon(name, min(len(name), 3))), None):
-            raise Usage(f"Error: -{refused} is not supported: {REFUSED[refused]}")
-        else:
-            raise Usage(f"Error: unrecognized argument {text_of(word)}", help=True)
-    return found
-
-
-class _Colon:
-    """Matches an option that may have a colon, and keeps what is behind that."""
-
-    def __init__(self, word: str) -> None:
-        self._word = word
-        self.more: str | None = None
-
-    def __call__(self, name: str, least: int) -> bool:
-        matches, self.more = is_colon_option(self._word, name, least)
-        return matches
+    return _OPTIONS.read(QOptions(), words, "condor_q", _add_name, text_of)
 
 
 def _exclusive(conflict: object, message: str) -> None:
@@ -292,31 +316,20 @@ def _quoted(text: str) -> str:
     return '"' + text.replace('"', '\\"') + '"'
 
 
-def _add_name(found: QOptions, word: str) -> None:
-    id = job_id(word)
+def _add_name(asked: QOptions, given: Given) -> None:
+    if given.word.startswith("-"):
+        raise given.wrong("Error: unrecognized argument {word}", help=True)
+    id = job_id(given.word)
     if id is not None:
-        found.ids.append(id)
+        asked.ids.append(id)
         return
-    found.any_of.append(f"Owner=={_quoted(word)}")
-    found.mine = False
+    asked.any_of.append(f"Owner=={_quoted(given.word)}")
+    asked.mine = False
 
 
-def _taken(words: Sequence[str], number: int, message: str) -> tuple[int, list[str]]:
-    """The words up to the next option; a lone dash, which ends them, is passed over."""
-    if number + 1 >= len(words) or words[number + 1].startswith("-"):
-        raise Usage(message)
-    taken = []
-    while number + 1 < len(words) and not words[number + 1].startswith("-"):
-        number += 1
-        taken.append(words[number])
-    if number + 1 < len(words) and words[number + 1] == "-":
-        number += 1
-    return number, taken
-
-
-def _add_hold(found: QOptions, codes: str | None) -> None:
-    found.all_of.append("JobStatus==5")
-    found.partial = True
+def _add_hold(asked: QOptions, codes: str | None) -> None:
+    asked.all_of.append("JobStatus==5")
+    asked.hold = asked.partial = True
     parts = []
     for option in (codes or "").split(","):
         match = re.match(r"\s*(-?\d+)(?:/(\d+))?", option)
@@ -326,7 +339,7 @@ def _add_hold(found: QOptions, codes: str | None) -> None:
         both = f"(HoldReasonCode=={code} && HoldReasonSubCode=={subcode})"
         parts.append(f"HoldReasonCode=={code}" if subcode is None else both)
     if parts:
-        found.all_of.append(" || ".join(parts))
+        asked.all_of.append(" || ".join(parts))
 
 
 def constraint_of(options: QOptions) -> str:
@@ -338,9 +351,4 @@ def constraint_of(options: QOptions) -> str:
         if (options.dag or options.batch) and proc < 1:
             any_of.append(f"DAGManJobId == {cluster}")
             any_of.append(f'int(split(JobBatchId, ".")[0]) == {cluster}')
-    parts = []
-    for conditions, operator in ((options.all_of, " && "), (any_of, " || ")):
-        once = list(dict.fromkeys(conditions))
-        if once:
-            parts.append("( " + operator.join(f"({condition})" for condition in once) + " )")
-    return " && ".join(parts)
+    return joined(options.all_of, any_of)

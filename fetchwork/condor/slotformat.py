@@ -7,12 +7,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from fetchwork.condor import printformat
-from fetchwork.condor.arguments import Usage, Words, octets, text_of
+from fetchwork.condor.arguments import Given, Usage, octets, text_of
 from fetchwork.condor.autoformat import append_autoformat
 from fetchwork.condor.columns import NotShown, PrintMask, is_expression
 from fetchwork.condor.invocation import Invocation
 from fetchwork.condor.printedad import NotAnExpression, PrintedAd, PrintedValue, accepting
 from fetchwork.condor.renderers import PrintAs
+from fetchwork.condor.selection import MORE
 
 #: the letters of states and activities, as -print-format and -compact have them
 STATES = {
@@ -100,16 +101,12 @@ OF_SLOTS = {
 class Appended:
     """The columns of -aaf, which stand behind those of a table."""
 
-    #: the command's name
-    command: str
     columns: list[tuple[str, list[str]]] = field(default_factory=list)
 
-    def add(self, word: str, letters: str, words: Words) -> None:
+    def add(self, given: Given) -> None:
         """Take an option's letters and attributes; raises Usage in HTCondor's words."""
-        taken = words.take_plain()
-        if not taken:
-            help = f'Use "{self.command} -help" for details'
-            raise Usage(f"Error: Argument {word} requires at least one attribute parameter\n{help}")
+        taken = given.plain(f"Error: Argument {{word}} requires at least one attribute parameter{MORE}")
+        letters = given.more or ""
         rest = letters[1:] if letters[:1] in tuple("TVYr") else letters
         if rest:
             allowed = "only one of V, r, T or Y is permitted"

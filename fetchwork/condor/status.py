@@ -3,13 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from fetchwork.condor import compactslots, slottables, texts
-from fetchwork.condor.arguments import Usage, Words, is_colon_option, is_option, leading_number, octets
+from fetchwork.condor import compactslots, selection, slottables, texts
+from fetchwork.condor.arguments import (
+    Given,
+    OptionTable,
+    Usage,
+    ignores,
+    ignores_value,
+    is_option,
+    leading_number,
+    octets,
+    refuses,
+    sets,
+)
 from fetchwork.condor.invocation import Invocation
 from fetchwork.condor.printedad import NotAnExpression, PrintedAd, accepting, expression
-from fetchwork.condor.selection import Selection
 from fetchwork.condor.slotformat import Appended, SlotFormat
 from fetchwork.errors import ClassAdError, FetchworkError, one_line
 
@@ -48,177 +58,177 @@ REFUSED = {
 
 
 @dataclass
-class _Compact:
-    """Is -compact asked for, and the first option that it can't be used with?"""
+class _Asked(selection.Selection):
+    """What the words say."""
 
-    asked: bool = False
-    other: tuple[int, str] | None = None
+    run: Invocation = field(kw_only=True)
+    appended: Appended = field(default_factory=Appended)
+    format: SlotFormat = field(default_factory=SlotFormat)
+    #: names of _CONDITIONS
+    modes: list[str] = field(default_factory=list)
+    names: list[str] = field(default_factory=list)
+    sort_by: list[str] = field(default_factory=list)
+    #: the ads: of slots, schedd, submitters, or none
+    which: str = "slots"
+    table: str = ""
+    file: str | None = None
+    ads_form: str = "auto"
+    wide: bool = False
+    totals: bool = False
+    compact: bool = False
+    #: the number and the word of the first option that -compact can't be used with
+    not_compact: tuple[int, str] | None = None
 
-    def note(self, word: str, argv: Sequence[str]) -> None:
-        """Note an option that asks for other ads than those of slots."""
-        if self.other is None and any(is_option(word, name, least) for name, least in _OTHER_ADS.items()):
-            self.other = list(argv).index(word), word
+    def own_table(self) -> bool:
+        """Whether the command's own table is to be shown."""
+        return not (self.format.given or self.prints())
 
-    def check(self, modes: Sequence[str]) -> None:
-        """Raise Usage where something else was asked for as well."""
-        if self.other is not None:
-            number, word = self.other
-            advice = _NO_STARTDS if is_option(word, "startd", 4) else ""
-            raise Usage(f"Error:  arg (-compact) contradicts arg {number} ({word}) {advice}")
-        if mode := next((mode for mode in modes if mode in _NOT_COMPACT), None):
-            raise Usage(f"Error: -compact is not supported with -{mode}: leave it out, or use -af Machine")
+
+def _sort(asked: _Asked, given: Given) -> None:
+    by = given.value(f"{{command}}: -sort requires another argument{selection.MORE}")
+    try:
+        expression(octets(by))
+    except NotAnExpression:
+        raise Usage(f"Error:  Parse error of: {by}") from None
+    asked.sort_by.append(by)
+
+
+def _ads(asked: _Asked, given: Given) -> None:
+    asked.file = given.value(f"{{command}}: -ads requires a filename argument{selection.MORE}")
+    asked.ads_form = given.more or "auto"
+
+
+def _wide(asked: _Asked, given: Given) -> None:
+    asked.wide = given.more is None or leading_number(given.more) > 100
+
+
+def _condition(asked: _Asked, given: Given) -> None:
+    asked.modes.append(given.name)
+    asked.table = {"claimed": "claimed", "run": "claimed", "gpus": "gpus"}.get(given.name, asked.table)
+
+
+def _print_format(asked: _Asked, given: Given) -> None:
+    asked.format.read(asked.run, given.words.take(), asked.mask)
+
+
+def _annex_name(asked: _Asked, given: Given) -> None:
+    asked.constraints.append(f'(AnnexName == "{given.words.take()}")')
+
+
+def _subsystem(asked: _Asked, given: Given) -> None:
+    asked.which = "slots" if str(given.words.take()).lower() == "startd" else "none"
+
+
+class _Options(OptionTable[_Asked]):
+    """Options, of which it notes the first that asks for other ads than those of slots."""
+
+    def act(self, asked: _Asked, given: Given) -> bool:
+        word = given.word
+        if asked.not_compact is None and any(is_option(word, *other) for other in _OTHER_ADS.items()):
+            asked.not_compact = list(asked.run.argv).index(word), word
+        return super().act(asked, given)
+
+
+_OPTIONS = _Options(
+    *selection.OPTIONS,
+    ("help", 1, texts.print_help),
+    ("version", 1, texts.print_version),
+    ("totals", 1, sets(totals=True)),
+    ("pool name", 1, ignores_value()),
+    ("sort", 2, _sort),
+    ("ads:", 2, _ads),
+    ("schedd", 2, sets(which="schedd")),
+    ("submitters", 3, sets(which="submitters")),
+    ("server", 3, sets(table="server")),
+    ("state", 4, sets(table="state")),
+    ("compact", 3, sets(compact=True)),
+    ("nocompact", 5, sets(compact=False)),
+    ("wide:", 2, _wide),
+    ("aaf:", 3, lambda asked, given: asked.appended.add(given)),
+    ("print-format", 2, _print_format),
+    ("statistics", 4, ignores_value(f"{{command}}: -statistics requires another argument{selection.MORE}")),
+    *((name, 2, _condition) for name in _CONDITIONS),
+    # the state that the hosts reported last is all that there is
+    ("startd: slot: natural: debug: expert: snapshot: statistics:", 2, ignores),
+    *((name, 3, sets(which="none")) for name in _NONE),
+    ("any", 2, ignores),
+    ("annex-name", 6, _annex_name),
+    ("direct", 3, ignores_value()),
+    ("subsystem", 3, _subsystem),
+    *((f"{name}:", 3, refuses(REFUSED)) for name in REFUSED),
+)
+
+
+def _add_name(asked: _Asked, given: Given) -> None:
+    if given.word.startswith("-"):
+        raise given.wrong("Error:  Unknown option {word}", help=True)
+    asked.names.append(given.word)
+
+
+def _parse(run: Invocation) -> _Asked:
+    asked = _OPTIONS.read(_Asked(run=run), run.argv[1:], run.name, _add_name)
+    if asked.compact:
+        _check_compact(asked)
+    other_form = asked.totals or asked.form is not None or bool(asked.mask.columns and not asked.format.given)
+    if asked.appended.columns and other_form:
+        raise Usage("Error: output formatting options conflict with -aaf options")
+    if asked.appended.columns and asked.which in ("schedd", "submitters"):
+        raise Usage(f"Error: -aaf is not supported with -{asked.which}: use -af")
+    if asked.format.given:
+        asked.appended.to(asked.mask)
+    return asked
+
+
+def _check_compact(asked: _Asked) -> None:
+    """Raise Usage if an option was given that -compact can't be used with."""
+    if asked.not_compact is not None:
+        number, word = asked.not_compact
+        advice = _NO_STARTDS if is_option(word, "startd", 4) else ""
+        raise Usage(f"Error:  arg (-compact) contradicts arg {number} ({word}) {advice}")
+    if mode := next((mode for mode in asked.modes if mode in _NOT_COMPACT), None):
+        raise Usage(f"Error: -compact is not supported with -{mode}: leave it out, or use -af Machine")
 
 
 def main(run: Invocation) -> int:
     """Run the command; returns its exit status."""
-    words = Words(run.argv[1:])
-    compact = _Compact()
-    modes: list[str] = []
-    wide = False
-    appended = Appended(run.name)
-    selection = Selection(run.name)
-    names: list[str] = []
-    totals = False
-    which, table = "slots", ""
-    file: str | None = None
-    ads_form = "auto"
-    sort_by: list[str] = []
-    format = SlotFormat()
+    asked = _parse(run)
     try:
-        for word in words:
-            compact.note(word, run.argv)
-            if selection.take(word, words):
-                continue
-            if texts.tell(run, word):
-                return 0
-            if is_option(word, "totals", 1):
-                totals = True
-            elif is_option(word, "pool", 1) or is_option(word, "name", 1):
-                words.take()
-            elif is_option(word, "sort", 2):
-                by = words.take()
-                if by is None:
-                    raise Usage(f"{run.name}: -sort requires another argument{selection.help}")
-                try:
-                    expression(octets(by))
-                except NotAnExpression:
-                    raise Usage(f"Error:  Parse error of: {by}") from None
-                sort_by.append(by)
-            elif (form := is_colon_option(word, "ads", 2))[0]:
-                file = words.take()
-                if file is None:
-                    raise Usage(f"{run.name}: -ads requires a filename argument{selection.help}")
-                ads_form = form[1] or "auto"
-            elif is_option(word, "schedd", 2):
-                which = "schedd"
-            elif is_option(word, "submitters", 3):
-                which = "submitters"
-            elif is_option(word, "server", 3):
-                table = "server"
-            elif is_option(word, "state", 4):
-                table = "state"
-            elif is_option(word, "compact", 3):
-                compact.asked = True
-            elif is_option(word, "nocompact", 5):
-                compact.asked = False
-            elif (width := is_colon_option(word, "wide", 2))[0]:
-                wide = width[1] is None or leading_number(width[1]) > 100
-            elif (more := is_colon_option(word, "aaf", 3))[0]:
-                appended.add(word, more[1] or "", words)
-            elif is_option(word, "print-format", 2):
-                format.read(run, words.take(), selection.mask)
-            elif is_option(word, "statistics", 4) and words.take() is None:
-                raise Usage(f"{run.name}: -statistics requires another argument{selection.help}")
-            elif condition := next((c for c, _ in _CONDITIONS.items() if is_option(word, c, 2)), None):
-                modes.append(condition)
-                table = {"claimed": "claimed", "run": "claimed", "gpus": "gpus"}.get(condition, table)
-            elif any(
-                is_colon_option(word, name, 2)[0]
-                for name in (
-                    "startd",
-                    "slot",
-                    "natural",
-                    "debug",
-                    "expert",
-                    # the state that the hosts reported last is all that there is
-                    "snapshot",
-                    "statistics",
-                )
-            ):
-                continue
-            elif any(is_option(word, name, 3) for name in _NONE):
-                which = "none"
-            elif is_option(word, "any", 2):
-                continue
-            elif is_option(word, "annex-name", 6):
-                selection.constraints.append(f'(AnnexName == "{words.take()}")')
-            elif is_option(word, "direct", 3):
-                words.take()
-            elif is_option(word, "subsystem", 3):
-                which = "slots" if str(words.take()).lower() == "startd" else "none"
-            elif refused := next((n for n in REFUSED if is_colon_option(word, n, 3)[0]), None):
-                raise Usage(f"Error: -{refused} is not supported: {REFUSED[refused]}")
-            elif word.startswith("-"):
-                raise Usage(f"Error:  Unknown option {word}", help=True)
-            else:
-                names.append(word)
-        if compact.asked:
-            compact.check(modes)
-        own_table = not (format.given or selection.prints())
-        if appended.columns and (totals or selection.form is not None or not (format.given or own_table)):
-            raise Usage("Error: output formatting options conflict with -aaf options")
-        if appended.columns and which in ("schedd", "submitters"):
-            raise Usage(f"Error: -aaf is not supported with -{which}: use -af")
-        if format.given:
-            appended.to(selection.mask)
-    except Usage as problem:
-        run.complain(problem.text + (texts.help_of(run.name) if problem.help else ""))
-        return 1
-    try:
-        if which == "none":
-            selection.print(run, []) if selection.prints() else None
-            return 0
-        if which != "slots":
-            return _of_queue(run, selection, which)
-        if compact.asked:
-            selection.constraints += compactslots.conditions(modes, table if own_table else None)
-            modes = [mode for mode in modes if mode not in compactslots.CONDITIONS]
-        # of whole ads, HTCondor's shows those of other slots too
-        modes = [mode for mode in modes if mode != "gpus" or selection.form is None]
-        selection.constraints += [f"({_CONDITIONS[mode]})" for mode in modes]
-        if "no" not in sort_by:
-            # HTCondor shows no slot without a value to sort by
-            selection.constraints += [f"({by} =!= UNDEFINED)" for by in sort_by]
-        slots = _of_file(run, file, ads_form) if file is not None else None
-        found = _slots(run, selection, names, slots, sort_by)
-        if compact.asked:
-            found = compactslots.in_order(found)
-        if compact.asked and totals:
-            run.complain("Warning: ignoring -compact option because -total option is also set\n")
-        elif compact.asked:
-            if own_table:
-                if found:
-                    compactslots.show(run, found, table, appended, wide=wide)
-                return 0
-            if selection.form is None:
-                found = format.accepted(found)
-                # columns are as wide as if all slots had lines
-                for slot in found:
-                    selection.mask.row(slot)
-            found = compactslots.first_of_each(found)
-        if format.given and selection.form is None:
-            format.print(run, found, selection.mask, headings=not totals)
-        elif selection.prints():
-            selection.print(run, found)
-        elif found:
-            slottables.show(run, found, table, appended, only_totals=totals, wide=wide)
-        return 0
+        if asked.which == "none":
+            if asked.prints():
+                asked.print(run, [])
+        elif asked.which != "slots":
+            _show_queue(run, asked)
+        else:
+            _show_slots(run, asked)
     except ClassAdError:
-        run.complain(f"Invalid constraint expression : ( {' && '.join(selection.constraints)} )\n")
-        return 0
+        run.complain(f"Invalid constraint expression : ( {' && '.join(asked.constraints)} )\n")
     except FetchworkError as problem:
         run.complain(f"Error: {one_line(str(problem))}\n")
         return 1
+    return 0
+
+
+def _show_slots(run: Invocation, asked: _Asked) -> None:
+    slots = _slots(run, asked)
+    if asked.compact and asked.totals:
+        run.complain("Warning: ignoring -compact option because -total option is also set\n")
+    elif asked.compact:
+        if asked.own_table():
+            if slots:
+                compactslots.show(run, slots, asked.table, asked.appended, wide=asked.wide)
+            return
+        if asked.form is None:
+            slots = asked.format.accepted(slots)
+            # columns are as wide as if all slots had lines
+            for slot in slots:
+                asked.mask.row(slot)
+        slots = compactslots.first_of_each(slots)
+    if asked.format.given and asked.form is None:
+        asked.format.print(run, slots, asked.mask, headings=not asked.totals)
+    elif asked.prints():
+        asked.print(run, slots)
+    elif slots:
+        slottables.show(run, slots, asked.table, asked.appended, only_totals=asked.totals, wide=asked.wide)
 
 
 def _of_file(run: Invocation, file: str, form: str) -> list[PrintedAd]:
@@ -234,33 +244,44 @@ def _of_file(run: Invocation, file: str, form: str) -> list[PrintedAd]:
     return list(adfiles.read(data.decode("utf-8", "replace"), form))
 
 
-def _slots(
-    run: Invocation,
-    selection: Selection,
-    names: Sequence[str],
-    slots: list[PrintedAd] | None,
-    sort_by: Sequence[str],
-) -> list[PrintedAd]:
+def _conditions(asked: _Asked) -> list[str]:
+    """The conditions that all slots fulfil which are shown."""
+    modes = asked.modes
+    # the message about a wrong constraint shows these too
+    conditions = asked.constraints
+    if asked.compact:
+        conditions += compactslots.conditions(modes, asked.table if asked.own_table() else None)
+        modes = [mode for mode in modes if mode not in compactslots.CONDITIONS]
+    # of whole ads, HTCondor's shows those of other slots too
+    modes = [mode for mode in modes if mode != "gpus" or asked.form is None]
+    conditions += [f"({_CONDITIONS[mode]})" for mode in modes]
+    if "no" not in asked.sort_by:
+        # HTCondor shows no slot without a value to sort by
+        conditions += [f"({by} =!= UNDEFINED)" for by in asked.sort_by]
+    if not asked.names:
+        return conditions
+    parts = []
+    for name in asked.names:
+        quoted = name.replace("\\", "\\\\").replace('"', '\\"')
+        parts.append(f'Name == "{quoted}" || Machine == "{quoted}"')
+    return [*conditions, f"({' || '.join(parts)})"]
+
+
+def _slots(run: Invocation, asked: _Asked) -> list[PrintedAd]:
     """The slots that are meant, in their order."""
-    conditions = list(selection.constraints)
-    if names:
-        parts = []
-        for name in names:
-            quoted = name.replace("\\", "\\\\").replace('"', '\\"')
-            parts.append(f'Name == "{quoted}" || Machine == "{quoted}"')
-        conditions.append(f"({' || '.join(parts)})")
-    constraint = " && ".join(conditions) or "true"
-    if slots is None:
-        asked = run.session.items("view", name="slots", constraint=constraint, limit=selection.limit)
-        found = [PrintedAd(ad) for ad in asked]
+    constraint = " && ".join(_conditions(asked)) or "true"
+    if asked.file is None:
+        ads = run.session.items("view", name="slots", constraint=constraint, limit=asked.limit)
+        slots = [PrintedAd(ad) for ad in ads]
     else:
+        slots = _of_file(run, asked.file, asked.ads_form)
         try:
-            accepts = accepting(octets(constraint))
+            slots = list(filter(accepting(octets(constraint)), slots))
         except NotAnExpression:
             raise ClassAdError(constraint) from None
-        found = list(filter(accepts, slots))
-        found = found[: selection.limit] if selection.limit > 0 else found
-    return _sorted(found, sort_by)
+        slots = slots[: asked.limit] if asked.limit > 0 else slots
+    slots = _sorted(slots, asked.sort_by)
+    return compactslots.in_order(slots) if asked.compact else slots
 
 
 def _sorted(slots: list[PrintedAd], by: Sequence[str]) -> list[PrintedAd]:
@@ -287,13 +308,13 @@ def _order(slot: PrintedAd) -> list[tuple[int, int, str]]:
     return compactslots.natural(" ".join("undefined" if part is None else part for part in parts))
 
 
-def _of_queue(run: Invocation, selection: Selection, which: str) -> int:
+def _show_queue(run: Invocation, asked: _Asked) -> None:
     """The queue as a schedd, or its submitters."""
     from fetchwork.condor.qsource import host_name
 
     name = host_name()
     rows = run.session.perform("totals", by="owner")
-    if which == "schedd":
+    if asked.which == "schedd":
         held, idle, running = (sum(int(row[key]) for row in rows) for key in ("held", "idle", "running"))
         found = [{"MyType": "Scheduler", "Name": name, "Machine": name, "TotalRunningJobs": running}]
         found[0] |= {"TotalIdleJobs": idle, "TotalHeldJobs": held, "TotalJobAds": idle + running + held}
@@ -313,13 +334,12 @@ def _of_queue(run: Invocation, selection: Selection, which: str) -> int:
         ]
         counts = ("RunningJobs", "IdleJobs", "HeldJobs")
     ads = [PrintedAd(ad) for ad in found]
-    if selection.prints():
-        selection.print(run, ads)
-        return 0
+    if asked.prints():
+        asked.print(run, ads)
+        return
     width = max([4, *(len(str(ad["Name"])) for ad in found)])
     machine = max(7, len(name))
     run.write(f"{'Name'.ljust(width)} {'Machine'.ljust(machine)} RunningJobs   IdleJobs   HeldJobs\n\n")
     for ad in found:
         numbers = " ".join(f"{ad[key]:>{size}}" for key, size in zip(counts, (11, 10, 10), strict=True))
         run.write(f"{octets(str(ad['Name'])).ljust(width)} {octets(name).ljust(machine)} {numbers}\n")
-    return 0

@@ -7,7 +7,16 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from fetchwork.condor import texts
-from fetchwork.condor.arguments import Usage, Words, is_option
+from fetchwork.condor.arguments import (
+    Given,
+    OptionTable,
+    Usage,
+    ignores,
+    ignores_value,
+    refuses,
+    sets,
+    takes,
+)
 from fetchwork.condor.invocation import Invocation, patiently
 from fetchwork.dag import dagrun
 from fetchwork.errors import FetchworkError, SubmitError, one_line
@@ -15,11 +24,6 @@ from fetchwork.errors import FetchworkError, SubmitError, one_line
 if TYPE_CHECKING:
     from fetchwork.queue.jobads import Jobs
     from fetchwork.queue.views import Json
-
-#: options with a value that mean nothing here: there is one queue, which FETCHWORK_DSN names
-_IGNORED = {"name": 1, "pool": 1, "addr": 2}
-#: options that change nothing here
-_PASSED_OVER = {"disable": 1, "debug": 2, "single-cluster": 3, "allow-crlf-script": 3}
 
 REFUSED = {
     "spool": "input files are kept at submit in any case: say should_transfer_files = YES",
@@ -56,15 +60,7 @@ class _Options:
 
 def main(run: Invocation) -> int:
     """Run the command; returns its exit status."""
-    try:
-        options = _parse(run)
-    except Usage as problem:
-        run.complain(problem.text)
-        if problem.help:
-            run.complain(texts.help_of("condor_submit"))
-        return 1
-    if options is None:
-        return 0
+    options = _parse(run)
     try:
         text = _read(run, options)
     except OSError as problem:
@@ -74,9 +70,8 @@ def main(run: Invocation) -> int:
         run.say("Submitting job(s)" if options.dry_run is None else "Dry-Run job(s)")
     try:
         _submit(run, options, text)
-    except Usage as problem:
-        run.complain(problem.text)
-        return 1
+    except Usage:
+        raise
     except SubmitError as problem:
         reason = str(problem).rpartition("HTCondor's submit refuses the description: ")[2]
         # the line that was begun ends on stdout in a dry run
@@ -220,66 +215,73 @@ def _read(run: Invocation, options: _Options) -> str:
     return run.path(options.file).read_bytes().decode("utf-8", "replace")
 
 
-def _parse(run: Invocation) -> _Options | None:
-    words = Words(run.argv[1:])
-    found = _Options()
-
-    def value(what: str) -> str:
-        following = words.take()
-        if following is None:
-            raise Usage(f"{run.name}: -{what} requires another argument")
-        return following
-
-    for word in words:
-        if word == "-" or not word.startswith("-"):
-            if word != "-" and (macro := re.match(r"([^\s=]+)\s*=(.*)", word, re.DOTALL)):
-                found.macros.append(f"{macro[1]} = {macro[2].strip()}")
-            else:
-                found.file = word
-                found.verbose = found.verbose or word == "-"
-        elif is_option(word, "verbose", 1):
-            found.verbose, found.terse = True, False
-        elif is_option(word, "terse", 3):
-            found.terse, found.verbose = True, False
-        elif any(is_option(word, name, least) for name, least in _PASSED_OVER.items()):
-            pass
-        elif is_option(word, "file", 1):
-            found.file = value("file")
-        elif is_option(word, "append", 1):
-            found.lines.append(value("append"))
-        elif is_option(word, "batch-name", 1):
-            found.lines.append(f"MY.JobBatchName = {_quoted(value('batch-name'))}")
-        elif is_option(word, "queue", 1):
-            if words.following is None:
-                raise Usage(f"{run.name}: -queue requires another argument")
-            found.queue = " ".join(words.take_plain())
-        elif is_option(word, "maxjobs", 3):
-            text = value("maxjobs")
-            if not text.isdecimal():
-                raise Usage(f"Error: Unable to convert argument ({text}) to a number for -maxjobs.")
-            found.most = int(text)
-        elif is_option(word, "dry-run", 2):
-            found.dry_run = value("dry-run")
-        elif is_option(word, "unused", 1):
-            found.warns = not found.warns
-        elif option := next((name for name, least in _IGNORED.items() if is_option(word, name, least)), None):
-            value(option)
-        elif option := next((name for name in REFUSED if is_option(word, name, 1)), None):
-            raise Usage(f"\nERROR: -{option} is not supported: {REFUSED[option]}")
-        elif is_option(word, "version", 3):
-            run.say(texts.version())
-            return None
-        elif is_option(word, "help", 1):
-            run.complain(texts.help_of("condor_submit"))
-            return None
-        else:
-            raise Usage("", help=True, newline=False)
-    if found.terse:
-        found.verbose = False
-    if found.dry_run == "-" and found.file is None:
-        raise Usage(_NO_FILE)
-    return found
-
-
 def _quoted(text: str) -> str:
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+_ANOTHER = "{command}: -{name} requires another argument"
+
+
+def _batch_name(asked: _Options, given: Given) -> None:
+    asked.lines.append(f"MY.JobBatchName = {_quoted(given.value(_ANOTHER))}")
+
+
+def _queue(asked: _Options, given: Given) -> None:
+    if given.words.following is None:
+        raise given.wrong(_ANOTHER)
+    asked.queue = " ".join(given.words.take_plain())
+
+
+def _most_jobs(asked: _Options, given: Given) -> None:
+    text = given.value(_ANOTHER)
+    if not text.isdecimal():
+        raise Usage(f"Error: Unable to convert argument ({text}) to a number for -maxjobs.")
+    asked.most = int(text)
+
+
+def _unused(asked: _Options, given: Given) -> None:
+    asked.warns = not asked.warns
+
+
+_OPTIONS: OptionTable[_Options] = OptionTable(
+    ("verbose", 1, sets(verbose=True, terse=False)),
+    ("terse", 3, sets(terse=True, verbose=False)),
+    ("disable", 1, ignores),
+    ("debug", 2, ignores),
+    ("single-cluster allow-crlf-script", 3, ignores),
+    ("file", 1, takes("file", _ANOTHER)),
+    ("append", 1, takes("lines", _ANOTHER)),
+    ("batch-name", 1, _batch_name),
+    ("queue", 1, _queue),
+    ("maxjobs", 3, _most_jobs),
+    ("dry-run", 2, takes("dry_run", _ANOTHER)),
+    ("unused", 1, _unused),
+    # there is one queue, which FETCHWORK_DSN names
+    ("name pool", 1, ignores_value(_ANOTHER)),
+    ("addr", 2, ignores_value(_ANOTHER)),
+    *((name, 1, refuses(REFUSED, "\nERROR: -{name} is not supported: {why}")) for name in REFUSED),
+    ("version", 3, texts.print_version),
+    ("help", 1, texts.print_help_on_stderr),
+)
+
+
+def _add(asked: _Options, given: Given) -> None:
+    """Take a word that is no option: a macro or the file."""
+    word = given.word
+    if word == "-":
+        asked.file, asked.verbose = word, True
+    elif word.startswith("-"):
+        raise Usage("", help=True, newline=False)
+    elif macro := re.match(r"([^\s=]+)\s*=(.*)", word, re.DOTALL):
+        asked.macros.append(f"{macro[1]} = {macro[2].strip()}")
+    else:
+        asked.file = word
+
+
+def _parse(run: Invocation) -> _Options:
+    asked = _OPTIONS.read(_Options(), run.argv[1:], run.name, _add)
+    if asked.terse:
+        asked.verbose = False
+    if asked.dry_run == "-" and asked.file is None:
+        raise Usage(_NO_FILE)
+    return asked

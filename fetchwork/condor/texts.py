@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from fetchwork import __version__
-from fetchwork.condor.arguments import is_option
+from fetchwork.condor.arguments import Given, Said, is_option
 
 if TYPE_CHECKING:
     from fetchwork.condor.invocation import Invocation
@@ -44,6 +44,21 @@ def tell(run: Invocation, word: str) -> bool:
 def help_of(command: str, word: str = "Usage") -> str:
     """What ``-help`` prints, which HTCondor begins with this word."""
     return f"{word}: {command} [options]\n"
+
+
+def print_help(asked: object, given: Given) -> None:
+    """The action of -help."""
+    raise Said(help_of(given.command))
+
+
+def print_help_on_stderr(asked: object, given: Given) -> None:
+    """The action of -help, as some commands print it."""
+    raise Said(help_of(given.command), stderr=True)
+
+
+def print_version(asked: object, given: Given) -> None:
+    """The action of -version."""
+    raise Said(version())
 
 
 def condor_version(run: Invocation) -> int:

@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
-from fetchwork.condor import texts
-from fetchwork.condor.arguments import Usage, Words, is_option, octets
+from dataclasses import dataclass, field
+
+from fetchwork.condor import selection, texts
+from fetchwork.condor.arguments import (
+    Given,
+    OptionTable,
+    Usage,
+    ignores,
+    ignores_value,
+    octets,
+    refuses,
+)
 from fetchwork.condor.invocation import Invocation
 from fetchwork.condor.printedad import PrintedAd
 from fetchwork.condor.selection import Selection
 from fetchwork.errors import FetchworkError, one_line
 
-_CHANGES = ("setprio", "setfactor", "setfloor", "setceil", "resetusage", "resetall", "delete", "setaccum")
-
-
+_NO_CHANGES = ("setprio", "setfactor", "setfloor", "setceil", "resetusage", "resetall", "delete", "setaccum")
 #: what there is nothing of here -> why
 REFUSED = {
     **dict.fromkeys(
@@ -25,65 +33,54 @@ REFUSED = {
     "activefrom": "'fetchwork submitters --json' has who used how much",
     "getreslist": "'fetchwork slots' shows who has which slot",
 }
-#: options with a value that choose and sort columns of HTCondor's table
-_COLUMNS = ("sortkey", "order", "duration")
+_CHANGES = dict.fromkeys(_NO_CHANGES, "'fetchwork prio SUBMITTER' sets a factor or a limit")
+_REFUSAL = "{command}: -{name} is not supported: {why}"
+
+
+@dataclass
+class _Asked(Selection):
+    names: list[str] = field(default_factory=list)
+
+
+_OPTIONS: OptionTable[_Asked] = OptionTable(
+    *((name, 4, refuses(_CHANGES, _REFUSAL)) for name in _CHANGES),
+    ("help", 1, texts.print_help),
+    *selection.OPTIONS,
+    ("name pool", 1, ignores_value()),
+    ("allusers usage quotas grouporder most debug", 1, ignores),
+    # they choose and sort columns of HTCondor's table
+    ("sortkey order duration", 4, ignores_value()),
+    ("priority", 4, ignores),
+    *((name, 4, refuses(REFUSED, _REFUSAL)) for name in REFUSED),
+)
+
+
+def _add_name(asked: _Asked, given: Given) -> None:
+    if given.word.startswith("-"):
+        raise Usage("", help=True, newline=False)
+    asked.names.append(given.word)
 
 
 def main(run: Invocation) -> int:
     """Run the command; returns its exit status."""
-    words = Words(run.argv[1:])
-    selection = Selection(run.name)
-    names: list[str] = []
+    asked = _OPTIONS.read(_Asked(), run.argv[1:], run.name, _add_name)
     try:
-        for word in words:
-            change = next((name for name in _CHANGES if is_option(word, name, 4)), None)
-            if change is not None:
-                raise Usage(
-                    f"{run.name}: -{change} is not supported:"
-                    " 'fetchwork prio SUBMITTER' sets a factor or a limit"
-                )
-            if is_option(word, "help", 1):
-                run.say(texts.help_of(run.name))
-                return 0
-            if selection.take(word, words):
-                continue
-            if is_option(word, "name", 1) or is_option(word, "pool", 1):
-                words.take()
-            elif any(
-                is_option(word, name, 1)
-                for name in ("allusers", "usage", "quotas", "grouporder", "most", "debug")
-            ):
-                continue
-            elif any(is_option(word, name, 4) for name in _COLUMNS):
-                words.take()
-            elif is_option(word, "priority", 4):
-                continue
-            elif (refused := next((name for name in REFUSED if is_option(word, name, 4)), None)) is not None:
-                raise Usage(f"{run.name}: -{refused} is not supported: {REFUSED[refused]}")
-            elif word.startswith("-"):
-                raise Usage("", help=True, newline=False)
-            else:
-                names.append(word)
-    except Usage as problem:
-        run.complain(problem.text + (texts.help_of(run.name) if problem.help else ""))
-        return 1
-    try:
-        _show(run, selection, names)
+        _show(run, asked)
     except FetchworkError as problem:
         run.complain(f"{run.name}: {one_line(str(problem))}\n")
         return 1
     return 0
 
 
-def _show(run: Invocation, selection: Selection, names: list[str]) -> None:
+def _show(run: Invocation, asked: _Asked) -> None:
     found = list(
-        run.session.items("view", name="submitters", constraint=" && ".join(selection.constraints) or "true")
+        run.session.items("view", name="submitters", constraint=" && ".join(asked.constraints) or "true")
     )
-    if names:
-        wanted = {name.partition("@")[0] for name in names}
+    if asked.names:
+        wanted = {name.partition("@")[0] for name in asked.names}
         found = [ad for ad in found if ad["Name"] in wanted]
-    if selection.prints():
-        selection.print(run, [PrintedAd(ad) for ad in found])
+    if asked.prints():
+        asked.print(run, [PrintedAd(ad) for ad in found])
         return
     width = max([29, *(len(octets(ad["Name"])) for ad in found)])
     rule = f"{'-' * width} ------------ --------- ------ ------------\n"
