@@ -1,6 +1,6 @@
-"""A stand-in for a server of buckets: it has objects in memory, and refuses what is not signed as AWS wants.
+"""A stand-in for a server of buckets: it has objects in memory, and refuses requests without AWS' signature.
 
-What a signature has to be is found out by botocore, Amazon's own library, from the request that came.
+botocore, Amazon's own library, computes the expected signature of a request.
 """
 
 import datetime
@@ -21,15 +21,15 @@ KEY = {"access_key_id": ACCESS_KEY_ID, "secret": SECRET}
 
 
 class Bucket:
-    """The objects by their paths, and what was asked: method, path, status."""
+    """The objects by their paths, and the requests: method, path, status."""
 
     def __init__(self, port: int) -> None:
         self.url = f"http://127.0.0.1:{port}/bucket/of fetchwork"
         self.objects: dict[str, bytes] = {}
         self.asked: list[tuple[str, str, int]] = []
-        #: answered to everything, if it is not 0
+        #: the status of every answer, if it is not 0
         self.broken = 0
-        #: paths of objects that nobody may delete
+        #: paths of objects that cannot be deleted
         self.locked: set[str] = set()
 
     def count(self, method: str, status: int | None = None) -> int:
@@ -100,7 +100,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
 
 @contextmanager
 def serve_bucket() -> Iterator[Bucket]:
-    """A bucket that answers while this lasts."""
+    """A bucket that answers within the block."""
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), type("Handler", (_Handler,), {}))
     server.daemon_threads = True
     bucket = server.RequestHandlerClass.bucket = Bucket(server.server_address[1])  # type: ignore[attr-defined]

@@ -1,4 +1,4 @@
-"""SQL functions by name: those that only people call, and those that a test gives odd arguments."""
+"""SQL functions by name: those that only people call, and those that a test calls with odd arguments."""
 
 from typing import Any
 
@@ -12,6 +12,6 @@ def call(database: Database, function: str, **arguments: object) -> list[Row]:
 
 
 def scalar(database: Database, function: str, **arguments: object) -> Any:
-    """The only value of ``call``; None without a row."""
+    """The single value of ``call``; None without a row."""
     rows = call(database, function, **arguments)
     return next(iter(rows[0].values())) if rows else None

@@ -38,7 +38,7 @@ from fetchwork.pool import PersonalPool
 from fetchwork.queue import Queue
 from tests.many_jobs import unlimited
 
-# its own schedd, and nobody whom it would have to trust
+# its own schedd, and no other account that it would have to trust
 CONFIG = """
 DAEMON_LIST = $(DAEMON_LIST) SCHEDD
 ALLOW_WRITE = *
@@ -56,17 +56,17 @@ hold = true
 queue {}
 """
 
-#: seconds for one command of ours: one that takes longer ends the benchmark
+#: seconds for one command of ours: a longer one ends the benchmark
 MOST_S = 120
-#: whose jobs and commands they are in our queue
+#: the owner of the jobs and commands in our queue
 USER = "nobody"
-#: that of this checkout may be root's alone
+#: this checkout's Python may be readable by root alone
 PYTHON = shutil.which("python3", path=os.defpath) or sys.executable
 #: a job that the pool's slots run
 SHORT = "executable = /bin/true\ntransfer_executable = false\ninitialdir = /tmp\nqueue\n"
 
-# times a command, ours and HTCondor's: in a small process, because to start a program costs one as large as
-# this more than most commands take
+# times a command, ours and HTCondor's: in a small process, because starting a program from one as large as
+# this takes longer than most commands
 TIMES = """
 import json, subprocess, sys, time
 words, count, text, most_s = json.loads(sys.argv[1])
@@ -80,8 +80,8 @@ for _ in range(count):
 print(json.dumps(times))
 """
 
-# polls with each of the commands every so many seconds; a line for each that it reads: the polls until then,
-# and what went wrong, after which that client polls no more
+# polls with each of the commands every so many seconds; answers each line that it reads with the number of
+# polls until then and the error, after which that client stops polling
 POLLS = """
 import json, subprocess, sys, threading, time
 commands, every_s, most_s = json.loads(sys.argv[1])
@@ -107,7 +107,7 @@ for _ in sys.stdin:
 
 
 def program(text: str, arguments: list[object], user: str | None = USER) -> dict[str, Any]:
-    """How a small program is started that starts commands of ours."""
+    """Start a small program that starts commands of ours."""
     return {
         "args": [PYTHON, "-I", "-S", "-c", text, json.dumps(arguments)],
         "cwd": "/",
@@ -119,7 +119,7 @@ def program(text: str, arguments: list[object], user: str | None = USER) -> dict
 
 
 def ours(words: list[str], environment: dict[str, str], text: str = "", user: str | None = USER) -> float:
-    """Seconds of a command of ours."""
+    """Seconds that a command of ours takes."""
     how = program(TIMES, [words, 1, text, MOST_S], user)
     ended = subprocess.run(**how, env=environment, capture_output=True)
     if ended.returncode:
@@ -150,7 +150,7 @@ class HTCondors:
 
 
 def submitted(pool: PersonalPool, theirs: HTCondors, jobs: int) -> None:
-    """As many jobs in both queues."""
+    """Submit as many jobs to both queues."""
     unlimited(pool.conninfo)
     with Queue(pool.conninfo) as queue:
         queue.submit(JOBS.format(jobs), owner=USER)
@@ -181,7 +181,7 @@ def installed(folder: Path) -> Path:
     (wheel,) = folder.glob("fetchwork-*.whl")
     subprocess.run([PYTHON, "-m", "venv", "--without-pip", str(environment)], check=True)
     python = str(environment / "bin/python")
-    # what is run here in Python is the beginning, which imports nothing that is installed
+    # only the beginning of the program runs in this Python, and imports nothing that is installed
     subprocess.run([*pip, "--python", python, "install", "--no-deps", str(wheel)], check=True)
     program = environment / "libexec/fetchwork/condor/fetchwork"
     program.parent.mkdir(parents=True)
@@ -216,7 +216,7 @@ def measured(pool: PersonalPool, jobs: int, folder: Path) -> list[str]:
         command, script = [str(folder / words[0]), *words[1:]], [str(in_python / words[0]), *words[1:]]
         sides: dict[str, Callable[[], float]] = {
             "access point": lambda c=command: ours(c, by_point),  # type: ignore[misc]
-            # this checkout may be root's alone
+            # root alone may be able to read this checkout
             "connection string": lambda c=script: ours(c, by_string, user=None),  # type: ignore[misc]
             "HTCondor": lambda w=words: theirs.seconds(*w, count=1),  # type: ignore[misc]
         }
@@ -261,14 +261,14 @@ class Pollers:
         assert self._process is not None
         try:
             if kind is None:
-                # raises what went wrong after the last look
+                # raises the error of a poll since the last check
                 self.polls  # noqa: B018
         finally:
             self._process.communicate()
 
     @property
     def polls(self) -> int:
-        """How many there were; raises RuntimeError for one that failed, and so polls no more."""
+        """The number of polls; raises RuntimeError if a client failed and so stopped polling."""
         assert (
             self._process is not None and self._process.stdin is not None and self._process.stdout is not None
         )
@@ -280,9 +280,9 @@ class Pollers:
 
 
 def delays_s(queue: Queue, conninfo: str, number: int, most_s: float) -> list[float]:
-    """Seconds from the submission to the start of single jobs, one after the other, for so long at most.
+    """Seconds from submission to start of single jobs, one after the other, for ``most_s`` at most.
 
-    A job that has not started by then counts with what it has waited.
+    A job that has not started by then counts with the time that it has waited.
     """
     found: list[float] = []
     end = time.monotonic() + most_s
@@ -310,7 +310,7 @@ def delays_s(queue: Queue, conninfo: str, number: int, most_s: float) -> list[fl
 def with_pollers(
     pool: PersonalPool, folder: Path, clients: int, jobs: int, every_s: float, probes: int, most_s: float
 ) -> str:
-    """The figure of the pollers."""
+    """The ratio of the delays with and without pollers."""
     with Queue(pool.conninfo) as queue:
         each = max(1, jobs // clients)
         clusters = [queue.submit(JOBS.format(each), owner=USER).cluster() for _ in range(clients)]

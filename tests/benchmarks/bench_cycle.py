@@ -4,13 +4,13 @@
     python tests/benchmarks/bench_cycle.py --jobs 1000 --rounds 1 --without-peers
 
 Eight slots of one process work off no-op jobs on a durable server: each takes a job, starts it and reports
-its end, as an agent does for its hooks, by the same calls, gathered in the same way
-(``handlers.host.reports``). The others do what theirs is: submit, work off with eight at a time, and
-the clock stops when every end is in the database. What each leaves out of what a job of fetchwork has (a run
-and a token for each attempt, the fence before the start, history of jobs and runs, events, usage) is printed
-beside it. Rounds of all sides alternate.
+its end, by the same calls that an agent makes for its hooks, batched in the same way
+(``handlers.host.reports``). The other queues do their own equivalent: submit, work off with eight at a time,
+and the clock stops when every end is in the database. Parts of a fetchwork job that another queue lacks (a
+run and a token for each attempt, the fence before the start, history of jobs and runs, events, usage) are
+printed beside it. Rounds of all sides alternate.
 
-CPU is that of all processes of the server, background writers included. Printed beside: the same with an
+CPU is that of all processes of the server, background writers included. Printed beside it: the same with an
 UPDATE_JOB_INFO for each job.
 
 The last lines are the medians: the server's CPU for a job, and jobs a second divided by those of the best of
@@ -60,7 +60,7 @@ class _Key(TypedDict):
 
 
 class Slots:
-    """The slots of one host, which share its connections, its rounds of claims and its reports."""
+    """The slots of one host, which share its connections, its match rounds and its reports."""
 
     def __init__(self, conninfo: str, *, updates: bool) -> None:
         self.database = AsyncDatabase(conninfo, size=2)
@@ -93,7 +93,9 @@ class Slots:
             self.ended += 1
 
     async def _claimed(self, host_id: int, number: int, autocluster: int) -> matching.Claimed | None:
-        """The slot's next job, claimed together with those of the slots that wait at the same moment."""
+        """Return the slot's next job, claimed together with those of the slots that wait at the same
+        moment.
+        """
         claimed: asyncio.Future[matching.Claimed | None] = asyncio.get_running_loop().create_future()
         self.waiting.append((number, claimed))
         if self.round is None or self.round.done():
@@ -128,7 +130,9 @@ class Slots:
 
 
 def ours(server: PostgresServer, jobs: int, *, updates: bool) -> tuple[Measured, float]:
-    """Submit and work off so many jobs of fetchwork; the measure, and this process's CPU in ms for a job."""
+    """Submit and work off this many jobs of fetchwork; return the measurement, and this process's CPU in ms
+    for a job.
+    """
     name = "ours"
     server.query(f"DROP DATABASE IF EXISTS {name} WITH (FORCE)")
     server.create_database(name)

@@ -3,22 +3,22 @@
     make bench-dag
     python tests/benchmarks/bench_dag.py --wide 200 --chain 20 --idle 20 --rounds 1
 
-One pool with compiled hooks, whose slots take what either side offers, and one condor_dagman with the same
-DAGMAN_ settings.
-The sides alternate: independent nodes, and a chain, in nodes a second from condor_submit_dag to the end of
-its job. While the independent nodes run over the queue, it is measured how long each of their events takes to
-the nodes log. Then so many DAGs that wait are submitted, and the CPU time of the access point with all of its
-processes is read, without that of the condor_dagmans.
+One pool with compiled hooks, whose slots take jobs of either side, and one condor_dagman with the same
+DAGMAN_ settings. The sides alternate: independent nodes, and a chain, in nodes a second from
+condor_submit_dag to the end of its job. While the independent nodes run over the queue, the delay of each
+event until it is in the nodes log is measured. Then several waiting DAGs are submitted, and the CPU time of
+the access point with all of its processes is read, without that of the condor_dagmans.
 
 A DAG that has not ended after --most-s seconds is removed, and counts with the nodes that had ended by then:
-so the benchmark ends on a busy machine, too, within some ten times that.
+so the benchmark also ends on a busy machine, within about ten times that.
 
-How fast nodes are submitted is measured with as many independent nodes that no slot takes, from the first to
-the last of them in the queue (there is a line for it; 50 a second are to be possible).
+The rate of submission is measured with as many independent nodes that no slot takes, from the first to the
+last of them in the queue (it has a line of its own; 50 a second should be possible).
 
-The processes of the machine are counted, because both sides pay for each of them: condor_procd looks at all
-when a family begins and when it ends. That is ten looks a node over the queue, whose three hooks are
-families, and four over a schedd (as perf counted them, HTCondor 23.9): the ratios fall where much else runs.
+The processes of the machine are counted, because both sides pay for each of them: condor_procd scans all of
+them when a family begins and when it ends. That is ten scans a node over the queue, whose three hooks are
+families, and four over a schedd (as perf counted them, HTCondor 23.9): the ratios fall on a machine with many
+other processes.
 
 The last lines are the two ratios, of the medians (goal: 1 and more), the cores that the idle DAGs take (goal:
 under 0.3), and the median delay of an event (goal: under 100 ms).
@@ -62,7 +62,7 @@ def chain(number: int) -> str:
 
 
 class Arrivals(threading.Thread):
-    """When each event of a DAG is seen in its nodes log."""
+    """Notes the time at which each event of a DAG appears in its nodes log."""
 
     def __init__(self, dag: Dag) -> None:
         super().__init__()
@@ -94,7 +94,7 @@ class Arrivals(threading.Thread):
 
 
 def ended(dag: Dag) -> int:
-    """How many of a DAG's nodes have ended."""
+    """The number of a DAG's nodes that have ended."""
     try:
         log = (dag.directory / "x.dag.nodes.log").read_bytes()
     except FileNotFoundError:
@@ -105,7 +105,7 @@ def ended(dag: Dag) -> int:
 def nodes_per_s(
     side: Side, text: str, number: int, most_s: float, *, watch: bool = False
 ) -> tuple[float, Arrivals | None]:
-    """How fast a DAG runs."""
+    """Run a DAG; return its nodes a second."""
     directory = side.write(text, {"true.sub": TRUE})
     begin = time.perf_counter()
     dag = side.submit(directory)
@@ -130,7 +130,7 @@ def nodes_per_s(
 
 
 def delays_ms(queue: Queue, arrivals: Arrivals) -> list[float]:
-    """Milliseconds from each event to its line in the nodes log, where there is one."""
+    """Milliseconds from each event to its line in the nodes log, for events that have one."""
     rows = queue.rows(
         "SELECT clusterid, eventtypenumber, extract(epoch FROM event_at)::float8 FROM fetchwork.events"
         " WHERE clusterid = ANY(%s)",
@@ -144,7 +144,7 @@ def delays_ms(queue: Queue, arrivals: Arrivals) -> list[float]:
 
 
 def submitted_per_s(queue: Queue, number: int, most_s: float) -> float:
-    """How fast nodes come into the queue, from the first to the last."""
+    """The rate at which nodes come into the queue, from the first to the last."""
     dag = queue.start(wide(number), files={"true.sub": NEVER})
     statement = (
         "SELECT count(*), extract(epoch FROM max(submitted_at) - min(submitted_at))::float8"
@@ -169,7 +169,7 @@ def family(process: Process) -> list[Process]:
 
 
 def idle_cores(queue: Queue, point: Point, number: int, seconds: float, most_s: float) -> float:
-    """What an access point takes while DAGs of its wait."""
+    """The cores that an access point uses while its DAGs wait."""
     assert point.process is not None
     dags = [queue.start("JOB A true.sub\n", files={"true.sub": NEVER}) for _ in range(number)]
     clusters = [dag.cluster for dag in dags]

@@ -1,16 +1,14 @@
-"""Events: from commit to a waiting reader, reading a million of them, and what writing them costs a
-claim's way.
+"""Events: from commit to a waiting reader, reading a million of them, and the cost of writing them for a job.
 
     make bench-events
     python tests/benchmarks/bench_events.py --events 100000 --seconds 5
 
-1. 1 000 events a second are written, each in a transaction of its own that is committed at once; a reader
-that waits
-   notes when each arrives. The time runs from the moment before COMMIT is sent, on one clock.
-2. 1 000 000 events are read from a cursor by one reader, through ``Queue.events``, and each is looked at.
-3. The way of a job through claim, accept, start and finish, with the two events that it writes and without:
-   rounds in turn, the median of the ratios. A claim itself writes none. Meanwhile events are put into the
-   stream, as the leading agent does.
+1. 1 000 events a second are written, each in a transaction of its own that is committed at once; a waiting
+reader notes the arrival of each. The time runs from the moment before COMMIT is sent, on one clock.
+2. One reader reads 1 000 000 events from a cursor, through ``Queue.events``, and touches each.
+3. A job's claim, accept, start and finish, with and without the two events that they write: rounds in turn,
+   the median of the ratios. A claim itself writes no event. Meanwhile events are put into the stream, as the
+   leading agent does.
 
 The last line is the median latency; the goals are 20 ms, 100 000 events/s and 10 percent.
 """
@@ -35,7 +33,7 @@ from tests.many_jobs import unlimited
 RATE = 1000
 SETTINGS = {"shared_buffers": "1GB", "max_wal_size": "8GB", "checkpoint_timeout": "15min"}
 
-# one job after the other, as a slot would run them: in PL/pgSQL, so that nothing but the database is measured
+# one job after the other, as a slot would run them: in PL/pgSQL, so that only the database is measured
 WAY = """
 CREATE FUNCTION bench_way(jobs integer, kind integer) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
@@ -53,7 +51,7 @@ BEGIN
 END
 $$;
 """  # noqa: E501
-# the functions that write events on this way, and where they do it
+# the functions that write events in these steps, and their statements that do
 WRITERS = ("start_runs", "finish_runs")
 WRITES = re.compile(r"(told AS \(\s+INSERT INTO fetchwork\.event .*?)(\n    \))", re.S)
 
@@ -91,7 +89,7 @@ def latencies(conninfo: str, seconds: float) -> list[float]:
 
 
 def reading_rate(conninfo: str, count: int) -> float:
-    """Events a second that one reader gets through."""
+    """Events a second that one reader reads."""
     with psycopg.connect(conninfo, autocommit=True) as connection:
         with Queue(conninfo) as queue:
             start = queue.cursor()
@@ -117,7 +115,7 @@ def reading_rate(conninfo: str, count: int) -> float:
 
 
 def cost_of_writing(conninfo: str, server: PostgresServer, rounds: int, jobs: int) -> float:
-    """How much longer a job's way takes with its events, in percent: the median over rounds."""
+    """The longer time of a job's steps with events, in percent: the median over rounds."""
     with psycopg.connect(conninfo, autocommit=True) as connection:
         connection.execute(WAY)
         versions = _versions(connection)
@@ -149,7 +147,7 @@ def cost_of_writing(conninfo: str, server: PostgresServer, rounds: int, jobs: in
 
 
 def _versions(connection: psycopg.Connection) -> dict[str, list[LiteralString]]:
-    """The functions as they are, and with statements that write no row."""
+    """The functions as they are, and a version whose statements write no row."""
     versions: dict[str, list[LiteralString]] = {"with": [], "without": []}
     for name in WRITERS:
         row = connection.execute("SELECT pg_get_functiondef(%s::regproc)", [f"fetchwork.{name}"]).fetchone()
@@ -162,13 +160,13 @@ def _versions(connection: psycopg.Connection) -> dict[str, list[LiteralString]]:
 
 
 def _way(server: PostgresServer, conninfo: str, jobs: int) -> float:
-    """Seconds in which two sessions take that many jobs each through their way."""
+    """Seconds in which two sessions take this many jobs each through all steps."""
     begin = time.perf_counter()
 
     def drive(kind: int) -> None:
         with psycopg.connect(conninfo, autocommit=True) as connection:
-            # as many transactions as a real way has would wait for the disk, which hides the cost; so none
-            # does
+            # as many transactions as real steps have would wait for the disk, which hides the cost; so none
+            # waits
             connection.execute("SET synchronous_commit = off")
             connection.execute("SELECT bench_way(%s, %s)", [jobs, kind])
 

@@ -3,11 +3,11 @@
     make bench-fairness
     python tests/benchmarks/bench_fairness.py --seconds 60 --halflife 10
 
-Two simulated hosts with an agent each, on a server of their own. The shares are to be inverse to the factors,
-4 : 2 : 1, in the long run: some half-lives of the usage after the start, so the half-life is short here. What
-counts is the time that job processes really were alive, not what the queue says of it.
+Two simulated hosts with an agent each, on a server of their own. The shares should be inverse to the factors,
+4 : 2 : 1, in the long run: some half-lives of the usage after the start, so the half-life is short here. The
+time that job processes were really alive counts, not the queue's account of it.
 
-Then a submitter that nobody knew, with the worst factor of the three, puts in one job.
+Then a new submitter, with the worst factor of the three, submits one job.
 """
 
 import argparse
@@ -33,7 +33,7 @@ JOB_S = 2.0
 
 
 class Bench:
-    """A queue, two hosts, and what ran on them."""
+    """A queue, two hosts, and the processes that ran on them."""
 
     def __init__(self, conninfo: str) -> None:
         self.connection = psycopg.connect(conninfo, autocommit=True)
@@ -42,7 +42,7 @@ class Bench:
         self.clusters: dict[str, str] = {}
 
     def prepare(self, halflife_s: float) -> None:
-        """Submitters with their factors, and the half-life."""
+        """Set the submitters with their factors, and the half-life."""
         schema.init(self.conninfo)
         call = self.connection.execute
         call("SELECT fetchwork.set_setting('priority_halflife', %s::numeric)", [halflife_s])
@@ -50,7 +50,7 @@ class Bench:
             call("SELECT fetchwork.set_submitter(%s, %s)", [name, Jsonb({"prio_factor": factor})])
 
     def submit(self, group: str, count: int) -> None:
-        """Equal jobs of one submitter, in one cluster."""
+        """Submit equal jobs of one submitter, in one cluster."""
         ad = {
             "Cmd": "/bin/true",
             "Owner": "nobody",
@@ -72,7 +72,7 @@ class Bench:
         return used
 
     async def run(self, directory: Path, warm_up_s: float, seconds: float) -> dict[str, float]:
-        """Measure both; figures by name."""
+        """Measure both figures; return them by name."""
         agents = [
             AgentProcess(
                 directory, f"sim{number}", self.conninfo, keyword={"max_fetch_wait_s": 2, "fetch_delay_s": 1}
@@ -133,7 +133,7 @@ class Bench:
 
 
 def main() -> None:
-    """Run it and print the figures, each a line `name: figure`."""
+    """Run the benchmark and print the figures, each as a line `name: figure`."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
     parser.add_argument("--seconds", type=float, default=60.0, help="measured, after three half-lives")
     parser.add_argument("--halflife", type=float, default=10.0, help="of the usage, in seconds")

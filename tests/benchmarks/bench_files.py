@@ -1,27 +1,27 @@
-"""Files that travel with jobs: through the queue, beside COPY of the same chunks.
+"""Files that travel with jobs through the queue, beside COPY of the same chunks.
 
     make bench-files                              # 1 GiB, 200 jobs
     python tests/benchmarks/bench_files.py --mib 256 --jobs 50 --rounds 3
 
 Large files: a file of this size is stored as a submitter does it (``queue.contents``: read for its hash, sent
-in chunks that the server compares with theirs, eight to a commit), and brought back as ``transfer-data`` does
-it (read in chunks, compared, written beside its destination, synced, renamed). Beside it the same chunks go
-by COPY in binary form into a plain table, in one transaction, and out of it into a file that
-is synced. Both sides have one connection to one durable server, the system's where there is one, and
-alternate. The figure is COPY's time there and back over ours: at 0.5 we take twice as long.
+in chunks that the server compares with its own, eight to a commit), and brought back as ``transfer-data``
+does it (read in chunks, compared, written beside its destination, synced, renamed). Beside it the same chunks
+go by COPY in binary form into a plain table, in one transaction, and out of it into a file that is synced.
+Both sides have one connection to one durable server (the system's if there is one), and alternate. The figure
+is COPY's time there and back over ours: 0.5 means that we take twice as long.
 
-Small files: on a real startd with 8 slots, what a job with an input and an output of 10 KiB costs the host in
-CPU (all its processes, but not the database's) more than the same job without. Goal: 15 ms.
+Small files: on a real startd with 8 slots, the host's extra CPU for a job with an input and an output of 10
+KiB, over the same job without (all processes of the host, but not the database's). Goal: 15 ms.
 
 Beside a schedd: in the same pool, 200 jobs with 1 MiB in and out, each with its own, submitted by
-condor_submit to an access point and to a schedd; jobs/s from submit to the last output that is back.
-Goal: at least the schedd's.
+condor_submit to an access point and to a schedd; jobs/s from submission to the return of the last output.
+Goal: at least the schedd's rate.
 
-Memory: what the host's agent has more at most while a job of that pool has the large file as input and as
-output. Goal: less than 64 MiB. Sharing: 1000 jobs name one input of a tenth of that, which is stored once;
-how often the agent reads it for those 24 that run. Goal: 1.
+Memory: the additional peak of the host's agent while a job of that pool has the large file as input and as
+output. Goal: less than 64 MiB. Sharing: 1000 jobs name one input of a tenth of that size, which is stored
+once; the number of times that the agent reads it for the 24 jobs that run. Goal: 1.
 
-``--mib 0`` leaves out what is large, ``--jobs 0`` what needs the pool.
+``--mib 0`` leaves out the large files, ``--jobs 0`` the parts that need the pool.
 """
 
 from __future__ import annotations
@@ -64,21 +64,21 @@ def seconds(work: Callable[[], object]) -> float:
 
 
 def made(path: Path, mib: int) -> None:
-    """A file of random bytes, so that nothing can be saved by compression."""
+    """Make a file of random bytes, which cannot be compressed."""
     with path.open("wb") as file:
         for _ in range(mib):
             file.write(os.urandom(CHUNK_BYTES))
 
 
 def store(database: Database, path: Path) -> contents.Content:
-    """As submit does."""
+    """Store a file as submit does."""
     measured = contents.measured([str(path)])
     contents.send(database, OWNER, measured, path.stat().st_size)
     return measured[str(path)]
 
 
 def bring(database: Database, content: contents.Content, content_id: int, home: Path) -> None:
-    """As transfer-data does, of a content that a submitter stored."""
+    """Bring back a stored content as transfer-data does."""
     file = {"name": "out", "source": "content", "size": content.size, "mode": 0o644}
     file |= {"sha256": content.sha256, "content_id": content_id}
     outputs = files.JobOutputs(1, 0, 1, OWNER, {"Iwd": str(home)}, [file])
@@ -113,7 +113,7 @@ def copy_out(connection: psycopg.Connection, path: Path) -> None:
 
 
 def large(mib: int, rounds: int) -> float:
-    """The share of COPY's speed, there and back."""
+    """The ratio of COPY's time to ours, there and back."""
     with tempfile.TemporaryDirectory(prefix="fetchwork-bench-") as directory:
         home = Path(directory)
         home.chmod(0o755)

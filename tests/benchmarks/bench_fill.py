@@ -1,11 +1,11 @@
-"""How soon a large host is full of jobs that wait for it.
+"""The time in which a large host fills with jobs that wait for it.
 
     make bench-fill [ARGS="--suite sid --slots 8"]
 
-A host of 64 cores, made by the README's commands alone, with HTCondor's own default: one partitionable slot.
-64 jobs of one core are submitted. HTCondor asks for one job a second for such a slot, so it
-can't be full in less than 63 s; the goal is 77. With ``--slots N`` the host file cuts it into N partitionable
-slots (``[[slots.type]]``), which ask side by side; the goal is 15 s with 8.
+A host of 64 cores, made only by the README's commands, with HTCondor's own default: one partitionable slot.
+64 jobs of one core are submitted. HTCondor asks for one job a second for such a slot, so the host cannot be
+full in less than 63 s; the goal is 77. With ``--slots N`` the host file divides it into N partitionable slots
+(``[[slots.type]]``), which ask in parallel; the goal is 15 s with 8.
 
 The last line is the time from the submission of the first job to the start of the last.
 """

@@ -1,13 +1,12 @@
-"""What a hook costs in CPU, beside the interpreter that runs it.
+"""The CPU time of a hook, beside the interpreter that runs it.
 
     python tests/benchmarks/bench_hooks.py [ROUNDS]
 
 Each round starts, in turn, a bare ``python3 -I -S -c pass`` and the six hooks as ``fetchwork hooks install``
-lays them, in Python and, where there is a C compiler, compiled, with the stdin that real HTCondor gave them;
+writes them, in Python and, if there is a C compiler, compiled, with the stdin that real HTCondor gave them;
 an agent that answers at once is a process of its own and is not counted. User and system time of each process
-come from the kernel (wait4); the figure of a hook is its median over the median of the bare interpreter.
-The last lines are the worst of the six; the goals are
-1.15 in Python and 0.2 compiled.
+come from the kernel (wait4); the figure of a hook is its median over the median of the bare interpreter. The
+last lines are the worst of the six; the goals are 1.15 in Python and 0.2 compiled.
 """
 
 import asyncio
@@ -40,7 +39,7 @@ DEFAULT_ROUNDS = 150
 
 
 def serve(path: str, ready: Event) -> None:
-    """An agent that gives a job ad of usual size to fetch_work, and says yes to the rest."""
+    """Play an agent that gives a job ad of usual size to fetch_work, and accepts every other request."""
     ad = parse_old((ADS / "25.14.1-prepare_job.ad").read_bytes())
     answers = {name: encode_reply(Reply()) for name in HOOKS}
     answers["fetch_work"] = encode_reply(Reply(print_old(ad).encode()))

@@ -1,20 +1,20 @@
-"""How soon a plain job starts while thousands of hostile ads of another submitter wait.
+"""The delay of an exit-status-only job's start while thousands of hostile ads of another submitter wait.
 
     make bench-hostile
     python tests/benchmarks/bench_hostile.py --hostile 10000 --jobs 50
 
-One simulated host with a real agent, on a server of its own. Plain jobs are submitted one after the other,
-each a while after the one before has started, so that idle slots look at whatever else there is; the time
-from the submission to the start is measured: first with nothing else in the queue, then from the moment that
-another submitter's hostile ads are there, all at once.
-Those are the ads that once ended every fetch, each in many variants, and ads made by chance; their submitter
-is the first to be looked at where the shares are the same. What of them runs after all takes no time.
+One simulated host with a real agent, on a server of its own. Exit-status-only jobs are submitted one after
+the other, each a while after the start of the one before, so that idle slots try all other jobs too; the time
+from submission to start is measured: first with nothing else in the queue, then from the moment that another
+submitter's hostile ads are added, all at once. The ads are many variants of each ad that once ended every
+fetch, and random ads; with equal shares, their submitter is matched first. Hostile jobs that run after all
+take no time.
 
 Then the host's slots are full of jobs that fail at once: two kinds of one owner, one job of a second owner,
-and with ``--owners 2`` as many of the second. Jobs of a third are submitted as before.
+and with ``--owners 2`` as many of the second. A third owner's jobs are submitted as before.
 
-At last a job's account floods the agent's socket with so many threads (``--flood``) of several processes,
-with requests as large as they may be and with small ones. Root alone can measure that.
+Last, a job's account floods the agent's socket with ``--flood`` threads of several processes, with requests
+of the maximal size and with small ones. Only root can measure that.
 
 The last lines are the slowest start beside the hostile ads, the failing jobs and the flood; the goal of each
 is 2 s.
@@ -48,11 +48,11 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from tests.matchmaker.hostile import HOSTILE, made_by_chance
 
-#: the hostile one's name comes before the other's
+#: the hostile submitter's name sorts before the other's
 MALLORY, BOB = "daemon", "nobody"
-#: their jobs fail at once
+#: owners of the jobs that fail at once
 FAILING = ("bin", "games")
-#: so many of them failed before the first job of another comes
+#: this many of them failed before the first job of another owner is submitted
 MANY = 24
 SLOTS = 8
 PATIENCE_S = 120.0
@@ -60,7 +60,7 @@ SUBMIT = "SELECT fetchwork.submit_cluster('{}', ARRAY[%s]::jsonb[])"
 
 
 def hostile_ads(count: int, seed: int) -> list[str]:
-    """Ads as JSON: each fourth a variant of one that once ended every fetch, the others made by chance."""
+    """Ads as JSON: each fourth is a variant of one that once ended every fetch, the others are random."""
     names = sorted(HOSTILE)
     ads = []
     for number in range(count):
@@ -68,14 +68,14 @@ def hostile_ads(count: int, seed: int) -> list[str]:
             text = json.dumps(made_by_chance(seed * 1_000_000 + number))
         else:
             text = HOSTILE[names[number // 4 % len(names)]]
-        # requests are part of what makes an autocluster, so each of them is one
+        # requests are part of the autocluster's key, so each job is an autocluster of its own
         own = f'{{"Cmd": "/bin/true", "Iwd": "/", "Owner": "{MALLORY}", "RequestDisk": {number + 1},'
         ads.append(f'{own} "SimulatedSeconds": 0.01, {text.lstrip().removeprefix("{")}')
     return ads
 
 
 class Bench:
-    """A queue, a host, and when its jobs started."""
+    """A queue, a host, and the start times of its jobs."""
 
     def __init__(self, conninfo: str) -> None:
         self.conninfo = conninfo
@@ -83,11 +83,11 @@ class Bench:
         self.ledger = Ledger()
 
     def submit_hostile(self, ads: list[str]) -> Counter[str]:
-        """Put them in at once; how many were taken, and for how many reasons others were refused."""
+        """Submit them at once; return the number accepted, and how many others were refused by reason."""
         refused: Counter[str] = Counter()
         with self.connection.transaction():
             for ad in ads:
-                # PostgreSQL itself takes no string with a NUL, and refuses what is no JSON
+                # PostgreSQL itself takes no string with a NUL, and refuses invalid JSON
                 with contextlib.suppress(ValueError):
                     try:
                         with self.connection.transaction():
@@ -98,7 +98,7 @@ class Bench:
         return refused
 
     def submit_failing(self, jobs: int, owners: int) -> None:
-        """So many jobs of two kinds that fail at once, and one of a second owner, or as many."""
+        """Submit this many jobs of two kinds that fail at once, and one or as many of a second owner."""
         for number, owner in enumerate(FAILING):
             count = jobs if number < owners else 1
             for cpus in (1, 0):
@@ -111,7 +111,7 @@ class Bench:
                 )
 
     async def until_failed(self, jobs: int) -> None:
-        """Wait until so many of these jobs have failed, the second owner's among them."""
+        """Wait until this many of these jobs have failed, the second owner's among them."""
         count = "SELECT count(*), count(DISTINCT owner) FROM fetchwork.job_history WHERE owner = ANY (%s)"
         async with asyncio.timeout(PATIENCE_S):
             while True:
@@ -121,7 +121,7 @@ class Bench:
                 await asyncio.sleep(0.1)
 
     def black_holes(self) -> int:
-        """Hosts that are taken for one."""
+        """The number of hosts that count as black holes."""
         row = self.connection.execute(
             "SELECT count(*) FROM fetchwork.hosts WHERE black_hole_since_at IS NOT NULL"
         ).fetchone()
@@ -129,7 +129,7 @@ class Bench:
         return int(row[0])
 
     def waiting(self) -> int:
-        """Autoclusters that wait."""
+        """The number of waiting autoclusters."""
         row = self.connection.execute(
             "SELECT count(DISTINCT autocluster_id) FROM fetchwork.demand"
         ).fetchone()
@@ -137,14 +137,14 @@ class Bench:
         return int(row[0])
 
     def states(self) -> dict[int, int]:
-        """The hostile one's jobs in the queue by JobStatus."""
+        """The hostile submitter's jobs in the queue by JobStatus."""
         rows = self.connection.execute(
             "SELECT job_status, count(*) FROM fetchwork.job WHERE owner = %s GROUP BY 1 ORDER BY 1", [MALLORY]
         )
         return dict(rows.fetchall())
 
     def ran(self) -> int:
-        """Runs of the hostile one's jobs, those on record alone."""
+        """The number of recorded runs of the hostile submitter's jobs."""
         row = self.connection.execute(
             "SELECT count(*) FROM fetchwork.job_history WHERE owner = %s", [MALLORY]
         ).fetchone()
@@ -152,7 +152,7 @@ class Bench:
         return int(row[0])
 
     async def start_one(self) -> float:
-        """Seconds from the submission of a plain job to its start."""
+        """Seconds from the submission of an exit-status-only job to its start."""
         ad = json.dumps({"Cmd": "/bin/true", "Iwd": "/", "Owner": BOB, "SimulatedSeconds": 0.05})
         asked = time.time()
         row = self.connection.execute(SUBMIT, [ad]).fetchone()
@@ -167,7 +167,7 @@ class Bench:
                 await asyncio.sleep(0.005)
 
     async def start_many(self, jobs: int, rest_s: float) -> list[float]:
-        """The times of so many plain jobs, one after the other."""
+        """The times of this many exit-status-only jobs, one after the other."""
         times = []
         for _ in range(jobs):
             times.append(await self.start_one())
@@ -183,7 +183,9 @@ class Bench:
         failing: tuple[int, int],
         flood: int,
     ) -> tuple[list[float], list[float], list[float], list[float]]:
-        """Measure alone, beside the hostile ads, beside failing jobs of some owners, beside a flood."""
+        """Measure without other jobs, beside hostile ads, beside failing jobs of some owners, and beside a
+        flood.
+        """
         agent = AgentProcess(
             directory, "sim1", self.conninfo, keyword={"max_fetch_wait_s": 10, "fetch_delay_s": 1}
         )
@@ -254,7 +256,7 @@ threading.Event().wait()
 
 @contextlib.contextmanager
 def flooded(agent_socket: Path, threads: int) -> Iterator[None]:
-    """Have an account of jobs flood the socket of an agent meanwhile."""
+    """Let an account of jobs flood an agent's socket meanwhile."""
     if not threads or os.geteuid() != 0:
         yield
         return
@@ -270,12 +272,12 @@ def flooded(agent_socket: Path, threads: int) -> Iterator[None]:
 
 
 def told(times: list[float]) -> str:
-    """Median and the slowest."""
+    """The median and the slowest, as text."""
     return f"median {statistics.median(times):.2f} s, slowest {max(times):.2f} s"
 
 
 def main() -> None:
-    """Run it and print the figures."""
+    """Run the benchmark and print the figures."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
     parser.add_argument("--hostile", type=int, default=4000, help="ads of the hostile submitter")
     parser.add_argument("--jobs", type=int, default=20, help="plain jobs, without and with them")

@@ -1,18 +1,19 @@
-"""What agents with nothing to do cost the database: transactions, counted by PostgreSQL.
+"""The load of idle agents on the database: transactions, counted by PostgreSQL.
 
-Real agents, each with a number of slots that wait for work as a startd's do. Three phases, of --seconds each:
+Real agents, each with several slots that wait for work as a startd's do. Three phases, of --seconds each:
 
 - idle: nothing is submitted;
-- unmatched: one job a second, of an autocluster that the agents know and that no slot may run;
-- starts: one job a second that every slot may run. What gets it says accept, starts it and ends it at once.
+- unmatched: one job a second, of an autocluster that the agents know and that fits no slot;
+- starts: one job a second that fits every slot. The slot that gets it accepts, starts and ends it at once.
 
-Counted is what pg_stat_database has for the database (commits and rollbacks), without the submits, and of the
-last two phases without what the idle phase had. A start's own are its claim, its start and its end: three.
+The count is that of pg_stat_database (commits and rollbacks), without the submissions; the last two phases
+are counted without the transactions of the idle phase. Each start's own transactions are its claim, its start
+and its end: three.
 
-PostgreSQL's own vacuum is off. Its servers report what they did with a delay of up to ten seconds, which is
-waited for. Counts don't depend on how busy the machine is; with the defaults it takes four minutes at most.
-The last lines are the figures; those before them say what the same agents would be to a pool of 1 000, each
-with the calls that it makes by itself and those that a job brings.
+PostgreSQL's own vacuum is off. Its servers report their counts with a delay of up to ten seconds, which the
+benchmark waits for. Counts don't depend on the machine's load; with the defaults the benchmark takes four
+minutes at most. The last lines are the figures; those before them extrapolate to a pool of 1 000 agents, each
+with its own periodic calls and those that a job causes.
 """
 
 import argparse
@@ -35,14 +36,14 @@ from fetchwork.simulate.agents import AgentProcess
 SLOT_AD = Path(__file__).parent.parent / "data/ads/23.9.6-fetch_work-static-unclaimed.ad"
 KEYWORD = "FETCHWORK"
 SETTINGS = {"autovacuum": "off", "max_connections": "400", "shared_buffers": "256MB"}
-#: PostgreSQL's servers tell what they did at least this often
+#: PostgreSQL's servers report their counts at least this often
 REPORT_S = 11.0
 SETTLED_S = 10.0
 #: at most, until all agents are there, all slots wait, or the jobs of a phase have ended
 PATIENCE_S = 60.0
 #: a start's claim, start and end
 OWN = 3
-#: by the calculation for a larger pool
+#: agents of the larger pool in the calculation
 MANY = 1000
 
 
@@ -67,7 +68,7 @@ class Agent:
             self.ads.append(print_old(ad).encode())
 
     async def ask(self, name: str, body: bytes, arg: str = "", slot: str = "") -> Reply:
-        """One hook's request, on a connection of its own as hooks have."""
+        """Send one hook's request, on a connection of its own as hooks have."""
         request = Request(name, body, keyword=KEYWORD, arg=arg, slot=slot, deadline_ms=3_700_000)
         reader, writer = await asyncio.open_unix_connection(str(self.process.socket))
         replies = ReplyReader()
@@ -83,7 +84,7 @@ class Agent:
             writer.close()
 
     async def slot(self, number: int) -> None:
-        """Fetch for ever, and run what comes in no time."""
+        """Fetch for ever, and run each job in no time."""
         ad = self.ads[number]
         while True:
             reply = await self.ask("fetch_work", ad)
@@ -108,7 +109,7 @@ class Bench:
         server.create_database("bench")
         schema.init(self.conninfo)
         self.submitter = psycopg.connect(self.conninfo, autocommit=True)
-        # in another database, so that asking counts for nothing
+        # in another database, so that its queries are not counted
         self.reader = psycopg.connect(server.conninfo("postgres"), autocommit=True)
         self.ended: Counter[str] = Counter()
         self.submits = 0
@@ -118,7 +119,7 @@ class Bench:
         self.slots = slots
 
     async def start(self) -> None:
-        """Every slot waits for work."""
+        """Start the agents, and let every slot wait for work."""
         # two at a time: each compiles a matchmaker's expressions first
         for first in range(0, len(self.agents), 2):
             await asyncio.gather(*(agent.process.start() for agent in self.agents[first : first + 2]))
@@ -128,7 +129,7 @@ class Bench:
         await self.until_all_wait()
 
     async def until_all_wait(self) -> None:
-        """Wait until no slot does anything else."""
+        """Wait until every slot waits."""
         end = time.monotonic() + PATIENCE_S
         while True:
             assert time.monotonic() < end, "not all slots wait for work"
@@ -142,7 +143,7 @@ class Bench:
             await asyncio.sleep(0.5)
 
     async def until_ended(self, jobs: int) -> None:
-        """Wait until so many jobs have run."""
+        """Wait until this many jobs have run."""
         end = time.monotonic() + PATIENCE_S
         while (ended := sum(self.ended.values())) < jobs:
             assert time.monotonic() < end, f"{ended} of {jobs} jobs ran"
@@ -150,20 +151,20 @@ class Bench:
             await asyncio.sleep(0.1)
 
     def raise_failures(self) -> None:
-        """Fail if a slot did."""
+        """Raise an exception if a slot failed."""
         for fetch in self.fetching:
             if fetch.done():
                 fetch.result()
 
     def submit(self, ad: dict[str, object]) -> None:
-        """One job, in one transaction."""
+        """Submit one job, in one transaction."""
         common = {"Cmd": "/bin/true", "Owner": "nobody", **ad}
         statement = "SELECT fetchwork.submit_cluster(%s, ARRAY['{}']::jsonb[])"
         self.submitter.execute(statement, [json.dumps(common)])
         self.submits += 1
 
     async def transactions(self) -> int:
-        """All so far but the submits, once every server has reported its own."""
+        """All transactions so far but the submissions, once every server has reported its own."""
         await asyncio.sleep(REPORT_S)
         row = self.reader.execute(
             "SELECT xact_commit + xact_rollback FROM pg_stat_database WHERE datname = 'bench'"
@@ -172,9 +173,9 @@ class Bench:
         return int(row[0]) - self.submits
 
     async def phase(self, seconds: int, ad: dict[str, object] | None, *, ended: int = 0) -> tuple[int, float]:
-        """Transactions within the time, with one submit a second if there is an ad; and how long it was.
+        """Transactions within the time, with one submission a second if there is an ad; and the actual time.
 
-        It lasts until so many jobs have ended.
+        The phase lasts until ``ended`` jobs have ended.
         """
         before, began = await self.transactions(), time.monotonic()
         for second in range(seconds):
@@ -183,7 +184,7 @@ class Bench:
             await asyncio.sleep(max(0.0, began + second + 1 - time.monotonic()))
             self.raise_failures()
         await self.until_ended(ended)
-        # what comes while the servers report is counted, too
+        # transactions during the servers' report are counted, too
         after = await self.transactions()
         return after - before, time.monotonic() - began
 
@@ -192,7 +193,7 @@ async def measure(bench: Bench, seconds: int) -> None:
     await bench.start()
     agents = len(bench.agents)
     print(f"{agents} agents of {bench.slots} slots wait", flush=True)
-    # what they say of their slots at first
+    # the agents' first reports of their slots
     await asyncio.sleep(SETTLED_S)
     count, length = await bench.phase(seconds, None)
     idle_a_second = count / length

@@ -1,21 +1,21 @@
-"""Time of finding what a slot may be given, among a thousand and among ten thousand autoclusters.
+"""The time to find a slot's job, among a thousand and among ten thousand autoclusters.
 
     make bench-match
 
-Requirements are those that HTCondor's own Submit writes, the slot ad is a real one that ranks jobs. Measured
-is what an agent that has been up for a while does at a FETCH_WORK, at its worst: all autoclusters fit, so
-both ads are evaluated to the end, and because the slot ranks them all are needed (else it stops at the first
-that fits): ask the database for candidates, order them, read the slot ad, put each of them against the slot.
+Requirements are those that HTCondor's own Submit writes; the slot ad is a real one that ranks jobs. The
+measured operation is a FETCH_WORK of an agent that has been up for a while, in its worst case: all
+autoclusters fit, so both ads are evaluated to the end, and all are needed because the slot ranks them (else
+it stops at the first that fits): ask the database for candidates, order them, read the slot ad, and evaluate
+each of them against the slot.
 
-"isolated" is the time of such a look with the matchmaker's process, as agents do it; "in one process" is the
-same code without it, in turn with the other. The ratio is that of the two, the larger one. "cpu" is the time
-of this process and the matchmaker's together. Where "disk changes", each fetch brings another figure of a
-resource that expressions look at, so that nothing found out before holds.
+"isolated" is the time of such a match round with the matchmaker's process, as agents do it; "in one process"
+is the same code without it, in turn with the other. The ratio is that of the two times, and the larger one
+counts. "cpu" is the time of this process and the matchmaker's together. With "disk changes", each fetch has
+another value of a resource that expressions use, so that no earlier verdict holds.
 
-Then claims by real agents out of a queue of DiracX's shape (dirac_queue.py), from the request to the printed
-ad: one agent, and 32, each with 8 slots that ask all the time (beside them, without a goal, 32 with one slot
-each); and how soon a 64-core partitionable slot of a
-stock host (bench_fill.py) is full.
+Then claims by real agents from a queue of DiracX's shape (dirac_queue.py), from the request to the printed
+ad: one agent, and 32, each with 8 slots that ask all the time (and, without a goal, 32 with one slot each);
+and the time in which a 64-core partitionable slot of a stock host (bench_fill.py) fills.
 """
 
 import argparse
@@ -65,7 +65,7 @@ _DISK = re.compile(rb"^Disk = \d+", re.MULTILINE)
 _CLOCK = re.compile(rb"MyCurrentTime = \d+")
 OWNERS = 20
 LARGER_THAN_THE_SLOT = 64
-#: of the second part
+#: agents in the second part
 AGENTS = 32
 SLOTS = 8
 #: of the host that is filled
@@ -86,7 +86,7 @@ class Bench:
         self.disk_changes = False
 
     def submit(self, autoclusters: int, fitting: int) -> None:
-        """A job of each kind; all but ``fitting`` ask for more cores than there are."""
+        """Submit a job of each kind; all but ``fitting`` ask for more cores than there are."""
         template = from_description(DESCRIPTION, cluster_id=1, owner="owner0")
         ad = {**template.common, **next(iter(template.own))}
         ads = [
@@ -118,11 +118,11 @@ class Bench:
         )
 
     async def look(self, *, isolated: bool) -> int:
-        """One FETCH_WORK up to the claim; returns how many autoclusters were put against the slot.
+        """Run one FETCH_WORK up to the claim; return how many autoclusters were evaluated against the slot.
 
         ``isolated``: by the matchmaker, as the agent does it; else by the same code in this process.
         """
-        # a slot tells the time in its ad: no two fetches bring the same
+        # a slot's ad has the current time: no two fetches send the same ad
         self.fetches += 1
         text = _CLOCK.sub(b"MyCurrentTime = %d" % self.fetches, self.text)
         if self.disk_changes:
@@ -154,7 +154,7 @@ class Bench:
         return len(rows)
 
     def database_s(self) -> float:
-        """CPU time that the servers of this database have used."""
+        """CPU time that the database's server processes have used."""
         return backends_s(self.connection)
 
     def matchmaker_s(self) -> float:
@@ -165,7 +165,7 @@ class Bench:
 
 @dataclass(slots=True)
 class Measured:
-    """Medians of looks: wall ms by whether isolated, and their ratio pair by pair; means of CPU."""
+    """Medians of match rounds: wall ms by whether isolated, and their ratio pair by pair; means of CPU."""
 
     looked: int
     look_ms: dict[bool, float]
@@ -175,7 +175,7 @@ class Measured:
 
 
 async def measure(bench: Bench, rounds: int) -> Measured:
-    """Measure ``rounds`` looks of each sort, in turn."""
+    """Measure ``rounds`` match rounds of each sort, in turn."""
     looked = await bench.look(isolated=True)
     await bench.look(isolated=False)
     times: dict[bool, list[float]] = {True: [], False: []}
@@ -198,7 +198,7 @@ async def measure(bench: Bench, rounds: int) -> Measured:
 
 
 async def isolation(server: PostgresServer, rounds: int) -> float:
-    """The ratio of isolated looks to those in one process, the worst."""
+    """The worst ratio of isolated match rounds to those in one process."""
     ratios = []
     for name, autoclusters, fitting in (
         ("1000 autoclusters", 1000, 1000),

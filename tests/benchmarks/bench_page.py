@@ -1,20 +1,19 @@
-"""How long each page takes, with 1 000 000 jobs in the queue and 5 000 000 in history.
+"""The time that each page takes, with 1 000 000 jobs in the queue and 5 000 000 in history.
 
     make bench-page
     make bench-page ARGS='--jobs 100000 --history 500000'
     make bench-page ARGS='--statements 50'
 
-The service runs as ``fetchwork serve`` does, with its worker processes, and is asked over a socket, one
-page after the other, all of them in turns: so what else the machine does meets every page. A first turn is
-not counted; then there are 21. Printed are the median, the 90th percentile and the longest. These pages are
-unfiltered, or filtered by what an index answers. Then the filters that none answers: how long until the first
-word of how far it has come, until the first rows (goal: 2 s), and until the end, page by page as a browser
-goes on.
+The service runs as ``fetchwork serve`` does, with its worker processes, and is asked over a socket, all pages
+in turn: so the machine's other load affects every page. A first turn is not counted; then there are 21. The
+median, the 90th percentile and the longest are printed. These pages are unfiltered, or filtered by an indexed
+attribute. Then filters without an index: the time until the first progress message, until the first rows
+(goal: 2 s), and until the end, page by page as a browser goes on.
 
-Before that the ended runs are counted as the leader counts them each minute; printed is what a quarter of an
-hour of them takes at most.
+Before that the ended runs are counted as the leader counts them each minute; the longest time for a quarter
+of an hour of them is printed.
 
-With ``--statements MS`` the server's log tells which statements took longer. The last line is the slowest
+With ``--statements MS`` the server's log shows the statements that took longer. The last line is the slowest
 page's median; the goal is 100 ms.
 """
 
@@ -62,7 +61,7 @@ PAGES = {
     "API: 100 jobs": "/api/v1/jobs",
     "API: totals": "/api/v1/totals?by=owner",
     "why jobs are held": "/held",
-    # asked anew each time; the service shows what it has for a minute
+    # computed anew each time; the service otherwise caches it for a minute
     "charts of the last day": "/charts",
 }
 #: page and constraint; {last} is the last cluster of the queue, {oldest} that of history
@@ -94,7 +93,7 @@ UNINDEXED = {
         'Owner == "owner0" && Args == "499" && ClusterId + 0 >= {oldest} - 20',
     ),
 }
-#: a search goes on for so many seconds at most
+#: a search goes on for this many seconds at most
 MOST_S = 120.0
 
 
@@ -126,7 +125,7 @@ class Service:
 
 
 def count_runs(conninfo: str) -> float:
-    """Count what ended, as the leader does; returns how long a call took at most, in ms."""
+    """Count the ended runs, as the leader does; return the longest call's time in ms."""
     longest = 0.0
     with psycopg.connect(conninfo, autocommit=True) as connection:
         before = None
@@ -141,7 +140,7 @@ def count_runs(conninfo: str) -> float:
 
 
 def measure(service: Service, jobs: int) -> float:
-    """Print how long each page takes; returns the slowest median, in ms."""
+    """Print the time of each page; return the slowest median, in ms."""
     paths = {name: path.format(ended=jobs // CLUSTER + 5) for name, path in PAGES.items()}
     times: dict[str, list[float]] = {name: [] for name in paths}
     for number in range(ROUNDS + 1):
@@ -159,7 +158,7 @@ def measure(service: Service, jobs: int) -> float:
 
 
 def search(service: Service, path: str) -> str:
-    """How long a filter takes until something is shown, until its first rows, and until its end."""
+    """The time of a filter until its first output, until its first rows, and until its end."""
     first_word = first_rows = None
     seconds = 0.0
     rows = 0

@@ -1,9 +1,9 @@
-"""``fetchwork simulate`` at the size of a pool: many agents of many slots, on a PostgreSQL of its own.
+"""``fetchwork simulate`` at the size of a pool: many agents with many slots, on a PostgreSQL of its own.
 
 Every agent is a real one with its matchmaker, some 70 MB with its connections; startds and starters are
 simulated in one process. So 200 agents of 64 slots need 15 GB, and a few minutes to start. All jobs wait from
-the beginning, or so many are submitted a second (--rate), as to a pool in use; they sleep, and how long
-decides how many run. What is printed is what simulate prints, and what PostgreSQL counted.
+the beginning, or --rate jobs a second are submitted, as to a pool in use; they sleep, and the length of their
+sleep decides how many run. The output is that of simulate, and PostgreSQL's own counts.
 """
 
 import argparse
@@ -23,12 +23,12 @@ from fetchwork.pool import hostfile
 from fetchwork.pool.postgres import PostgresServer
 from fetchwork.simulate.agents import PROGRAM
 
-#: of each agent: two for hooks, one for its lease, one that listens, one that keeps tables in order
+#: of each agent: two for hooks, one for its lease, one that listens, one for housekeeping
 CONNECTIONS = 5
 
 
 def host_file(directory: Path, conninfo: str) -> Path:
-    """What all simulated hosts have in common."""
+    """Write the common host file of all simulated hosts."""
     file = directory / "host.toml"
     tables = {
         "database": {"main": {"conninfo": conninfo}},
@@ -43,14 +43,14 @@ def host_file(directory: Path, conninfo: str) -> Path:
 
 
 def submit(connection: psycopg.Connection[tuple[object, ...]], sleep_s: int, jobs: int) -> None:
-    """Put in jobs that sleep."""
+    """Submit jobs that sleep."""
     ad = {"Cmd": "/bin/sleep", "Args": str(sleep_s), "Owner": "nobody", "Iwd": "/"}
     statement = "SELECT fetchwork.submit_cluster(%s, array_fill('{}'::jsonb, ARRAY[%s]))"
     connection.execute(statement, [json.dumps(ad), jobs])
 
 
 def submit_steadily(conninfo: str, hosts: int, sleep_s: int, rate: float, over: threading.Event) -> None:
-    """So many jobs a second, in five submissions, once all hosts are there and until ``over``."""
+    """Submit this many jobs a second, in five submissions, from the start of all hosts until ``over``."""
     with psycopg.connect(conninfo, autocommit=True) as connection:
         there = "SELECT count(*) >= %s FROM fetchwork.host"
         while connection.execute(there, [hosts]).fetchone() != (True,) and not over.wait(1.0):

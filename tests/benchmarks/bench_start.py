@@ -1,12 +1,12 @@
-"""How soon a job runs on an idle slot, how closely short jobs follow, how soon a removed one is gone.
+"""The delay of a job's start on an idle slot, of the next short job, and of a removed job's end.
 
     make bench-start
 
-One startd with two slots: slot 1 fetches by way of an agent, slot 2 is matched by a negotiator to jobs of a
+One startd with two slots: slot 1 fetches through an agent, slot 2 is matched by a negotiator to jobs of a
 schedd, all with HTCondor's own defaults. Jobs of both sides run in turn, one at a time on an otherwise idle
-pool; then each side works off a chain of jobs of one second. Jobs tell the time themselves, when their
-process begins and ends. A schedd's first job in a while waits for a negotiation cycle, hence ``--rest``.
-Last, running jobs are removed: from the command (condor_rm; Queue.act) to the end of the process.
+pool; then each side works off a chain of jobs of one second. Jobs write down the time when their process
+begins and ends. A schedd's first job in a while waits for a negotiation cycle, hence ``--rest``. Last,
+running jobs are removed: from the command (condor_rm; Queue.act) to the end of the process.
 
 The last three lines are medians of fetchwork, behind those of the schedd. Goals: 150 ms between two jobs, 2 s
 from a removal to the end of the process.
@@ -34,7 +34,7 @@ DAEMON_LIST = $(DAEMON_LIST) SCHEDD NEGOTIATOR
 ALLOW_WRITE = $(ALLOW_WRITE), bob@$(UID_DOMAIN)
 START = TARGET.Owner =?= undefined || TARGET.Owner == ifThenElse(SlotID == 1, "alice", "bob")
 """
-# not only fetched jobs: a schedd's must not get our hooks
+# not only fetched jobs: a schedd's jobs must not call our hooks
 HOST = {"slots": {"fetched_only": False}}
 DESCRIPTION = """
 executable = /bin/sh
@@ -68,7 +68,7 @@ class Side:
         self._submit = submit
 
     def run(self, count: int, seconds: int) -> tuple[float, list[float]]:
-        """When the jobs were submitted, and the times at which they began and ended, in turn."""
+        """The time of submission, and the times at which the jobs began and ended, in turn."""
         self._file.write_text("")
         self._file.chmod(0o666)
         submitted = time.time()
@@ -81,16 +81,16 @@ class Side:
         return submitted, [float(stamp) for stamp in stamps]
 
     def single(self) -> None:
-        """The time from the submission of one job to its beginning."""
+        """Measure the time from the submission of one job to its start."""
         submitted, (begun, _) = self.run(1, 0)
         self.delays.append(begun - submitted)
 
     def removal(self) -> None:
-        """The time from the removal of a job that runs to the end of its process."""
+        """Measure the time from the removal of a running job to the end of its process."""
         marker = f"86{random.randrange(10**6, 10**7)}"
         self._submit(SLEEPER.format(seconds=marker))
         process = until(lambda: _sleeper(marker), f"{self.name}: a job to remove")
-        # as one that has run for a while: not before the first update
+        # as a job that has run for a while: not before the first update
         time.sleep(2.0)
         removed = time.monotonic()
         self._remove()
@@ -98,7 +98,7 @@ class Side:
         self.ends.append(time.monotonic() - removed)
 
     def chain(self, count: int) -> None:
-        """The times between the end of a job and the beginning of the next."""
+        """Measure the times between the end of a job and the start of the next."""
         _, stamps = self.run(count, 1)
         inner = stamps[1:-1]
         self.gaps = [later - earlier for earlier, later in zip(inner[::2], inner[1::2], strict=True)]
@@ -123,7 +123,7 @@ def _sleeper(seconds: str) -> Process | None:
 
 
 def until(what: Callable[[], T], describe: str) -> T:
-    """Wait for something, and return it."""
+    """Wait for a value, and return it."""
     end = time.monotonic() + PATIENCE_S
     while not (found := what()):
         if time.monotonic() > end:

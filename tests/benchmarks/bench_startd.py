@@ -1,12 +1,12 @@
-"""How many short jobs one real startd runs a second, and what they cost: fetched, by the schedd, and at best.
+"""Short jobs on one real startd, a second, and their CPU time: fetched, by the schedd, and at best.
 
     make bench-startd [ARGS="--suite sid"]
 
-One startd with 8 static slots and HTCondor's defaults, in one pool with a schedd whose negotiator looks every
-2 seconds. In turn run as many /bin/true: fetched through an agent and compiled hooks; fetched with hooks that
-do nothing, which is the most that HTCondor itself makes of fetched work; by the schedd. The rate is that of
-the startd's own log, from the first job's start to the last one's end. The CPU is that of all processes of
-the pool, PostgreSQL, schedd and shadows included, from before the first job to after the last one.
+One startd with 8 static slots and HTCondor's defaults, in one pool with a schedd whose negotiator runs every
+2 seconds. As many /bin/true run in turn: fetched through an agent and compiled hooks; fetched with hooks that
+do nothing, which is HTCondor's own upper limit for fetched work; and by the schedd. The rate is that of the
+startd's own log, from the first job's start to the last one's end. The CPU is that of all processes of the
+pool, PostgreSQL, schedd and shadows included, from before the first job to after the last one.
 
 Goals: `startd rate over ceiling` 0.9, `startd cpu over schedd` 1.5. Each is the median of the rounds.
 """
@@ -46,7 +46,7 @@ SCHEDD_INTERVAL = 2
 STARTD_DEBUG = D_SUB_SECOND
 MAX_STARTD_LOG = 1000000000
 """
-# not only fetched jobs: a schedd's must not get our hooks
+# not only fetched jobs: a schedd's jobs must not call our hooks
 HOST = {"slots": {"fetched_only": False, "update_interval_s": 60, "initial_update_interval_s": 8}}
 JOB = """
 executable = /bin/true
@@ -71,7 +71,7 @@ _ACTIVITY = re.compile(
 
 
 class Done(NamedTuple):
-    """Of so many jobs: the rate a second, and milliseconds of CPU a job."""
+    """Of this many jobs: the rate a second, and milliseconds of CPU a job."""
 
     rate: float
     cpu_ms: float
@@ -79,7 +79,7 @@ class Done(NamedTuple):
 
 
 class Bench:
-    """The pool, its startd's log, and the processes that its CPU is counted of."""
+    """The pool, its startd's log, and the processes whose CPU is counted."""
 
     def __init__(self, pool: PersonalPool, python_hooks: bool) -> None:
         self.pool = pool
@@ -93,12 +93,12 @@ class Bench:
         _make_noop(self.kinds["nothing"])
         os.mkfifo(self.hooks / "tokens")
         (self.hooks / "tokens").chmod(0o666)
-        # kept open, so that what is in it stays
+        # kept open, so that its content stays
         self.tokens = os.open(self.hooks / "tokens", os.O_RDWR | os.O_NONBLOCK)
         (self.hooks / "job.ad").write_text(AD.format(domain=pool.host_name))
 
     def use(self, kind: str) -> None:
-        """Lay the hooks of one kind where HTCondor calls them."""
+        """Install the hooks of one kind where HTCondor calls them."""
         for name in HOOKS:
             new = self.hooks / f".{name}"
             shutil.copy2(self.kinds[kind] / name, new)
@@ -177,7 +177,7 @@ def _family(roots: set[int]) -> set[int]:
 
 
 def wait(true: Callable[[], bool], problem: str, patience_s: float = PATIENCE_S) -> None:
-    """Wait until something is true; ends the benchmark where it takes too long."""
+    """Wait until a condition is true; end the benchmark if it takes too long."""
     end = time.monotonic() + patience_s
     while not true():
         if time.monotonic() > end:
@@ -205,7 +205,7 @@ def measure(bench: Bench, queue: Queue, rounds: int, jobs: int) -> dict[str, lis
         os.write(bench.tokens, b"x" * count)
 
     def by_schedd(count: int) -> None:
-        # as a fetched job: nothing is copied
+        # as a fetched job: no file is copied
         script.write_text("should_transfer_files = NO" + JOB.format(count=count))
         script.chmod(0o644)
         told = pool.run_command(["condor_submit", "-terse", "/tmp/true.sub"], user="bob")

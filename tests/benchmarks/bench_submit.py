@@ -1,13 +1,13 @@
-"""100 000 jobs put into the queue by one client, beside pg-boss on the same server.
+"""100 000 jobs submitted by one client, beside pg-boss on the same server.
 
     make bench-submit
     python tests/benchmarks/bench_submit.py --jobs 20000 --rounds 1
 
-Four ways: jobs that are all alike, and jobs with arguments of their own; by the SQL function submit_cluster,
-the ads as one parameter, and by Queue.submit, from a list of ads. Each call is one durable transaction
-(Queue.submit sends 5 000 jobs at a time in it). Beside them, without a goal: a submit description, which
-HTCondor's bindings read job by job, and pg-boss, which gets 1 000 jobs an insert, each a transaction of its
-own. Rounds of all sides alternate; the database is a new one for each.
+Four ways: equal jobs, and jobs with arguments of their own; by the SQL function submit_cluster, with the ads
+as one parameter, and by Queue.submit, from a list of ads. Each call is one durable transaction (Queue.submit
+sends 5 000 jobs at a time in it). Beside them, without a goal: a submit description, which HTCondor's
+bindings read job by job, and pg-boss, with 1 000 jobs an insert, each a transaction of its own. Rounds of all
+sides alternate; each has a new database.
 
 The last line is the slowest of the four medians; the goal is 40 000.
 """
@@ -35,12 +35,12 @@ LIMITS = ("max_jobs_per_owner", "max_jobs_per_submission")
 
 
 def own_ads(jobs: int, *, alike: bool) -> list[dict[str, str]]:
-    """What each job has beside what all have."""
+    """Each job's own attributes beside the common ones."""
     return [{} if alike else {"Args": f"--seed {n} --out result-{n}"} for n in range(jobs)]
 
 
 def by_function(conninfo: str, jobs: int, *, alike: bool) -> float:
-    """Seconds that submit_cluster takes, the making of its parameter included."""
+    """Seconds that submit_cluster takes, including the time to make its parameter."""
     own = own_ads(jobs, alike=alike)
     with psycopg.connect(conninfo, autocommit=True) as connection:
         begin = time.perf_counter()
@@ -86,7 +86,7 @@ BESIDE: dict[str, Callable[[str, int], float]] = {
 
 
 def measure(server: PostgresServer, jobs: int, submit: Callable[[str, int], float]) -> float:
-    """Jobs a second, into a database that is made for it."""
+    """Jobs a second, into a new database."""
     server.query("DROP DATABASE IF EXISTS ours WITH (FORCE)")
     server.create_database("ours")
     conninfo = server.conninfo("ours")

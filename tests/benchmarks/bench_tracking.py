@@ -4,16 +4,16 @@
     python tests/benchmarks/bench_tracking.py --jobs 100000 --history 500000 --without-condor
     python tests/benchmarks/bench_tracking.py --only-condor
 
-First, at the database: how long each question takes that people and programs ask, the median of 15 answers,
-and the memory that ``xquery`` over everything needs. The jobs are 20 owners' in 200 autoclusters and 2 000
-batches, some held; 3 000 run. The history
-is that of the last day. Jobs and history are written as rows, not submitted, because that would take
-an hour; what they look like is what the schema's functions leave behind.
+First, at the database: the time of each query that people and programs make, the median of 15 answers, and
+the memory that ``xquery`` over everything needs. The jobs are 20 owners' in 200 autoclusters and 2 000
+batches, some held; 3 000 run. The history is that of the last day. Jobs and history are written as rows, not
+submitted, because that would take an hour; the rows equal those that the schema's functions write.
 
-Then, where there is HTCondor: a real schedd and fetchwork each hold 10 000 idle jobs in one pool, and each
-tool is called ten times in turn, from start to exit; a tool that does not print the answer ends it all.
+Then, if HTCondor is available: a real schedd and fetchwork each hold 10 000 idle jobs in one pool, and each
+tool is called ten times in turn, from start to exit; a tool that does not print the answer ends the
+benchmark.
 
-The last line is the slowest question's median; the goal is 15 ms. With ``--only-condor`` it is the median of
+The last line is the slowest query's median; the goal is 15 ms. With ``--only-condor`` it is the median of
 ``fetchwork q`` for one job's state.
 """
 
@@ -126,7 +126,7 @@ SELECT setval('fetchwork.cluster_id', ({jobs} + {history}) / {cluster});
 
 
 def fill(conninfo: str, jobs: int, history: int) -> None:
-    """Write the rows, and let the planner know them."""
+    """Write the rows, and analyze the tables."""
     with psycopg.connect(conninfo, autocommit=True) as connection:
         numbers = {
             "jobs": jobs,
@@ -143,7 +143,7 @@ def fill(conninfo: str, jobs: int, history: int) -> None:
 
 
 def median_ms(question: Callable[[], object], times: int = 15) -> float:
-    """The median of how long a question takes, the answer's way to the client included."""
+    """The median time of a query, including the answer's way to the client."""
     taken = []
     for _ in range(times):
         begin = time.perf_counter()
@@ -153,7 +153,7 @@ def median_ms(question: Callable[[], object], times: int = 15) -> float:
 
 
 def questions(queue: Queue, jobs: int, history: int) -> dict[str, Callable[[], object]]:
-    """What people ask."""
+    """The queries that people make."""
     idle = jobs // CLUSTER // 2
     old = (jobs + history) // CLUSTER - 3
     session = session_of(queue)
@@ -189,13 +189,13 @@ def questions(queue: Queue, jobs: int, history: int) -> dict[str, Callable[[], o
 
 
 def memory_kib() -> int:
-    """The most that this process has needed so far."""
+    """The peak memory of this process so far."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
 
 @dataclass(frozen=True)
 class Asked:
-    """One question to both tools, and how to tell from what one printed that it is the answer."""
+    """One question to both tools, and a check that an output is the answer."""
 
     what: str
     theirs: list[str]
@@ -204,7 +204,7 @@ class Asked:
 
 
 def beside_condor(jobs: int, times: int) -> float:
-    """Both tools in turn, in one pool; returns the median of one job's state by fetchwork q."""
+    """Run both tools in turn, in one pool; return the median of one job's state by fetchwork q."""
     with tempfile.TemporaryDirectory(prefix="fetchwork-bench-") as directory:
         Path(directory).chmod(0o755)
         with PersonalPool(Path(directory) / "pool", slots=1, config=CONDOR) as pool:
@@ -267,7 +267,7 @@ def both_asked(jobs: int, theirs: int, ours: int) -> list[Asked]:
 
 
 INSIDE = "/opt/fetchwork/venv/bin/fetchwork"
-# timed inside, where entering the pool's root costs nothing
+# timed inside, so that entering the pool's root is not counted
 TIMED = """
 import subprocess, sys, time
 begin = time.perf_counter()
@@ -279,7 +279,7 @@ sys.exit(done.returncode)
 
 
 def _seconds(pool: PersonalPool, command: list[str], is_answer: Callable[[str], bool]) -> float:
-    """How long a command takes; raises SystemExit unless it ends well and has answered."""
+    """The time of a command; raises SystemExit unless it succeeds and prints the answer."""
     dsn = f"FETCHWORK_DSN={pool.conninfo}"
     told = pool.run_command(["env", dsn, "/opt/fetchwork/venv/bin/python", "-c", TIMED, *command])
     seconds, _, text = told.stdout.partition("\n")
@@ -290,7 +290,7 @@ def _seconds(pool: PersonalPool, command: list[str], is_answer: Callable[[str], 
 
 
 def at_the_database(jobs: int, history: int) -> float:
-    """Ask a database with so many rows; returns the slowest question's median."""
+    """Query a database of this many rows; return the slowest query's median."""
     with tempfile.TemporaryDirectory(prefix="fetchwork-bench-") as directory:
         Path(directory).chmod(0o755)
         server = PostgresServer(Path(directory) / "postgres", settings=SETTINGS)

@@ -1,9 +1,9 @@
 """Benchmarks of an older commit and of this checkout in turn (``make bench-compare OLD=commit WHICH=cycle``).
 
-A machine is faster in one minute than in the next, so one run of each follows the other. The last lines of a
-run are its figures, ``name: figure``. Printed are the medians, their ratio (new to old), and the spread of
-each side: half the distance of its extremes, in percent of the median. A round begins only if it can end
-in time.
+A machine's speed changes from minute to minute, so runs of both sides alternate. The last lines of a
+run are its figures, ``name: figure``. The medians, their ratio (new to old), and the spread of each side are
+printed: half the distance of its extremes, in percent of the median. A round begins only if it can end in
+time.
 """
 
 import argparse
@@ -30,7 +30,7 @@ class Figures:
     new: list[float] = field(default_factory=list)
 
     def line(self) -> str:
-        """The row of the table."""
+        """The figures' row of the table."""
         old, new = statistics.median(self.old), statistics.median(self.new)
         ratio = f"{new / old:.3f}" if old else "-"
         cells = (f"{old:g}", f"{new:g}", ratio, _spread(self.old), _spread(self.new), str(len(self.new)))
@@ -43,7 +43,7 @@ def _spread(figures: Sequence[float]) -> str:
 
 
 def figures_of(output: str) -> dict[str, float]:
-    """The figures in a benchmark's last lines, by name; raises ValueError where the last line has none."""
+    """The figures in a benchmark's last lines, by name; raises ValueError if the last line has no figure."""
     figures: dict[str, float] = {}
     lines = output.strip().splitlines()
     for line in reversed(lines):
@@ -78,12 +78,12 @@ def compare(
                 for name, figure in figures_of(run(side, benchmark)).items():
                     getattr(figures.setdefault(name, Figures(name)), side).append(figure)
         longest = max(longest, now() - round_began)
-    # a figure that one side alone has can't be compared
+    # a figure of one side alone cannot be compared
     return [one for one in figures.values() if one.old and one.new]
 
 
 def main() -> None:
-    """Make a checkout of the older commit, with its own dependencies, and compare."""
+    """Check out the older commit, with its own dependencies, and compare."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("old", help="a commit")
     parser.add_argument("which", nargs="+", help="names of benchmarks, as after 'make bench-'")

@@ -14,13 +14,13 @@ def process_s(pid: int) -> float:
 
 
 def family_s(pid: int) -> float:
-    """The same of a process and all its living descendants."""
+    """Seconds of CPU of a process and all its living descendants."""
     children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
     return process_s(pid) + sum(family_s(int(child)) for child in children)
 
 
 def backends_s(connection: psycopg.Connection[tuple[int]]) -> float:
-    """The same of the servers of a connection's database, but for its own."""
+    """Seconds of CPU of the servers of a connection's database, without the connection's own."""
     rows = connection.execute(
         "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
     ).fetchall()

@@ -1,8 +1,8 @@
-"""A queue of the shape that DiracX has published of its own, and agents that claim from it.
+"""A queue of the shape that DiracX has published about its own, and agents that claim from it.
 
 501 autoclusters, which name sites (60), platforms (67) and tags, of 20 submitters; millions of waiting jobs.
-The rows are written by SQL, because submitting them would take an hour: they are what the schema's functions
-leave behind.
+The rows are written by SQL, because submitting them would take an hour: they equal those that the schema's
+functions write.
 """
 
 import asyncio
@@ -30,7 +30,7 @@ SITES = 60
 PLATFORMS = 67
 SUBMITTERS = 20
 CLUSTER = 100  # jobs in a cluster
-CLUSTERS = 5_000  # written at a time
+CLUSTERS = 5_000  # clusters written at a time
 SETTINGS = {
     "shared_buffers": "2GB",
     "max_wal_size": "4GB",
@@ -46,7 +46,7 @@ ANSWER_S = 25.0
 WARM_S = 60.0
 STOP_S = 30.0
 
-# what each autocluster asks for: three sites or any, a platform or any, now and then a tag
+# the requirements of each autocluster: three sites or any, a platform or any, now and then a tag
 KINDS = """
 INSERT INTO fetchwork.submitter (name)
 SELECT 'group' || n || '.nobody' FROM generate_series(0, {submitters} - 1) AS n;
@@ -75,7 +75,7 @@ SELECT setval('fetchwork.position', 1000000000000);
 INSERT INTO fetchwork.demand (autocluster_id, job_prio)
 SELECT autocluster_id, 0 FROM fetchwork.autocluster;
 """
-# clusters from {first} to {last}, each of one autocluster, which they go round
+# clusters from {first} to {last}, which take the autoclusters in turn
 JOBS = """
 CREATE TEMPORARY TABLE placed ON COMMIT DROP AS
 SELECT c AS cluster_id, a.ids[c % {autoclusters} + 1] AS autocluster_id
@@ -101,7 +101,8 @@ CROSS JOIN generate_series(0, {cluster} - 1) AS n;
 
 SELECT setval('fetchwork.cluster_id', {last});
 """
-# what was claimed waits again, at the end; no news, for there is more of each autocluster all the time
+# claimed jobs wait again, at the end; without a notification, because every autocluster has more jobs at any
+# time
 PUT_BACK = """
 WITH gone AS (
     DELETE FROM fetchwork.run RETURNING cluster_id, proc_id, autocluster_id
@@ -141,11 +142,11 @@ class DiracQueue:
                         self.connection.execute(statement)
             self._clusters = last
         self.connection.execute("VACUUM ANALYZE")
-        # else it is written while claims are measured
+        # else the checkpoint would happen while claims are measured
         self.connection.execute("CHECKPOINT")
 
     def put_back(self, until: threading.Event) -> None:
-        """Every 20 ms what was claimed waits again; for a thread."""
+        """Requeue the claimed jobs every 20 ms; runs in a thread."""
         with psycopg.connect(self.conninfo, autocommit=True) as connection:
             while not until.wait(0.02):
                 connection.execute(PUT_BACK)
@@ -162,10 +163,10 @@ def slot_ad(number: int) -> str:
 
 @dataclass(slots=True)
 class _Asked:
-    """What the slots have got so far; each of them counts for itself."""
+    """The answers so far; each slot counts for itself."""
 
     claims: int = 0
-    #: requests that brought no job: why
+    #: requests that brought no job, by reason
     in_vain: Counter[str] = field(default_factory=Counter)
 
 
@@ -187,14 +188,14 @@ class _Slots:
             thread.start()
 
     def stop(self) -> None:
-        """Let each have its last answer."""
+        """Stop after each slot's last answer."""
         self._stop.set()
         for thread in self._threads:
             thread.join(2 * ANSWER_S)
 
     @property
     def claims(self) -> int:
-        """Jobs that were printed for a slot so far."""
+        """The number of jobs that were printed for a slot so far."""
         return sum(one.claims for one in self._asked.values())
 
     @property
@@ -211,7 +212,7 @@ class _Slots:
         count = 0
         while not self._stop.is_set():
             count += 1
-            # a slot tells the time in its ad: no two fetches bring the same
+            # a slot's ad has the current time: no two fetches send the same ad
             ad = _CLOCK.sub(f"MyCurrentTime = {1795220753 + count}", text).encode()
             request = wire.Request("fetch_work", ad, keyword=hostfile.KEYWORD, deadline_ms=20_000)
             try:
@@ -232,14 +233,14 @@ async def _started(directory: Path, conninfo: str, agents: int) -> list[AgentPro
         AgentProcess(directory, f"bench{agents}x{number}", conninfo, keyword={"max_fetch_wait_s": 0})
         for number in range(agents)
     ]
-    # as many at a time as there are cores: each reads HTCondor's library first
+    # as many at a time as there are cores: each loads HTCondor's library first
     for first in range(0, agents, 2):
         await asyncio.gather(*(agent.start() for agent in made[first : first + 2]))
     return made
 
 
 async def _stopped(agents: Sequence[AgentProcess]) -> None:
-    """End them, whatever state they are in."""
+    """End the agents in any state."""
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(STOP_S):
             await asyncio.gather(*(agent.stop() for agent in agents))
@@ -252,10 +253,9 @@ def claims_per_second(
 ) -> float:
     """Claims by real agents, from the request on the socket to the printed ad.
 
-    ``clients`` partitionable slots of each agent ask all the time. The agents are warm: what they did before
-    each slot had its first two jobs, which may take them ``WARM_S``, counts for nothing. On a machine that is
-    too busy an agent may be told that the database does not answer; such a request claims nothing, and is
-    printed.
+    ``clients`` partitionable slots of each agent ask all the time. The agents are warm: their work before
+    each slot had its first two jobs, which may take ``WARM_S``, is not counted. On a machine that is too busy
+    an agent may get no answer of the database in time; such a request claims nothing, and is printed.
     """
     stop = threading.Event()
     processes = asyncio.run(_started(directory, queue.conninfo, agents))
@@ -290,5 +290,5 @@ def claims_per_second(
 
 
 def _agents_s(agents: Sequence[AgentProcess]) -> float:
-    """CPU time of agents and all that they have started."""
+    """CPU time of agents and all processes that they have started."""
     return sum(family_s(agent.pid) for agent in agents)

@@ -1,4 +1,4 @@
-"""For bench_files: jobs with files on the slots of a real startd, beside those without, and a schedd's."""
+"""For bench_files: jobs with files on the slots of a real startd, beside jobs without, and a schedd's."""
 
 from __future__ import annotations
 
@@ -24,31 +24,31 @@ from tests.clients.conftest import Clients
 KIB = 1024
 SMALL_BYTES = 10 * KIB
 LARGE_BYTES = KIB * KIB
-#: jobs that share an input, and how many of them run
+#: jobs that share an input, and the number of them that run
 SHARING, RUN = 1000, 3 * SLOTS
 #: seconds for a large file there and back
 LARGE_PATIENCE_S = 900
-#: seconds after which a connection has told its statistics
+#: seconds after which a connection has reported its statistics
 STATISTICS_S = 2.0
 COPY = "executable = /bin/cp\ntransfer_executable = false\n"
 WITH_FILES = COPY + "should_transfer_files = YES\nwhen_to_transfer_output = ON_EXIT\n"
 
 
 class Measured(NamedTuple):
-    """What jobs with files cost on the slots of a startd."""
+    """The costs of jobs with files on the slots of a startd."""
 
     #: milliseconds of the host's CPU that an input and an output of 10 KiB cost a job
     small_ms: float
     #: jobs/s with 1 MiB over a schedd's
     beside: float
-    #: MiB that the agent has more at most while the large file comes and leaves
+    #: MiB of additional peak memory of the agent while the large file comes and leaves
     memory_mib: float
-    #: how often the agent read the input that many jobs share
+    #: the agent's reads of the input that many jobs share
     shared_reads: float
 
 
 def measure(jobs: int, rounds: int, suite: str | None, mib: int) -> Measured:
-    """Measure it all; the large file has ``mib``, and what many jobs share a tenth of that."""
+    """Measure all; the large file has ``mib``, and the shared input a tenth of that."""
     with tempfile.TemporaryDirectory(prefix="fetchwork-bench-") as directory:
         Path(directory).chmod(0o755)
         pool = PersonalPool(Path(directory) / "pool", slots=SLOTS, config=CONFIG, host=HOST, suite=suite)
@@ -75,7 +75,7 @@ class _Sides:
         self._socket = bench.pool.directory / "run/agent.sock"
 
     def small(self, jobs: int, number: int) -> float:
-        """More milliseconds of the host's CPU for a job with an input and an output than without."""
+        """The host's additional CPU in milliseconds for a job with an input and an output."""
         home = self._clients.tmp / f"small{number}"
         self._clients.folder(home.name)
         (home / "in").write_bytes(os.urandom(SMALL_BYTES))
@@ -92,7 +92,7 @@ class _Sides:
         return spent["files"] - spent["plain"]
 
     def beside(self, jobs: int, number: int) -> float:
-        """Jobs/s, from submit to the last file that is back, over a schedd's."""
+        """Jobs/s, from submission to the return of the last file, over a schedd's."""
         pool, clients = self._bench.pool, self._clients
         sides: dict[str, Callable[[str], subprocess.CompletedProcess[str]]] = {
             "fetchwork": lambda folder: clients.run(folder, "condor_submit", f"{folder}/job.sub"),
@@ -121,7 +121,7 @@ class _Sides:
         return rate["fetchwork"] / rate["schedd"]
 
     def memory(self, mib: int) -> float:
-        """How much memory more the agent has at its most while a job's file comes, and leaves."""
+        """The agent's additional peak memory while a job's file comes and leaves."""
         home = self._clients.tmp / "large"
         self._clients.folder(home.name)
         with (home / "in").open("wb") as file:
@@ -129,7 +129,7 @@ class _Sides:
                 file.write(os.urandom(LARGE_BYTES))
         wait(self._ready, "the slots do not wait for work")
         agent = Path(f"/proc/{status(self._socket)['pid']}")
-        # what it had at its most is forgotten
+        # resets the peak
         (agent / "clear_refs").write_text("5")
         before = _most_memory(agent)
         began = time.monotonic()
@@ -143,7 +143,7 @@ class _Sides:
         return more
 
     def shared(self, mib: int) -> float:
-        """How often the agent reads an input that many jobs share, of which some run."""
+        """The agent's reads of an input that many jobs share, of which some run."""
         home = self._clients.tmp / "shared"
         self._clients.folder(home.name)
         (home / "in").write_bytes(os.urandom(mib * LARGE_BYTES))
@@ -151,7 +151,7 @@ class _Sides:
         files = f"should_transfer_files = YES\ntransfer_input_files = {home}/in\n{run}"
         cluster = self._queue.submit(f"initialdir = /tmp\n{files}", owner="alice").cluster()
         with Database(self._bench.pool.conninfo) as database:
-            # of sessions that there are, too
+            # also for sessions that are already open
             database.query("ALTER SYSTEM SET track_functions = 'pl'")
             database.query("SELECT pg_reload_conf()")
             (stored,) = database.query(
@@ -188,7 +188,7 @@ class _Sides:
         wait(self._ready, "the slots do not get free")
 
     def _host_cpu_s(self) -> float:
-        """Of the pool's processes, and of those that have ended, without the database's."""
+        """CPU of the pool's processes, living and ended, without the database's."""
         spent = self._bench.cpu()
         return sum(ticks for name, ticks in spent.items() if "postgres" not in name) / TICKS
 
@@ -198,13 +198,13 @@ def _has_outputs(home: Path, jobs: int) -> bool:
 
 
 def _most_memory(process: Path) -> int:
-    """The most that a process had at a time, in KiB."""
+    """The peak memory of a process, in KiB."""
     lines = (process / "status").read_text().splitlines()
     return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM:"))
 
 
 def _chunks_read(database: Database) -> int:
-    """How many chunks agents have asked for so far: looked at until each connection has told it."""
+    """The chunks that agents have asked for so far, read after each connection has reported."""
     count = -1
     while True:
         time.sleep(STATISTICS_S)

@@ -1,7 +1,7 @@
-/* A hook that does nothing, for bench_startd: what HTCondor itself takes for a fetched job.
+/* A hook that does nothing, for bench_startd: HTCondor's own cost of a fetched job.
  *
  * FETCH_WORK takes a token, one byte of the FIFO beside it, and prints the ad beside it; without a token it
- * waits for one, for a few seconds, as a fetch waits in an agent. The others end at once.
+ * waits for one, for a few seconds, as a fetch waits in an agent. The other hooks end at once.
  */
 #include <fcntl.h>
 #include <limits.h>
@@ -25,7 +25,7 @@ int main(int argc, char **argv)
     size_t size = 0;
     ssize_t got;
     (void)argc;
-    /* to end after the UPDATE_JOB_INFO beside it: else the startd sleeps for a second (hook/siblings.py) */
+    /* end after the UPDATE_JOB_INFO beside it: else the startd sleeps for a second (hook/siblings.py) */
     if (strstr(argv[0], "job_exit"))
         usleep(10 * 1000);
     if (!strstr(argv[0], "fetch_work"))

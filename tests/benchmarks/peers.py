@@ -1,8 +1,8 @@
 """Other PostgreSQL job queues beside fetchwork: installed into the cache folder, started, and timed.
 
 None of them is a dependency of fetchwork. Their newest versions are installed once, those for Python into an
-environment of their own, those for Node.js by npm where it is there; ``FETCHWORK_CACHE`` names the folder.
-What can't be had is said, and left out.
+environment of their own, those for Node.js by npm if it is available; ``FETCHWORK_CACHE`` names the folder.
+Queues that cannot be installed are reported, and left out.
 """
 
 import os
@@ -25,14 +25,14 @@ NODE_PACKAGES = (("graphile-worker", ("latest",)), ("pg-boss", ("latest", "11", 
 
 @dataclass(frozen=True)
 class Peer:
-    """One of them, in one way of working."""
+    """One of the queues, in one mode."""
 
     name: str
     program: str
     batch: int
     #: jobs are taken and ended one by one
     one_by_one: bool
-    #: what a job's way through it leaves out that fetchwork's has
+    #: the parts of fetchwork's job path that its path lacks
     without: str
 
 
@@ -74,7 +74,7 @@ def _node_packages(entry: Path) -> None:
 
 @dataclass(frozen=True)
 class Measured:
-    """What one run of one side came to."""
+    """The result of one run of one side."""
 
     submitted_per_s: float
     jobs_per_s: float
@@ -82,13 +82,13 @@ class Measured:
 
 
 class Peers:
-    """Those that can be had on this machine."""
+    """The peers that this machine can run."""
 
     def __init__(self) -> None:
         self._interpreters: dict[str, list[str]] = {}
         self._environment = dict(os.environ)
         self.missing: list[str] = []
-        # the interpreter's own files, which each start may write anew, would spoil the entry
+        # the interpreter's own files, which each start may write anew, would change the cache entry
         self._environment["PYTHONDONTWRITEBYTECODE"] = "1"
         try:
             entry = cached("peers-python", _python_environment)
@@ -106,7 +106,7 @@ class Peers:
         return [peer for peer in PEERS if Path(peer.program).suffix in self._interpreters]
 
     def measure(self, peer: Peer, server: PostgresServer, jobs: int, concurrency: int) -> Measured:
-        """Submit and work off so many jobs, in a database that is made for it; raises PeerFailed."""
+        """Submit and work off this many jobs, in a new database; raises PeerFailed."""
         with self._program(peer, server, jobs, concurrency) as (program, name):
             submit_s = float(_line(program, "ready").split()[1])
             server.query("VACUUM ANALYZE", name)
@@ -121,7 +121,7 @@ class Peers:
             return Measured(jobs / submit_s, jobs / seconds, cpu_s / jobs * 1000)
 
     def submit(self, peer: Peer, server: PostgresServer, jobs: int) -> float:
-        """Submit so many jobs; how many a second. Raises PeerFailed."""
+        """Submit this many jobs; return the rate a second. Raises PeerFailed."""
         with self._program(peer, server, jobs, 1) as (program, _):
             return jobs / float(_line(program, "ready").split()[1])
 
@@ -129,7 +129,7 @@ class Peers:
     def _program(
         self, peer: Peer, server: PostgresServer, jobs: int, concurrency: int
     ) -> Iterator[tuple[subprocess.Popen[str], str]]:
-        """The peer's program and its new database, ended with the block."""
+        """The peer's program and its new database, both ended with the block."""
         name = "peer"
         server.query(f"DROP DATABASE IF EXISTS {name} WITH (FORCE)")
         server.create_database(name)
@@ -164,7 +164,7 @@ def _line(program: subprocess.Popen[str], word: str) -> str:
 
 
 def timed(server: PostgresServer, work: Callable[[], None]) -> tuple[float, float]:
-    """Seconds that something takes, and the CPU seconds of the server's processes meanwhile."""
+    """Seconds that a function takes, and the CPU seconds of the server's processes meanwhile."""
     before, begin = server_cpu_s(server), time.perf_counter()
     work()
     seconds = time.perf_counter() - begin
@@ -174,7 +174,7 @@ def timed(server: PostgresServer, work: Callable[[], None]) -> tuple[float, floa
 
 
 def server_cpu_s(server: PostgresServer) -> float:
-    """CPU seconds of all processes that the server has and had."""
+    """CPU seconds of all processes of the server, living and ended."""
     postmaster = server.postmaster
     assert postmaster is not None
     ticks = 0

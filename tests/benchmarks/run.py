@@ -1,7 +1,7 @@
-"""Run a benchmark so that it leaves no process behind, however it ends: ``make bench-X``.
+"""Run a benchmark so that no process of it is left, no matter how it ends: ``make bench-X``.
 
-SIGTERM ends it as Ctrl-C does, by way of its own cleanup. A process in a session of its own kills the remains
-once this one is gone, also where the whole process group was killed.
+SIGTERM ends it as Ctrl-C does, through its own cleanup. A process in a session of its own kills the remains
+once this one has ended, even if the whole process group was killed.
 """
 
 import runpy
@@ -14,7 +14,7 @@ from tests.leftovers import watch_over_this_run
 
 
 def main() -> None:
-    """Run the benchmark of a name, with the arguments that follow."""
+    """Run the named benchmark with the arguments that follow."""
 
     def end(number: int, frame: FrameType | None) -> None:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)

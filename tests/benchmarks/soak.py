@@ -1,16 +1,16 @@
-"""Seeded fault runs by the hundred, a long outage, a thousand agents: what takes too long for ``make test``.
+"""Hundreds of seeded fault runs, a long outage, a thousand agents: tests too long for ``make test``.
 
 Usage: soak.py [--short] [--runs N] [--jobs N] [--faults N] [--first-seed N] [--workers N] [--agents N]
                [--outage-minutes N]
 
-``--short`` is all of it in a few minutes: of each as much as shows that it holds, and no figures.
+``--short`` runs a little of each part in a few minutes: enough to show that it works, and no figures.
 
-Each run is a database of its own with two or three simulated hosts, on whose agents, hooks, network and
-PostgreSQL come that many faults (tests/faults/seeded.py). A run that finds something is told with its seed
-and its plan, and can be played again with ``--first-seed N --runs 1``. The exit status is 1 then.
+Each run has a database of its own with two or three simulated hosts, on whose agents, hooks, network and
+PostgreSQL that many faults come (tests/faults/seeded.py). A run that finds a defect is printed with its seed
+and its plan, and can be repeated with ``--first-seed N --runs 1``. The exit status is 1 then.
 
-Meanwhile a site of its own goes without PostgreSQL for ten minutes, with all its slots busy at first. At last
-PostgreSQL is killed under 1 000 agents, and it is looked at how they come back (tests/faults/reconnect.py).
+Meanwhile a site of its own goes without PostgreSQL for ten minutes, with all its slots busy at first. Last,
+PostgreSQL is killed under 1 000 agents, and their return is measured (tests/faults/reconnect.py).
 
 tests/faults/FAULTS.md has the figures.
 """
@@ -53,11 +53,11 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--workers", type=int, default=2, help="runs at the same time")
     parser.add_argument("--agents", type=int, default=1000)
     parser.add_argument("--outage-minutes", type=float, default=10.0)
-    # what a worker process is told: to play these seeds, each with an answer of one line, or the outage
+    # a worker process's order: to play these seeds, with a line as the answer to each, or the outage
     parser.add_argument("--seeds", help=argparse.SUPPRESS)
     parser.add_argument("--outage", action="store_true", help=argparse.SUPPRESS)
     words = sys.argv[1:]
-    # what else is said has the last word
+    # other options override those of --short
     return parser.parse_args([*SHORT, *words] if "--short" in words else words)
 
 
@@ -70,7 +70,7 @@ def _end_as_by_control_c() -> None:
 
 
 def _run(work: Coroutine[Any, Any, _T]) -> _T:
-    """Run it in an event loop; SIGTERM cancels it."""
+    """Run a coroutine in an event loop; SIGTERM cancels it."""
 
     async def told() -> _T:
         task = asyncio.current_task()
@@ -83,7 +83,7 @@ def _run(work: Coroutine[Any, Any, _T]) -> _T:
     except asyncio.CancelledError:
         raise KeyboardInterrupt from None
     finally:
-        # the loop has put the default back
+        # the loop has restored the default handler
         _end_as_by_control_c()
 
 
@@ -117,7 +117,9 @@ def _play_some(options: argparse.Namespace) -> None:
 
 
 async def _go_without(server: PostgresServer, directory: Path, minutes: float) -> dict[str, object]:
-    """Stop PostgreSQL under busy slots for so long; what was wrong in the end, and how soon it went on."""
+    """Stop PostgreSQL under busy slots for ``minutes``; return the defects at the end, and the recovery
+    time.
+    """
     async with Site(server, new_database(server), directory) as site:
         for _ in range(2):
             await site.add_host(slots=8)
@@ -146,7 +148,7 @@ async def _go_without(server: PostgresServer, directory: Path, minutes: float) -
 
 
 class _Workers:
-    """The processes that play; told to end, they end what they have started."""
+    """The processes that play seeds; if told to end, they end all that they have started."""
 
     def __init__(self) -> None:
         self._started: list[subprocess.Popen[str]] = []
@@ -172,7 +174,7 @@ def _outage(workers: _Workers, minutes: float) -> dict[str, Any]:
 
 
 def _soak(options: argparse.Namespace) -> tuple[list[dict[str, Any]], list[str], dict[str, Any]]:
-    """Every run's result, what went wrong with workers, and the outage's figures."""
+    """Every run's result, the errors of workers, and the outage's figures."""
     results: list[dict[str, Any]] = []
     broken: list[str] = []
     workers = _Workers()
@@ -220,7 +222,7 @@ def _comeback(agents: int) -> dict[str, float]:
 
 
 def main() -> int:
-    """Run it all; 1 if anything was lost, run twice, or otherwise wrong."""
+    """Run all; return 1 if a job was lost, run twice, or otherwise wrong."""
     options = _options()
     _end_as_by_control_c()
     if options.seeds:

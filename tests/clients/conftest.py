@@ -1,6 +1,6 @@
-"""A pool with real HTCondor, and clients from PyPI and Debian, which do not know that it is no schedd.
+"""A pool with real HTCondor, and clients from PyPI and Debian, which take it for a schedd.
 
-They run in the pool's root directory, as alice, with ours before HTCondor's commands and modules. An access
+They run in the pool's root directory, as alice, with our commands and modules before HTCondor's. An access
 point runs there too: it knows the root's accounts.
 """
 
@@ -24,15 +24,15 @@ from tests.condor.conftest import make_pool, pytest_generate_tests, root, withou
 from tests.waiting import until
 
 PYPROJECT = Path(__file__).parents[2] / "pyproject.toml"
-#: of those from PyPI
+#: tests that need no wheels of PyPI
 NO_WHEELS = ("law", "connection_pool")
-#: seconds for a workflow: none of them gives up by itself
+#: seconds for a workflow: no client gives up by itself
 WORKFLOW_S = 240
-#: the clients beside the machine's own packages, each with what it needs: not all can be had for each Python
+#: the clients beside the machine's own packages, each with its dependencies: not all exist for each Python
 CLIENTS = ":".join(f"/tmp/clients/{client}" for client in ("snakemake", "dask", "law", "parsl"))
 
 
-# as a site has it whose hosts have what jobs import
+# as on a site whose hosts have the modules that jobs import
 CONFIG = f"""
 STARTER_JOB_ENVIRONMENT = "PYTHONPATH={CLIENTS} HOME=/tmp PATH=/usr/bin:/bin"
 """
@@ -82,7 +82,7 @@ class Clients:
         return f"/tmp/{name}"
 
     def run(self, folder: str, *words: str, **environment: str) -> "subprocess.CompletedProcess[str]":
-        """Run a client in a folder, in its time; or one of our commands."""
+        """Run a client or one of our commands in a folder, within its time limit."""
         given = {
             "FETCHWORK_ACCESS_POINT": self.socket,
             "PYTHONPATH": CLIENTS,
@@ -101,12 +101,12 @@ class Clients:
         return self.run(folder, f"{VENV}/bin/python", *words)
 
     def interrupted(self, folder: str, *words: str) -> "subprocess.CompletedProcess[str]":
-        """Run a client until a job of its runs, and then interrupt it as Ctrl-C does."""
+        """Run a client until one of its jobs runs, and then interrupt it as Ctrl-C does."""
         (self.tmp / folder.rpartition("/")[2] / "interrupt.py").write_text(INTERRUPT)
         return self.python(folder, "interrupt.py", *words)
 
     def jobs(self, folder: str, *attributes: str) -> list[list[str]]:
-        """These attributes of the jobs that were submitted from a folder and have ended."""
+        """These attributes of the ended jobs that were submitted from a folder."""
         words = ["condor_history", "-constraint", f'Iwd == "{folder}"', "-af:,", *attributes]
         done = self.run(folder, *words)
         assert done.returncode == 0, done.stderr
@@ -127,7 +127,7 @@ def clients(make_pool: Callable[..., PersonalPool]) -> Iterator[Clients]:  # noq
 
 @pytest.fixture(scope="module")
 def packages(clients: Clients, request: pytest.FixtureRequest) -> str:
-    """The client from PyPI that a module is about, for the root's Python."""
+    """The PyPI client that a test module is about, for the root's Python."""
     client = request.module.__name__.rpartition("test_")[2]
     (there,) = Path(clients.pool.machine.kept()["venv"]).glob("lib/python3.*")
     version = there.name.removeprefix("python")
@@ -148,7 +148,7 @@ def packages(clients: Clients, request: pytest.FixtureRequest) -> str:
             errors = [line for line in pipped.stderr.splitlines() if line.startswith("ERROR")]
             raise OSError((errors or ["pip failed"])[-1])
 
-    # a list that changes is another entry
+    # a changed list is another entry
     digest = hashlib.sha256("\n".join(wanted).encode()).hexdigest()[:8]
     try:
         there = cached(f"client-{client}-{version}-{digest}", made) / "packages"

@@ -11,7 +11,7 @@ from tests.waiting import until
 pytestmark = [pytest.mark.slow, pytest.mark.condor, pytest.mark.newest]
 
 PYTHON = "/usr/bin/python3"
-#: both series have these names; what each prints is the same
+#: both series have these names; each prints the same
 PROGRAM = """
 import json, sys, time
 import MODULE as bindings

@@ -6,7 +6,7 @@ from tests.clients.conftest import Clients
 
 pytestmark = [pytest.mark.all, pytest.mark.slow, pytest.mark.condor]
 
-#: a cluster, what it is to do with a client, and its end
+#: a cluster, a task for a client of it, and its end
 CLUSTER = """
 import os
 import subprocess
@@ -31,7 +31,7 @@ COMPUTE = """client.wait_for_workers({jobs}, timeout=120)
             while client.scheduler_info()["workers"]:
                 time.sleep(0.2)
 """
-#: the worker is a job that has ended, whenever that is
+#: the worker is a job that has ended, at any time
 FAIL = """ended = ["condor_history", "-constraint", f'Iwd == "{{os.getcwd()}}"', "-af", "ExitCode"]
             while not subprocess.run(ended, check=True, capture_output=True).stdout:
                 time.sleep(0.2)
@@ -53,7 +53,7 @@ def test_a_computation_runs_on_workers_that_are_jobs_and_its_end_removes_them(
     done = clients.python(folder, "compute.py")
     assert done.returncode == 0, done.stdout + done.stderr
     assert "sum 285" in done.stdout and "workers 2" in done.stdout
-    # scale(0) removes with condor_rm, unless a worker that was told to go went before
+    # scale(0) removes workers with condor_rm, unless they were told to end before
     ended = clients.jobs(folder, "JobStatus", "RequestCpus", "ExitCode")
     assert len(ended) == 2
     assert all(job[0] == "3" or job == ["4", "1", "0"] for job in ended), ended

@@ -6,7 +6,7 @@ from tests.clients.conftest import Clients
 
 pytestmark = [pytest.mark.all, pytest.mark.slow, pytest.mark.condor]
 
-#: three jobs: one that succeeds, one that fails, one that is cancelled; what law makes of each
+#: three jobs: one that succeeds, one that fails, one that is cancelled; and law's status of each
 MANAGER = """
 import time
 import law

@@ -1,4 +1,4 @@
-"""Makeflow, as Debian's package has it: its jobs bring their files and take them, and it follows one log."""
+"""Makeflow, as Debian's package has it: its jobs bring their files and take them, and it reads one log."""
 
 import shutil
 import subprocess
@@ -11,7 +11,7 @@ from tests.clients.conftest import Clients
 
 pytestmark = [pytest.mark.all, pytest.mark.slow, pytest.mark.condor]
 
-#: the package, and what it needs, without installing it in a root that must stay as it is
+#: the package and its dependencies, without installing them in a root that must stay as it is
 FETCH = """
 set -e
 mkdir -p "$1/tree"
@@ -21,7 +21,7 @@ apt-get -q install -y --no-install-recommends --download-only -o "Dir::Cache::ar
     -o APT::Sandbox::User=root coop-computing-tools
 for package in *.deb; do dpkg -x "$package" tree; done
 """
-#: what a slot of the pool has; Makeflow asks for 1 GiB by itself
+#: a slot's resources in the pool; Makeflow asks for 1 GiB by default
 SMALL = "CORES=1\nMEMORY=64\nDISK=20\n\n"
 #: a file of its own, a program, a chain, and a rule with two outputs
 WORKFLOW = f"""{SMALL}
@@ -39,7 +39,7 @@ UPPER = "#!/bin/sh\ntest ! -e Makeflow && tr a-z A-Z < $1\n"
 
 @pytest.fixture(scope="session")
 def makeflow(clients: Clients) -> str:
-    """The directory with Makeflow and its libraries, as jobs' submitters see it."""
+    """The directory with Makeflow and its libraries, as the jobs' submitters see it."""
 
     def made(directory: Path) -> None:
         there = clients.tmp / "makeflow-packages"
@@ -83,7 +83,7 @@ def test_a_rule_that_fails_is_tried_again_and_leaves_nothing(clients: Clients, m
     folder = clients.folder("makeflow-bad", Makeflow=f"{SMALL}never.txt:\n\techo half > never.txt; exit 3\n")
     done = run(clients, makeflow, folder, "--retry-count", "1")
     said = done.stdout + done.stderr
-    # its exit status is 0 for all that
+    # its exit status is 0 even so
     assert "failed with exit code 3" in said and "failed too many times" in said, said
     assert not (clients.tmp / "makeflow-bad/never.txt").exists()
     assert clients.jobs(folder, "JobStatus", "ExitCode") == [["4", "3"]] * 2

@@ -7,7 +7,7 @@ from tests.clients.conftest import Clients
 
 pytestmark = [pytest.mark.all, pytest.mark.slow, pytest.mark.condor]
 
-#: what pip wrote names another Python
+#: pip's own script names another Python
 WORKER = f"""#!/bin/sh
 exec {VENV}/bin/python -m parsl.executors.high_throughput.process_worker_pool "$@"
 """

@@ -1,4 +1,4 @@
-"""Snakemake: by its executor plugin for HTCondor, which speaks to the module, and by commands."""
+"""Snakemake: by its executor plugin for HTCondor, which uses the module, and by commands."""
 
 import pytest
 
@@ -31,7 +31,7 @@ rule all:
     output: "never.txt"
     shell: "sleep 600"
 """
-#: --cluster-generic with our commands: the submit command prints the id alone
+#: --cluster-generic with our commands: the submit command prints only the id
 SUBMIT = """#!/bin/sh
 id=$(printf 'executable = %s\\nerror = job.err\\nqueue\\n' "$1" | condor_submit -terse) || exit 1
 echo "${id%% *}"

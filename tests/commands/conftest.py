@@ -1,4 +1,6 @@
-"""HTCondor's commands as ours: run in this process, on ads of a folder or on a database of the test's own."""
+"""HTCondor's commands, our own: run in this process, on ads of a folder or on a database of the test's
+own.
+"""
 
 import io
 import time

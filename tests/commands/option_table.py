@@ -1,6 +1,6 @@
-"""The options of HTCondor's commands: how many are compared with HTCondor's own, and which are refused.
+"""The options of HTCondor's commands: the number compared with HTCondor's own, and those that are refused.
 
-``fetchwork/condor/OPTIONS.md`` is this; a test compares the two. To write it anew, run
+``fetchwork/condor/OPTIONS.md`` is this table; a test compares the two. To write it anew, run
 ``FETCHWORK_WRITE_TABLE=1 .venv/bin/pytest tests/commands/test_option_table.py``.
 """
 
@@ -47,7 +47,7 @@ empty HTCondor's say so, and end with 0; here a person may not see others' jobs,
 
 
 def compared() -> list[tuple[str, int, int, int]]:
-    """By command: the command lines, the files of ads, and how many of one on the other."""
+    """By command: the command lines, the files of ads, and the number of combinations."""
     rows = []
     for name, files in (("condor_q", QUEUES), ("condor_history", HISTORIES), ("condor_status", SLOTS)):
         numbers = [len(cases(file)) for file in files]
@@ -64,7 +64,7 @@ def reason(run: Callable[..., Answer], directory: Path, command: str, option: st
 
 
 def document(reasons: Mapping[tuple[str, str], str]) -> str:
-    """The whole as Markdown."""
+    """The whole document as Markdown."""
     rows = compared()
     lines = [f"| `{name}` | {number} | {files} | {each} |" for name, number, files, each in rows]
     total = sum(each for *_, each in rows)

@@ -1,4 +1,4 @@
-"""The options whose printing is compared with HTCondor's, and where that differs between its versions."""
+"""The options whose output is compared with HTCondor's, and their differences between its versions."""
 
 from pathlib import Path
 

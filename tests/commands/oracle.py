@@ -1,4 +1,6 @@
-"""HTCondor's own commands from a pool root, run in a folder: many of them by one program, which is quick."""
+"""HTCondor's own commands from a pool root, run in a folder: one program runs many of them, which is
+quick.
+"""
 
 import json
 import subprocess
@@ -8,7 +10,7 @@ from typing import NamedTuple
 
 from fetchwork.pool.condorroot import installed_root
 
-# each command asks for this machine's name: of a name server that answers late, some five seconds late
+# each command asks a name server for this machine's name, which may answer some five seconds late
 _ENTER = """
 mount -t tmpfs none "$1/mnt"
 mkdir "$1/mnt/data"
@@ -29,7 +31,7 @@ json.dump(answers, open(".answers", "w"))
 
 
 class Answer(NamedTuple):
-    """What a command printed, a character for each byte, and its exit status."""
+    """A command's output, a character for each byte, and its exit status."""
 
     status: int
     out: str
@@ -37,7 +39,7 @@ class Answer(NamedTuple):
 
 
 def answers(suite: str, folder: Path, cases: Sequence[Sequence[str]]) -> list[Answer]:
-    """What the commands of a suite's HTCondor answer in a folder; raises HTCondorUnavailable."""
+    """Run commands of a suite's HTCondor in a folder; raises HTCondorUnavailable."""
     root = installed_root(suite)
     (folder / ".cases").write_text(json.dumps([list(case) for case in cases]))
     (folder / ".run.py").write_text(_RUN)

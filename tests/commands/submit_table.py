@@ -1,4 +1,4 @@
-"""What becomes of each submit command of HTCondor's manual, found out by submitting it.
+"""The effect of each submit command of HTCondor's manual, found out by submitting it.
 
 ``fetchwork/condor/SUBMIT_COMMANDS.md`` is this table; a test compares the two. To write it anew, run
 ``FETCHWORK_WRITE_TABLE=1 .venv/bin/pytest tests/commands/test_submit_table.py``.
@@ -16,7 +16,7 @@ from fetchwork.queue.session import Session
 COMMANDS = Path(__file__).parents[1] / "data/jobs/submit_commands.txt"
 DOCUMENT = Path(__file__).parents[2] / "fetchwork/condor/SUBMIT_COMMANDS.md"
 
-#: commands of other universes begin so; they leave no trace in a vanilla job, and ``universe`` is refused
+#: prefixes of other universes' commands; they have no effect on a vanilla job, and ``universe`` is refused
 _OF_UNIVERSES = (
     *(
         "arc_",
@@ -31,7 +31,7 @@ _OF_UNIVERSES = (
     *("ec2_", "gce_", "grid_", "gs_", "jar_", "java_", "s3_", "vm_", "xen_", "delegate_", "rendezvousdir"),
 )
 
-#: of other universes too; of a vanilla job the key of its s3:// and gs:// URLs (tests/queue/test_files.py)
+#: also for other universes; in a vanilla job the key of its s3:// and gs:// URLs (tests/queue/test_files.py)
 _KEYS = {
     f"{prefix}_{name}": f"`{attribute}`, for the job's `s3://` and `gs://` URLs"
     for prefix in ("aws", "gs", "s3")
@@ -42,7 +42,7 @@ _KEYS = {
     )
 }
 
-#: read by HTCondor's own submit on the way to other commands, so nothing of them stands in an ad by name
+#: HTCondor's own submit reads these on the way to other commands, so no ad has an attribute of their name
 _READ = {
     "queue": "makes the jobs",
     "executable": "`Cmd`",
@@ -109,7 +109,7 @@ def samples() -> list[tuple[str, str]]:
 
 
 def what_becomes_of(session: Session, name: str, value: str) -> Command:
-    """Submit it, and look at the job."""
+    """Submit the command, and inspect the job."""
     if name == "queue":
         return Command(name, "honoured", _READ[name])
     if name in _KEYS:
@@ -134,7 +134,7 @@ def what_becomes_of(session: Session, name: str, value: str) -> Command:
     return Command(name, "hint", HINTS.get(name, ""))
 
 
-#: commands that mean something beside others only
+#: commands that have a meaning only beside others
 _CONTEXT = {
     "gpus_m": "request_gpus = 1\n",
     "require_gpus": "request_gpus = 1\n",
@@ -149,12 +149,12 @@ _CONTEXT = {
     "container_service": "container_image = x.sif\n",
 }
 
-#: of each submission their own
+#: attributes that differ in each submission
 _CHANGING = frozenset(
     {"AutoClusterId", "ClusterId", "GlobalJobId", "QDate", "EnteredCurrentStatus", "ServerTime", "RunId"}
 )
 
-#: why it harms nobody to pass over a command
+#: the reason why ignoring a command does no harm
 HINTS = {
     "copy_to_spool": "the executable is that of the path; nothing is spooled",
     "dagman_log": "said by DAGMan of its own jobs, and read by nobody else",
@@ -178,7 +178,7 @@ HINTS = {
 
 
 def _stored(session: Session, line: str) -> dict[str, object]:
-    """The job that a description with a line makes, as the queue has it."""
+    """The job that a description with the line makes, as stored in the queue."""
     executable = "" if line.startswith("executable") else "executable = /bin/true\n"
     made = submission.put(session.database, f"{executable}{line}queue\n", owner="alice")
     (job,) = session.items("jobs", constraint=f"ClusterId == {made.cluster()}")

@@ -14,12 +14,12 @@ from tests.commands import options
 from tests.commands.oracle import Answer, answers
 from tests.conftest import NOT_TESTED
 
-#: what follows is the help, whose text is our own
+#: the help follows, whose text is our own
 _HELP = re.compile(r"^(?:usage|use):.*", re.IGNORECASE | re.MULTILINE | re.DOTALL)
 _NOW = re.compile(r" @ \d\d/\d\d/\d\d \d\d:\d\d:\d\d")
 
 NO_EXECUTABLE = "queue\n"
-#: as each line is a process of ours and one of HTCondor's
+#: because each line is a process of ours and one of HTCondor's
 PARTS = 4
 
 
@@ -28,7 +28,7 @@ def command_lines() -> list[str]:
 
 
 def bare(answer: Answer) -> Answer:
-    """An answer without the text of a help, and the moment of a title."""
+    """An answer without the text of a help, and without the time in a title."""
     return Answer(answer.status, _NOW.sub("", _HELP.sub("", answer.out)), _HELP.sub("", answer.err))
 
 

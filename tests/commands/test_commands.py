@@ -1,4 +1,4 @@
-"""The commands on a queue: HTCondor's words, statuses and streams, and what programs read of them."""
+"""The commands on a queue: HTCondor's words, statuses and streams, and the output that programs parse."""
 
 import io
 import os
@@ -121,7 +121,7 @@ def test_what_submit_refuses_leaves_nothing_in_the_queue(
 def test_one_try_of_a_node_is_submitted_once_whatever_its_description(
     session: Session, tmp_path: Path, more: str
 ) -> None:
-    """As when DAGMan goes on after a crash."""
+    """As when DAGMan continues after a crash."""
 
     def submit(retry: int) -> str:
         out, err = io.BytesIO(), io.BytesIO()
@@ -281,7 +281,7 @@ def test_bad_words_are_answered_in_htcondors_words(condor: Callable[..., Answer]
         assert answer.status == (0 if words[0] == "condor_prio" else 1), words
 
 
-#: of each command that asks the queue, a line that does
+#: a line of each command that asks the queue
 ASKING = {
     "condor_q": ["1.0"],
     "condor_history": [],
@@ -297,7 +297,7 @@ ASKING = {
     "condor_tail": ["1.0"],
     "condor_transfer_data": ["1.0"],
 }
-#: those that ask no queue: they have tests of their own, or are refused
+#: commands that ask no queue: they have tests of their own, or are refused
 OTHERS = {
     *("condor_wait", "condor_version", "condor_config_val", "condor_submit_dag"),
     *("condor_suspend", "condor_continue", "condor_ssh_to_job"),
@@ -462,7 +462,7 @@ def test_status_shows_the_slots_that_fetch(condor: Callable[..., Answer], slots:
     assert lines[0].split()[:5] == ["Name", "OpSys", "Arch", "State", "Activity"]
     assert lines[2].startswith("slot1@h1 ") and lines[-1].split()[:2] == ["Total", "1"]
     assert condor("condor_status", "nosuch").out == ""
-    # what these ask for is asked of the database
+    # these options ask the database
     assert condor("condor_status", "-compact").out.splitlines()[2].startswith("h1 ")
     assert condor("condor_status", "-compact", "-claimed", "-af", "Name").out == "slot1@h1\n"
     for options in (["-avail"], ["-compact", "-avail"], ["-gpus"], ["-sort", "NoSuch"]):
@@ -516,7 +516,7 @@ def test_each_command_is_an_executable_of_its_name(
         # no job runs as root, so root submits none, as in HTCondor
         refused = run("echo queue | condor_submit executable=/bin/true")
         assert refused.returncode == 1 and refused.stderr.startswith("\nERROR: ")
-    # a reader that has enough is no error, and nothing is said of it
+    # a reader that closes the pipe early is no error, and causes no message
     closed = run("{ condor_q -allusers -long; echo $? >&2; } | head -1")
     assert closed.stderr == "0\n" and closed.stdout.count("\n") == 1
     assert run("condor_q nosuchuser -af ClusterId").stdout == ""

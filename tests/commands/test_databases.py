@@ -1,4 +1,4 @@
-"""HTCondor's commands where a machine knows several databases: -name is one, -global all."""
+"""HTCondor's commands on a machine that knows several databases: -name chooses one, -global all."""
 
 import io
 from collections.abc import Callable
@@ -16,7 +16,7 @@ from fetchwork.queue.remote import opened
 def run(
     new_database: Callable[[], str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, utc: None
 ) -> Callable[..., tuple[int, str, str]]:
-    """Runs a command where ``main`` has two jobs and ``physics`` three."""
+    """Runs a command on a machine where ``main`` has two jobs and ``physics`` three."""
     text = ""
     for name, jobs in (("main", 2), ("physics", 3)):
         conninfo = new_database()

@@ -1,4 +1,4 @@
-"""Every option that HTCondor's commands document is known to ours: it is honoured, or refused by name."""
+"""Every documented option of HTCondor's commands is known to ours: honoured, or refused by name."""
 
 import os
 import re
@@ -17,7 +17,7 @@ COMMANDS = (
     *("condor_rm", "condor_hold", "condor_release", "condor_suspend", "condor_continue", "condor_vacate_job"),
     *("condor_qedit", "condor_userprio", "condor_transfer_data"),
 )
-#: so many options has 25.14, and not by accident fewer
+#: 25.14 has this many options; fewer would be an error of the test
 LEAST_OPTIONS = 300
 
 _FIRST = re.compile(r"^\s*\[?(--?[A-Za-z][\w-]*)", re.MULTILINE)
@@ -48,7 +48,7 @@ def test_no_documented_option_is_unknown(suite: str, run: Callable[..., Answer],
             try:
                 answer = run(command, option, "1", "1", directory=tmp_path, stdin=b"queue\n")
             except (AssertionError, DatabaseUnavailable):
-                # it went as far as the queue, which is not there
+                # the option was accepted as far as the queue, which does not exist
                 continue
             said = (answer.out, answer.err.replace(option, "-nosuchoption"))
             if said == (bad.out, bad.err):

@@ -1,4 +1,4 @@
-"""condor_submit -dry-run: the ads are those of HTCondor's own, but for what is listed here."""
+"""condor_submit -dry-run: the ads are HTCondor's own, except for the differences listed here."""
 
 import os
 from collections.abc import Callable
@@ -23,7 +23,7 @@ DESCRIPTIONS = {
     "signals": "kill_sig = SIGUSR1\njob_max_vacate_time = 30\nallowed_execute_duration = 60\nqueue",
     "kept": "leave_in_queue = JobStatus == 4\nlog = a.log\nlog_xml = true\nstream_output = true\nqueue 3",
 }
-#: with lines that nothing uses, and with some that something does
+#: with lines that have no use, and some that have one
 UNUSED = {
     "misspelt": "requrements =   a   b  \nFoo = 1\nbar=$(Foo)\nx.y = 3\n+Mine = 1\nqueue",
     "again": "baz = 1\nbaz = 2\narguments = $(used)\nused = $(deeper:1)\ndeeper = 1\nqueue 2",
@@ -31,17 +31,17 @@ UNUSED = {
     "of a condition": "if false\nzz = 1\nendif\nrequest_foo = 1\nShouldTransferFiles = NO\nRETRY = 1\nqueue",
     "of the items": "arguments = $(Item)\nn = 2\nm = 3\nqueue $(n) in (a b)",
 }
-#: what HTCondor's says and ours does not: the queue knows it
+#: attributes of HTCondor's dry run that ours lacks: the queue knows them
 NOT_OURS = {"QDate", "EnteredCurrentStatus", "JobSubmitFile", "SubmitVersion"}
-#: what differs, and why
+#: differences, and their reasons
 DIFFERENT = {
     # of the machine and the account
     *("Iwd", "UserLog", "Owner", "FileSystemDomain", "CondorVersion", "CondorPlatform"),
     # size of /bin/true there
     *("DiskUsage", "ImageSize", "ExecutableSize", "TransferInputSizeMB"),
-    # defaults of HTCondor 25 for jobs that say nothing, where those of the bindings, 24.12, count
+    # defaults of HTCondor 25 for jobs that don't set them; ours are those of the bindings, 24.12
     *("RequestDisk", "RequestMemory", "Requirements"),
-    # by the bindings
+    # set by the bindings
     "JobSubmitMethod",
 }
 

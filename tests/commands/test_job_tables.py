@@ -1,4 +1,4 @@
-"""Jobs that come as tables are printed as the same jobs are that come one by one: options x ads."""
+"""Jobs that arrive as tables are printed like the same jobs that arrive one by one: options x ads."""
 
 import io
 import shlex
@@ -21,7 +21,7 @@ def is_literal(value: object) -> bool:
 
 
 def table(ads: list[dict[str, Any]]) -> dict[str, Any]:
-    """A table of ads of literals, with what they share and without."""
+    """A table of ads of literals, with and without common attributes."""
     names = list(dict.fromkeys(name for ad in ads for name in ad))
     same: dict[str, Any] = {}
     columns: dict[str, list[Any]] = {}

@@ -1,4 +1,4 @@
-"""The document about options says what the code does."""
+"""The document about options agrees with the code."""
 
 import os
 from collections.abc import Callable

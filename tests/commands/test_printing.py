@@ -22,7 +22,7 @@ QUEUES = ("25.14.1.queue.ads", "23.9.6.queue.ads", "ended.ads", "odd.ads")
 SLOTS = ("25.14.1.slots.ads", "23.9.6.slots.ads", "made.slots.ads")
 HISTORIES = ("25.14.1.history", "23.9.6.history")
 
-#: what is compared: more than this many command lines, and not by accident fewer
+#: at least this many command lines are compared; fewer would be an error of the test
 LEAST_CASES = 1050
 
 _NOW = re.compile(r" @ \d\d/\d\d/\d\d \d\d:\d\d:\d\d")
@@ -41,7 +41,7 @@ def test_hundreds_of_command_lines_are_compared() -> None:
 
 def _differs_in_23_9(line: str, command: str) -> bool:
     if command == "condor_status":
-        # another table, and options that are new
+        # options that print another table or are new
         printed = ("-long", "-xml", "-json", "-af", "-format", "-attributes")
         own_form = any(word.startswith(printed) for word in line.split())
         compact = "-compact" in line and not any(word in options.COMPACT_OF_25_14 for word in line.split())
@@ -91,7 +91,7 @@ def test_options_and_ads_print_htcondors_bytes(
 
 
 def _timeless(answer: Answer) -> Answer:
-    """The answer without the moment that a title has where the ads say none."""
+    """The answer without the time in its title, if the ads have none."""
     return Answer(answer.status, _NOW.sub(" @ now", answer.out), answer.err)
 
 

@@ -1,4 +1,4 @@
-"""The table of submit commands says what the code does."""
+"""The table of submit commands agrees with the code."""
 
 import os
 from collections.abc import Iterator

@@ -1,7 +1,7 @@
-"""What programs read from HTCondor's commands, by the expressions in their own sources.
+"""The output of HTCondor's commands, parsed by the expressions in other programs' own sources.
 
-Nextflow, Galaxy and Pulsar, DIRAC, ARC, and blahp can't be installed here; of those that can, tests/clients
-runs the programs themselves.
+Nextflow, Galaxy and Pulsar, DIRAC, ARC, and blahp cannot be installed here; tests/clients runs the programs
+that can.
 """
 
 import io
@@ -39,7 +39,7 @@ def slots(session: Session) -> Iterator[DirectQueue]:
 
 @pytest.fixture
 def said(session: Session, tmp_path: Path) -> Callable[..., str]:
-    """What a command prints on stdout, where it succeeds and says nothing on stderr."""
+    """Returns a command's stdout, if it succeeds and prints nothing on stderr."""
 
     def said(*words: str, stdin: str = "") -> str:
         out, err = io.BytesIO(), io.BytesIO()
@@ -114,7 +114,7 @@ def test_dirac_reads_submissions_states_and_history(said: Callable[..., str], sl
     lines = said("condor_q", "-submitter", "alice", "-af:j", *attributes).splitlines()
     assert [line.split()[:2] for line in lines] == [["1.1", "2"], ["1.2", "1"]]
     assert lines[0].split()[2:] == ["undefined"] * 3
-    # DIRAC says -submitter alice as well, which condor_history of HTCondor does not know either
+    # DIRAC also passes -submitter alice, which HTCondor's condor_history does not know either
     history = said("condor_history", "-af:j", *attributes)
     assert history.split()[:2] == ["1.0", "4"]
     table = said("condor_q", "-submitter", "alice", "-nobatch")

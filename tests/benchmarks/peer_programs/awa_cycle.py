@@ -1,4 +1,4 @@
-"""awa-pg: one client with its worker, in batches of its own choice."""
+"""awa-pg: one client with its worker, which chooses its batches."""
 
 import asyncio
 import sys
@@ -36,7 +36,7 @@ async def main() -> None:
 
     await client.start([("noop", concurrency)])
     await all_run.wait()
-    # writes the ends that are still to be written
+    # writes the outstanding ends
     await client.shutdown()
     print("done", flush=True)
 
