@@ -1,1 +1,1 @@
-"""What jobs show to services, sealed for the way through the database: keys, contents, expiry, renewal."""
+"""Jobs' tokens for services, sealed on their way through the database: keys, contents, expiry, renewal."""

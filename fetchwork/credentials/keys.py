@@ -1,7 +1,7 @@
 """The keys of credentials: pairs of X25519, for the sealed boxes of libsodium.
 
-Whoever knows the public key can seal, and only who has the private one can open: submitters and the database
-have the first, the hosts the second, in a file (``KeyFile``) that no job may read.
+The public key is enough to seal, and only the private key opens: submitters and the database have the public
+keys, hosts have the private keys, in a file (``KeyFile``) that no job may read.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ _HEADING = "# private keys of credentials, one a line, the newest last; for fetc
 
 
 def key_id(public: bytes) -> str:
-    """What a public key is called; as the database computes it."""
+    """Return the name of a public key, computed as in the database."""
     return hashlib.sha256(public).hexdigest()[:16]
 
 
 def seal(data: bytes, public: bytes) -> bytes:
-    """Close data up so that only who has the private key to a public one can read it."""
-    # libsodium costs a command that seals nothing some milliseconds
+    """Seal data so that only the private key of ``public`` can open it."""
+    # imported here: libsodium would cost a command that seals nothing some milliseconds
     from nacl.public import PublicKey, SealedBox
 
     if len(public) != KEY_BYTES:
@@ -39,7 +39,7 @@ def seal(data: bytes, public: bytes) -> bytes:
 
 
 class KeyFile:
-    """The private keys of a host: a file that its agent alone reads, and reads anew when it has changed."""
+    """The private keys of a host: a file that only its agent reads, and reads again after a change."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -48,7 +48,7 @@ class KeyFile:
         self._last = ""
 
     def problem(self) -> str | None:
-        """Why nothing can be opened with it; None if something can."""
+        """Return why the file can't open anything; None if it can."""
         try:
             self._read()
         except CredentialError as error:
@@ -56,19 +56,19 @@ class KeyFile:
         return None
 
     def key_ids(self) -> list[str]:
-        """The names of its keys, the newest last; raises CredentialError."""
+        """Return the names of its keys, the newest last; raises CredentialError."""
         self._read()
         return list(self._keys)
 
     def newest(self) -> bytes:
-        """The public key to its last one; raises CredentialError."""
+        """Return the public key of its newest key; raises CredentialError."""
         self._read()
         from nacl.public import PrivateKey
 
         return bytes(PrivateKey(self._keys[self._last]).public_key)
 
     def open(self, sealed: bytes, key: str) -> bytes:
-        """What was sealed to the key with this name; raises CredentialError."""
+        """Open data that was sealed to the key with this name; raises CredentialError."""
         self._read()
         from nacl.exceptions import CryptoError
         from nacl.public import PrivateKey, SealedBox
@@ -79,14 +79,14 @@ class KeyFile:
         try:
             return bytes(SealedBox(PrivateKey(private)).decrypt(sealed))
         except CryptoError:
-            raise CredentialError(f"what was sealed to key {key} can't be opened with it") from None
+            raise CredentialError(f"data that was sealed to key {key} can't be opened with it") from None
 
     def add(self) -> str:
-        """Make a key and put it at the end of the file, which is made if it is not there; its name.
+        """Make a key, append it to the file, which is made if necessary, and return the key's name.
 
-        Raises CredentialError for a file that can't be read, OSError.
+        Raises CredentialError for a file that can't be read, and OSError.
         """
-        # two at a time would each leave out the other's: whoever is second reads what the first has written
+        # a lock, since two at a time would each lose the other's key: the second reads the first one's file
         directory = os.open(self.path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             fcntl.flock(directory, fcntl.LOCK_EX)
@@ -103,7 +103,7 @@ class KeyFile:
         except FileNotFoundError:
             before = _HEADING
         if not before.endswith("\n"):
-            # of an editor that leaves out the last one
+            # some editors leave out the last newline
             before += "\n"
         private = PrivateKey.generate()
         line = base64.b64encode(bytes(private)).decode() + "\n"
@@ -115,7 +115,7 @@ class KeyFile:
                 file.flush()
                 os.fsync(file.fileno())
                 if before != _HEADING:
-                    # the agent's group may read it
+                    # so that the agent's group may still read it
                     found = self.path.stat()
                     os.fchown(file.fileno(), found.st_uid, found.st_gid)
                     os.fchmod(file.fileno(), stat.S_IMODE(found.st_mode))
@@ -157,7 +157,7 @@ class KeyFile:
             except binascii.Error:
                 private = b""
             if len(private) != KEY_BYTES:
-                # what is in the line may be most of a key
+                # the message leaves out the line: it may have most of a key
                 raise CredentialError(f"line {number} of key file '{self.path}' is no key")
             keys[key_id(bytes(PrivateKey(private).public_key))] = private
         if not keys:

@@ -1,8 +1,9 @@
 """Asking the issuer of a token for a new one: one bounded request (RFC 6749, section 6).
 
-The address is the submitter's word. That gives nobody more than a job has: it runs on the same host, and can
-send what it likes to the same addresses. It is asked without following redirections, for a bounded answer,
-in a bounded time, but for the name service; who asks for many people does so in threads, one for each.
+The submitter chooses the address. That gives submitters no more than their jobs have: these run on the same
+host, and can send anything to the same addresses. The request follows no redirection, and its answer and time
+are bounded, except the time of the name service; a caller with requests for several people needs a thread
+for each.
 """
 
 from __future__ import annotations
@@ -24,16 +25,16 @@ from fetchwork.errors import CredentialError, one_line
 
 #: seconds for each step of a request: connecting, each read
 STEP_S = 5.0
-#: seconds for all of it, once the issuer's addresses are known
+#: seconds for the whole request, once the issuer's addresses are known
 TIME_S = 8.0
 _MOST_ANSWER = 4 * MOST_BYTES
 
 
 def renewed(secret: Secret, now: datetime) -> tuple[Secret, datetime | None]:
-    """A credential with a new token, and until when that holds; raises CredentialError.
+    """Return a credential with a new token, and the token's expiry; raises CredentialError.
 
-    As HTCondor's credential monitor leaves it, the file has the issuer's whole answer, a JSON object with the
-    member "access_token", but for the refresh token, which no job gets.
+    As from HTCondor's credential monitor, the file has the issuer's whole answer, a JSON object with the
+    member "access_token", without the refresh token, which no job gets.
     """
     renewal = secret.renewal
     if renewal is None:
@@ -48,7 +49,7 @@ def renewed(secret: Secret, now: datetime) -> tuple[Secret, datetime | None]:
         renewal = replace(renewal, refresh_token=following)
     content = json.dumps(answer).encode() + b"\n"
     fresh = Secret(secret.owner, secret.name, content, renewal)
-    # what is too long is found now
+    # raises an error now if the answer is too long to be stored
     fresh.encode()
     return fresh, expiry(content, now)
 
@@ -63,7 +64,7 @@ def _ask(renewal: Renewal, name: str) -> dict[str, object]:
     }
     headers = {"Content-Type": "application/x-www-form-urlencoded", "Accept": "application/json"}
     if renewal.client_secret:
-        # section 2.3.1: both are encoded as a form's values first
+        # section 2.3.1: both are first encoded as values of a form
         pair = urlencode({renewal.client_id: renewal.client_secret}).replace("=", ":", 1)
         headers["Authorization"] = "Basic " + base64.b64encode(pair.encode()).decode()
     url = urlsplit(renewal.token_url)
@@ -76,7 +77,7 @@ def _ask(renewal: Renewal, name: str) -> dict[str, object]:
         connection = protocol(str(url.hostname), url.port)
         opened, end = _connected(connection.host, connection.port)
         if secure:
-            # the timer is to end this step too
+            # no handshake yet: the timer must be able to end it, too
             context = ssl.create_default_context()
             opened = context.wrap_socket(
                 opened, server_hostname=connection.host, do_handshake_on_connect=False
@@ -96,7 +97,7 @@ def _ask(renewal: Renewal, name: str) -> dict[str, object]:
             connection.close()
             opened.close()
     except (OSError, http.client.HTTPException, ValueError) as error:
-        # by the timer the connection looks as if the issuer had closed it
+        # after the timer the connection looks as if the issuer had closed it
         late = time.monotonic() >= began + TIME_S
         cause = " in time" if late else f": {one_line(str(error), 200)}"
         raise CredentialError(f"{failed} did not answer{cause}") from None
@@ -114,7 +115,7 @@ def _ask(renewal: Renewal, name: str) -> dict[str, object]:
 
 
 def _connected(host: str, port: int) -> tuple[socket.socket, float]:
-    """A connection to the first address that answers, and the monotonic time at which all is to be over."""
+    """Return a connection to the first address that answers, and the monotonic end of the request's time."""
     addresses = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     end = time.monotonic() + TIME_S
     problem: OSError = TimeoutError("timed out")
@@ -139,7 +140,7 @@ def _connected(host: str, port: int) -> tuple[socket.socket, float]:
 
 
 def _end(opened: socket.socket) -> None:
-    """End a connection that somebody else waits for."""
+    """End a connection that another thread waits for."""
     with suppress(OSError):
-        # not TLS's own, which changes what the other thread uses
+        # not TLS's own shutdown, which changes objects that the other thread uses
         socket.socket.shutdown(opened, socket.SHUT_RDWR)

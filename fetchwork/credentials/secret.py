@@ -1,4 +1,4 @@
-"""What is sealed: whose it is, the content of the file that the job gets, and how to renew that."""
+"""The sealed data of a credential: its owner and name, the content of the job's file, and how to renew it."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from urllib.parse import urlsplit
 
 from fetchwork.errors import CredentialError
 
-#: bytes of a token: its file comes to the host in one message, and so does its renewal
+#: bytes of a token: its file travels to the host in one message, and so does its renewal
 MOST_BYTES = 16384
-#: characters of each thing that a renewal needs
+#: characters of each value that a renewal needs
 _MOST_CHARACTERS = 8192
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,127}")
-#: seconds, as issuers write them that have them as a string
+#: seconds as a string, as some issuers write them
 _NUMBER = re.compile(r"[0-9]{1,16}(\.[0-9]{1,16})?")
 _LOCAL = ("localhost", "127.0.0.1", "::1")
 
 
 def name_of(service: str, handle: str = "") -> str:
-    """The name of a credential, which is that of its file without '.use'; raises CredentialError."""
+    """Return the name of a credential: its file's name without '.use'; raises CredentialError."""
     name = f"{service}_{handle}" if handle else service
     if not _NAME.fullmatch(name):
         raise CredentialError(
@@ -33,7 +33,7 @@ def name_of(service: str, handle: str = "") -> str:
 
 @dataclass(frozen=True, slots=True)
 class Renewal:
-    """How to get a new token (RFC 6749, section 6): the address of its issuer, and what it wants to hear."""
+    """The request for a new token (RFC 6749, section 6): the issuer's address, and its parameters."""
 
     token_url: str
     refresh_token: str
@@ -46,7 +46,7 @@ class Renewal:
         return f"<renewal by {self.token_url}>"
 
     def check(self) -> None:
-        """Raise CredentialError for what no issuer could be asked with."""
+        """Raise CredentialError if no issuer could be asked with these values."""
         for name in self.__slots__:
             value = getattr(self, name)
             if not isinstance(value, str) or len(value) > _MOST_CHARACTERS:
@@ -63,11 +63,11 @@ class Renewal:
 
 @dataclass(frozen=True, slots=True)
 class Secret:
-    """A credential. Owner and name are in it, so that what was moved to another row opens for nobody."""
+    """A credential. Owner and name are in it, so that no job gets content that was moved to another row."""
 
     owner: str
     name: str
-    #: what the job reads; empty until it was first renewed
+    #: content of the job's file; empty until the first renewal
     content: bytes
     renewal: Renewal | None = None
 
@@ -75,7 +75,7 @@ class Secret:
         return f"<credential {self.name} of {self.owner}>"
 
     def encode(self) -> bytes:
-        """As bytes, to be sealed; raises CredentialError."""
+        """Return the bytes to be sealed; raises CredentialError."""
         if len(self.content) > MOST_BYTES:
             raise CredentialError(
                 f"credential '{self.name}' has {len(self.content)} bytes; allowed: {MOST_BYTES}"
@@ -94,9 +94,9 @@ class Secret:
 
 
 def decode(data: bytes, owner: str, name: str) -> Secret:
-    """What ``encode`` made, for this owner and name; raises CredentialError.
+    """Read bytes of ``encode`` for this owner and name; raises CredentialError.
 
-    It was sealed by whoever stored it, and may be anything.
+    The submitter sealed them, so they may be anything.
     """
     try:
         document = json.loads(data)
@@ -104,9 +104,11 @@ def decode(data: bytes, owner: str, name: str) -> Secret:
         renewal = Renewal(**document["renewal"]) if "renewal" in document else None
         found = document["owner"], document["name"]
     except (ValueError, KeyError, TypeError, RecursionError):
-        raise CredentialError(f"credential '{name}' is none; add it again") from None
+        raise CredentialError(f"credential '{name}' cannot be read; add it again") from None
     if found != (owner, name):
-        raise CredentialError(f"credential '{name}' of {owner} is another one's; add it again")
+        raise CredentialError(
+            f"credential '{name}' of {owner} was sealed for another owner or name; add it again"
+        )
     if len(content) > MOST_BYTES:
         raise CredentialError(f"credential '{name}' is longer than {MOST_BYTES} bytes; add it again")
     if renewal is not None:
@@ -115,10 +117,10 @@ def decode(data: bytes, owner: str, name: str) -> Secret:
 
 
 def expiry(content: bytes, now: datetime) -> datetime | None:
-    """Until when a token says that it holds; None where it says nothing that can be read.
+    """Return the expiry that a token's content has; None if it has none that can be read.
 
-    Read are the claim "exp" of a JSON web token (RFC 7519), and of a JSON object "expires_at", "expires_in"
-    (RFC 6749) or the token in its "access_token". Some issuers write numbers as strings.
+    It is the claim "exp" of a JSON web token (RFC 7519), or a JSON object's "expires_at" or "expires_in" (RFC
+    6749), or the expiry of the token in its "access_token". Some issuers write numbers as strings.
     """
     text = content.strip()
     document = _object(text)
@@ -155,7 +157,7 @@ def _moment(seconds: object, since: float = 0.0) -> datetime | None:
     if not isinstance(seconds, int | float) or isinstance(seconds, bool):
         return None
     try:
-        # a number of JSON may be larger than any float
+        # a JSON number may be larger than any float
         return datetime.fromtimestamp(since + seconds, UTC)
     except (ValueError, OverflowError, OSError):
         return None

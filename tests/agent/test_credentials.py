@@ -176,7 +176,7 @@ async def test_a_credential_that_was_moved_into_anothers_row_is_given_to_nobody(
     hooks: Hooks, host: HostCredentials, submit: Submit, put: Put, job_of: JobOf, tmp_path: Path
 ) -> None:
     put(said="bob")
-    assert "is another one's" in await held(hooks, job_of, submit(ad=NEEDS), tmp_path)
+    assert "was sealed for another owner" in await held(hooks, job_of, submit(ad=NEEDS), tmp_path)
 
 
 async def test_a_host_that_lacks_the_new_key_leaves_the_job_to_others(

@@ -17,7 +17,6 @@ NOT_YET = (
     "fetchwork/cli/",
     "fetchwork/condor/",
     "fetchwork/config/",
-    "fetchwork/credentials/",
     "fetchwork/deploy/",
     "fetchwork/doctor/",
     "fetchwork/hook/",
