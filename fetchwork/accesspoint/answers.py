@@ -1,9 +1,9 @@
-"""Answers to reading requests: by the asker's rights, one question for those who ask the same at once.
+"""Answers to reading requests, by the asker's rights; equal requests at one time share one database query.
 
-A thousand programs that poll are one poll. What somebody was answered is given to whoever asks the same thing
-with the same rights, if it is not older than a second and not older than the last thing that this person
-changed through the access point. Only answers of a bounded size are kept; a longer one goes to its reader
-page by page, at the reader's pace.
+A thousand programs that poll cost one poll. An answer is given again to a request with the same question and
+the same rights, if it is at most a second old and not older than that person's last change through the access
+point. Only answers of a bounded size are kept; a longer answer goes to its reader page by page, at the
+reader's pace.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ from fetchwork.queue.ask import Ask, Evaluate, Memory, Pause, Question
 from fetchwork.queue.operations import STEPS, STREAMS
 from fetchwork.queue.session import AsyncSession
 
-#: an answer is given again for so long
+#: seconds for which an answer is given again
 FRESH_S = 1.0
-#: bytes of an answer that is kept, and of all of them
+#: bytes of one kept answer, and of all kept answers
 KEEP = 4 * 1024 * 1024
 KEEP_ALL = 64 * 1024 * 1024
-#: who waits for events asks the database no more often
+#: least seconds between two queries of a request that waits for events
 LEAST_PAUSE_S = 0.1
 
 Evaluates = Callable[[Evaluate], Awaitable[list[bool]]]
 
 
 class ActingSession(AsyncSession):
-    """A session with one account's rights, whose constraints are evaluated elsewhere."""
+    """A session with one account's rights; ``evaluates`` evaluates its constraints."""
 
     def __init__(
         self, database: AsyncDatabase, owner: str | None, memory: Memory, evaluates: Evaluates
@@ -55,7 +55,7 @@ class ActingSession(AsyncSession):
 
 
 async def frames(session: AsyncSession, op: str, arguments: Json) -> AsyncIterator[bytes]:
-    """The frames of an operation's answer."""
+    """Yield the frames of an operation's answer."""
     if op in STREAMS:
         async for page in session.found(STREAMS[op](session.memory, **arguments)):
             looked = {} if page.looked_at is None else {"looked_at": page.looked_at}
@@ -66,29 +66,29 @@ async def frames(session: AsyncSession, op: str, arguments: Json) -> AsyncIterat
 
 
 class _Kept:
-    """An answer, or one that is being made."""
+    """An answer, complete or in the making."""
 
     def __init__(self) -> None:
         self.asked_at = time.monotonic()
-        #: None: too long to keep, or it failed
+        #: None: the answer is too long to keep, or failed
         self.frames: asyncio.Future[list[bytes] | None] = asyncio.get_running_loop().create_future()
         self.size = 0
 
 
 class Answers:
-    """The answers that are known, by who asked what."""
+    """The kept answers, by owner and question."""
 
     def __init__(self) -> None:
         self._kept: OrderedDict[tuple[str | None, str, str], _Kept] = OrderedDict()
         self._size = 0
         self._changed_at: dict[str | None, float] = {}
-        #: requests that were answered from what was known
+        #: requests that got a kept answer
         self.shared = 0
 
     def changed(self, owner: str | None) -> None:
-        """Somebody has changed something: nothing older is an answer to this person."""
+        """Note a change by this owner: older answers are not given to the owner again."""
         now = time.monotonic()
-        # root, who sees everybody's, may be the one who did it
+        # root sees the jobs of all owners, and may have made the change
         self._changed_at[owner] = self._changed_at[None] = now
         for other, at in list(self._changed_at.items()):
             if now - at > FRESH_S:
@@ -102,7 +102,7 @@ class Answers:
         make: Callable[[], AsyncIterator[bytes]],
         send: Callable[..., Awaitable[None]],
     ) -> None:
-        """Send the answer of an operation: a known one, or what ``make`` yields."""
+        """Send the answer of an operation: a kept answer, or the frames that ``make`` yields."""
         if op in CHANGES:
             try:
                 async for frame in make():
@@ -118,7 +118,7 @@ class Answers:
         key = (owner, op, json.dumps(arguments, sort_keys=True))
         while (kept := self._known(key)) is not None:
             left = kept.asked_at + FRESH_S - time.monotonic()
-            # its reader may be slow
+            # the answer's first reader may be slow
             await asyncio.wait({kept.frames}, timeout=left)
             known = kept.frames.result() if kept.frames.done() else None
             if known is not None and self._known(key) is kept:
@@ -150,13 +150,13 @@ class Answers:
                     parts.append(frame)
                     kept.size += len(frame)
                     if kept.size > KEEP:
-                        # whoever waits asks for itself
+                        # waiting requests now ask the database themselves
                         self._forget(key, kept)
                         parts.clear()
                 await send(frame)
             if kept.size <= KEEP and not kept.frames.done():
                 kept.frames.set_result(parts)
-                # one that took long may have been asked for anew: then it isn't kept, and doesn't count
+                # a slow answer may have been replaced by a newer one: then it isn't kept and doesn't count
                 if self._kept.get(key) is kept:
                     self._size += kept.size
                     self._make_room()
@@ -176,7 +176,7 @@ class Answers:
             self._size -= old.size
 
     def _make_room(self) -> None:
-        """Drop what is too old to be given, and the oldest of what is too much."""
+        """Drop stale answers, and the oldest ones if all together are too large."""
         stale = time.monotonic() - FRESH_S
         for key, kept in list(self._kept.items()):
             if kept.frames.done() and (kept.asked_at < stale or self._size > KEEP_ALL):

@@ -1,4 +1,4 @@
-"""What one account may take of the access point, so that it takes nothing of another's."""
+"""Limits on one account's use of the access point, which keep it from other accounts' share."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from collections import Counter
 
 from fetchwork.errors import FetchworkError
 
-#: connections in all and of one account; requests of one account that are worked on, and that wait for events
+#: connections, of all accounts and of one; requests of one account that run, and that wait for events
 MAX_CONNECTIONS = 4096
 MAX_CONNECTIONS_EACH = 512
 MAX_RUNNING_EACH = 4
 MAX_WAITING_EACH = 64
-#: a request of more bytes is read alone among those of its account
+#: of an account's requests with more bytes only one is read at a time
 LARGE = 256 * 1024
 
 
 class Budget:
-    """One account's."""
+    """The limits of one account."""
 
     def __init__(self) -> None:
         self.running = asyncio.Semaphore(MAX_RUNNING_EACH)
@@ -26,14 +26,14 @@ class Budget:
 
 
 class Budgets:
-    """Those of all accounts that are connected."""
+    """The limits of all connected accounts."""
 
     def __init__(self) -> None:
         self._budgets: dict[int, Budget] = {}
         self.counts: Counter[int] = Counter()
 
     def enter(self, uid: int) -> Budget:
-        """A connection begins; raises FetchworkError if there are too many."""
+        """Count a new connection; raises FetchworkError if there are too many."""
         if self.counts.total() >= MAX_CONNECTIONS or self.counts[uid] >= MAX_CONNECTIONS_EACH:
             raise FetchworkError(
                 f"too many connections to the access point; allowed: {MAX_CONNECTIONS_EACH} an account"
@@ -42,7 +42,7 @@ class Budgets:
         return self._budgets.setdefault(uid, Budget())
 
     def leave(self, uid: int) -> None:
-        """A connection has ended."""
+        """Count the end of a connection."""
         self.counts[uid] -= 1
         if not self.counts[uid]:
             del self.counts[uid]

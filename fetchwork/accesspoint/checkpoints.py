@@ -1,10 +1,10 @@
 """Deletes checkpoints at their destination that no run needs any more, as a schedd does for its jobs.
 
-Of jobs of this access point: what a later checkpoint has replaced, and what jobs left there that are out of
-the queue. HTCondor's clean-up plug-ins do it (``queue.cleanup``), in a child of the owner, which alone has
-the owner's rights. Of one owner one after the other, a few files at a time and for a while only, so that
-nobody waits behind another's thousands, of checkpoints or of files in one; what can't be deleted stays, is in
-nothing's way, and is tried again, but less often.
+These are checkpoints of this access point's jobs that a later checkpoint has replaced, or whose job has left
+the queue. HTCondor's clean-up plug-ins delete them (``queue.cleanup``), in a child of the owner, which alone
+has the owner's rights. One owner's checkpoints are deleted in turn, a few files at a time and for a limited
+time, so that no owner waits behind another's thousands of checkpoints or files. A checkpoint that can't be
+deleted stays, blocks no other, and is retried with backoff.
 """
 
 from __future__ import annotations
@@ -26,26 +26,26 @@ from fetchwork.queue.cleanup import Cleaners
 
 log = logging.getLogger(__name__)
 
-#: between two looks for owners
+#: seconds between two polls for owners
 LOOK_S = 60.0
-#: no other checkpoint of an owner is begun after so long, before the next look
+#: seconds of one poll after which no further checkpoint of an owner is begun
 PASS_S = 30.0
-#: checkpoints that are looked up at once, each with the names of all its files
+#: checkpoints of one query, each with the names of all its files
 PAGE = 20
-#: files for one request to a child, and seconds for their deletion
+#: files of one request to a child, and seconds for their deletion
 FILES = 10
 DELETE_S = 600.0
-#: owners of whom something is looked up, or files are deleted, at the same time
+#: owners whose checkpoints are looked up or deleted at the same time
 MOST = 4
-#: pauses before what could not be deleted is tried again
+#: backoff of a checkpoint that could not be deleted
 FIRST_RETRY_S = 60.0
 LONGEST_RETRY_S = 6 * 3600.0
-#: what plug-ins get of this process's environment
+#: variables of this process's environment that plug-ins get
 _ENVIRONMENT = ("PATH", "CONDOR_CONFIG", "LANG", "TZ")
 
 
 class Checkpoints:
-    """Deletes checkpoints; one of an access point."""
+    """Deletes the checkpoints of one access point's jobs."""
 
     def __init__(
         self,
@@ -61,13 +61,13 @@ class Checkpoints:
         self._account = account
         self._acts = acts
         self._room = asyncio.Semaphore(MOST)
-        #: by owner, what could not be deleted; "" where it could not even be looked for
+        #: by owner, the checkpoints that failed; "" stands for a failed look-up
         self._later: dict[str, Later[str]] = {}
-        #: since the start
+        #: checkpoints deleted since the start
         self.deleted = 0
 
     async def keep(self) -> None:
-        """Delete what no run needs for as long as the access point lives."""
+        """Delete unneeded checkpoints for as long as the access point lives."""
         under_way: dict[str, asyncio.Task[None]] = {}
         try:
             while True:
@@ -90,7 +90,7 @@ class Checkpoints:
             await asyncio.gather(*under_way.values(), return_exceptions=True)
 
     async def _pass(self, owner: str) -> None:
-        """Delete what is left of one owner, but for what could not be deleted a moment ago."""
+        """Delete one owner's unneeded checkpoints, except those in backoff."""
         later = self._later.setdefault(owner, Later())
         try:
             async with self._room:
@@ -107,10 +107,10 @@ class Checkpoints:
                         ),
                         acting_for=acting,
                     )
-                # what waits for room gets to delete one all the same
+                # also a pass that waited long for room deletes at least one
                 end = min(end, time.monotonic() + PASS_S)
                 if not page:
-                    # what has gone meanwhile need not be remembered
+                    # forget the backoff of checkpoints that are gone
                     later.keep(passed)
                     return
                 for one in page:
@@ -126,17 +126,17 @@ class Checkpoints:
         except NOT_NOW as error:
             event(log, logging.DEBUG, "checkpoints_wait", owner=owner, problem=error)
         except FetchworkError as error:
-            # as of an account that is not here any more
+            # for example: the account no longer exists here
             later.postpone("", FIRST_RETRY_S, LONGEST_RETRY_S)
             event(log, logging.WARNING, "checkpoints_not_deleted", person=owner, owner=owner, problem=error)
         except Exception:
-            # it is this owner's, and tried again
+            # the failure is this owner's alone, and is retried
             event(log, logging.ERROR, "checkpoints_failed", person=owner, exc_info=True, owner=owner)
 
     async def _delete(
         self, account: Account, cleaners: Cleaners, one: LeftCheckpoint, later: Later[str], acting: str | None
     ) -> bool:
-        """Delete one, and forget it; False, and it is tried again, where it can't be."""
+        """Delete one checkpoint, and forget it; if it can't be deleted, return False and retry it later."""
         try:
             request = {
                 "do": "clean",
@@ -150,10 +150,10 @@ class Checkpoints:
             }
             first = 0
             while names := list(one.names[first : first + FILES]):
-                # others' come between
+                # other owners' requests come between
                 async with self._room:
                     answer = await self._children.ask(account, {**request, "names": names}, DELETE_S)
-                # it may have had no time for all
+                # the child may not have had time for all files
                 first += max(1, min(int(answer["deleted"]), len(names)))
         except (FetchworkError, TimeoutError, OSError) as error:
             later.postpone(one.base, FIRST_RETRY_S, LONGEST_RETRY_S)
@@ -167,7 +167,7 @@ class Checkpoints:
                 problem=str(error) or "it took too long",
             )
             return False
-        # who deletes it twice has the same result
+        # a second deletion has the same result
         forgotten = await self._database.run(
             files.forget_checkpoint(cluster=one.cluster_id, proc=one.proc_id, base=one.base),
             acting_for=acting,

@@ -1,7 +1,7 @@
-"""What a child does with its account's rights: reads submit descriptions, evaluates, appends to event logs.
+"""The work of a child with its account's rights: submit descriptions, expressions, event logs, files.
 
-A submit description may run programs, read files and look into the environment; an expression may take for
-ever; a log may lie on a file system that does not answer. Each holds up the child of its own account.
+A submit description may run programs, read files and use the environment; an expression may take for ever; a
+log may lie on a file system that does not answer. Each of them delays only the child of its own account.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ from fetchwork.queue.bringing import bring
 from fetchwork.queue.destinations import TransferFailed
 from fetchwork.queue.session import evaluated
 
-#: seconds for one request, of wall clock and of CPU, after which the kernel ends the child
+#: seconds for one request, of wall clock and of CPU time, after which the kernel ends the child
 DESCRIBE_S = 120
 EVALUATE_S = 20
 APPEND_S = 60
 READ_S = 60
-#: between two chunks
+#: seconds between two chunks
 BRING_S = 120
-#: for some files of a checkpoint: a plug-in has CHECKPOINT_CLEANUP_TIMEOUT (20 s) for each; and how long
-#: before that none is at work any more
+#: seconds for some files of a checkpoint, of which a plug-in has CHECKPOINT_CLEANUP_TIMEOUT (20 s) for each
+#: one; and the seconds before the end in which no plug-in runs any more
 CLEAN_S = 600
 CLEAN_RESERVE_S = 30
 
@@ -45,7 +45,7 @@ MAX_SUBMISSION = 512 * 1024 * 1024
 
 
 def rehearse() -> None:
-    """Import and use what requests need, so that no child has to."""
+    """Import and use the modules that requests need, so that no child has to."""
     jobs = submission.prepared("executable = /bin/true\nqueue\n", cluster=1, owner="nobody")
     list(jobs.own)
     evaluated(Evaluate("A == 1", [{"A": 1}]))
@@ -80,7 +80,7 @@ def serve(link: socket.socket) -> None:
 
 
 def _send(link: socket.socket, answer: Json) -> None:
-    """Send an answer; bytes as "data" go behind it, as they are."""
+    """Send an answer; bytes in "data" follow it unencoded."""
     data = answer.get("data")
     if not isinstance(data, bytes):
         link.sendall(wire.encode(answer))
@@ -97,7 +97,7 @@ def _next(steps: Iterator[Json], reply: Json | None) -> Json | None:
 
 
 def receive(link: socket.socket) -> Json | None:
-    """The next frame; None at the end of the connection."""
+    """Return the next frame; None at the end of the connection."""
     head = _read(link, wire.HEAD)
     if not head:
         return None
@@ -119,7 +119,7 @@ def _read(link: socket.socket, size: int) -> bytes:
 
 
 def _describe(request: Json) -> Iterator[Json]:
-    """The jobs of a submission: {"common"}, {"own": [...]}, ..., {"end"}."""
+    """Yield the jobs of a submission: {"common"}, {"own": [...]}, ..., {"end"}."""
     os.environ.clear()
     os.environ.update(request["env"])
     os.umask(request["umask"])
@@ -163,19 +163,19 @@ def _describe(request: Json) -> Iterator[Json]:
 
 
 def _read_input(request: Json) -> Iterator[Json]:
-    """A chunk of an input file."""
+    """Yield a chunk of an input file."""
     (data,) = contents.read_chunks(request["path"], [request["n"]])
     yield {"data": data}
 
 
 def _bring(request: Json) -> Generator[Json, Json, None]:
-    """Bring a job's outputs to where they belong, asking for their chunks."""
+    """Deliver a job's outputs to their destination, asking for their chunks."""
     steps = bring(request["ad"], request["run_id"], request["files"])
     data: bytes | None = None
     try:
         while True:
             want = steps.send(data)
-            # it lives
+            # the delivery makes progress
             signal.alarm(BRING_S)
             reply = yield {"want": {"content_id": want.content_id, "n": want.n}}
             data = reply["data"]
@@ -186,7 +186,7 @@ def _bring(request: Json) -> Generator[Json, Json, None]:
 
 
 def _clean(request: Json) -> Iterator[Json]:
-    """Delete files of a checkpoint that no run needs, as many as there is time for."""
+    """Delete files of an unneeded checkpoint, as many as the time allows."""
     entry = pwd.getpwuid(os.geteuid())
     environ = {**request["env"], "HOME": entry.pw_dir, "USER": entry.pw_name, "LOGNAME": entry.pw_name}
     left = LeftCheckpoint(
@@ -197,7 +197,7 @@ def _clean(request: Json) -> Iterator[Json]:
 
 
 def _check_log(log: object) -> None:
-    """Refuse a submission whose event log could not be written, as condor_submit does."""
+    """Raise SubmitError if the event log can't be written, as condor_submit does."""
     if not isinstance(log, str) or log == "/dev/null" or not log.startswith("/"):
         return
     try:
@@ -212,13 +212,13 @@ def _evaluate(request: Json) -> Iterator[Json]:
 
 
 def _judge(request: Json) -> Iterator[Json]:
-    """What a job's policy makes of its end."""
+    """Yield the verdict of a job's policy on its end."""
     verdict = policy.on_exit(request["ad"], request["report"])
     yield {"verdict": None if verdict is None else verdict.to_json()}
 
 
 def _look(request: Json) -> Iterator[Json]:
-    """Whether there is no such file; one that can't be looked at may be there."""
+    """Yield whether a file is missing; a file that can't be inspected may exist."""
     try:
         os.stat(request["path"])  # noqa: PTH116
     except (FileNotFoundError, NotADirectoryError):
@@ -230,7 +230,7 @@ def _look(request: Json) -> Iterator[Json]:
 
 
 def append(request: Json) -> Json:
-    """Append entries to a log; with "check" those that its end does not have."""
+    """Append entries to a log; with "check" only entries that are not at its end already."""
     try:
         descriptor = _opened(request["path"])
     except OSError as error:
@@ -248,7 +248,7 @@ def append(request: Json) -> Json:
                 else:
                     fresh.append(text)
             entries = fresh
-        # to the disk, before the cursor passes them: nobody writes them again
+        # entries must be on disk before the cursor passes them, as they are not written again
         logentry.append(descriptor, b"".join(entries))
         return {"written": len(entries)}
     except OSError as error:
@@ -262,7 +262,7 @@ def _problem(error: OSError) -> Json:
 
 
 def _opened(path: str) -> int:
-    # O_NONBLOCK: a fifo without a reader must not stop the other logs
+    # O_NONBLOCK: a FIFO without a reader must not block the other logs
     flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
     descriptor = os.open(path, flags, 0o644)
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
@@ -272,13 +272,13 @@ def _opened(path: str) -> int:
 
 
 def _present(descriptor: int) -> Counter[bytes]:
-    """The entries at the end of a log; one that was cut off is taken away."""
+    """Return the entries at the end of a log, after removing a truncated one from it."""
     size = os.fstat(descriptor).st_size
     start = max(0, size - logentry.TAIL_BYTES)
     tail = os.pread(descriptor, logentry.TAIL_BYTES, start)
     entries, cut = logentry.split(tail)
     if cut and (entries or not start):
-        # a write that a full disk or a kill cut
+        # a full disk or a kill truncated a write
         os.ftruncate(descriptor, size - len(cut))
     return Counter(entries)
 

@@ -1,4 +1,4 @@
-"""The zygote and its children, as the access point sees them: had, asked, let go."""
+"""The access point's side of the zygote and its children: starts, requests and ends."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ from fetchwork.client.wire import Json
 from fetchwork.db.calls.files import CHUNK_BYTES
 from fetchwork.errors import FetchworkError
 
-#: a child that nobody needs for so long is let go, and one that has done so much
+#: seconds without a request after which a child is ended; and its most requests
 IDLE_S = 20.0
 MOST_USES = 500
 SWEEP_S = 5.0
-#: children at once; of each account there are at most three
+#: children at the same time; each account has at most three
 MOST = 96
 
 
 class ChildEnded(FetchworkError):
-    """The child ended over a request: by its bounds, or by what it was given."""
+    """The child ended during a request: by its limits, or by the request's input."""
 
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """An account of this host, with the ids that its children have."""
+    """An account of this host, with the ids of its children."""
 
     name: str
     uid: int
@@ -43,7 +43,7 @@ class Account:
 
     @classmethod
     def of(cls, entry: pwd.struct_passwd) -> Account:
-        """The account of a line of passwd; asks the name service, which may take its time."""
+        """Return the account of a line of passwd; asks the name service, which may be slow."""
         groups = tuple(os.getgrouplist(entry.pw_name, entry.pw_gid))
         return cls(entry.pw_name, entry.pw_uid, entry.pw_gid, groups)
 
@@ -56,23 +56,23 @@ class _Child:
 
 
 class Children:
-    """One zygote, and for each account and purpose one child, which serves one request after the other."""
+    """One zygote, and for each account and purpose one child, which serves one request at a time."""
 
     def __init__(self, min_uid: int) -> None:
         self._min_uid = min_uid
         self._zygote: subprocess.Popen[bytes] | None = None
         self._control: socket.socket | None = None
         self._idle: dict[tuple[int, str], _Child] = {}
-        #: those that run commands, and run none
+        #: children for commands that run no command now
         self._idle_commands: defaultdict[Account, list[_Child]] = defaultdict(list)
         self._turns: dict[tuple[int, str], asyncio.Lock] = {}
         self._room = asyncio.Semaphore(MOST)
 
     def start(self) -> None:
-        """Start the zygote; called before anything secret is in this process."""
+        """Start the zygote; called before this process has secrets."""
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         ours.setblocking(False)
-        # closed with the rest where no process can be had
+        # so that stop() closes it even if no process can be started
         self._control = ours
         with theirs:
             self._zygote = subprocess.Popen(
@@ -90,7 +90,7 @@ class Children:
             )
 
     async def stop(self) -> None:
-        """End the zygote and with it the children."""
+        """End the zygote, and the children with it."""
         for key in list(self._idle):
             self._idle.pop(key).link.close()
         for children in self._idle_commands.values():
@@ -104,7 +104,7 @@ class Children:
             await asyncio.to_thread(self._zygote.wait)
 
     async def ask(self, account: Account, request: Json, timeout_s: float) -> Json:
-        """The one answer of a child; raises what it says, ChildEnded, TimeoutError."""
+        """Return the single answer of a child; raises the child's error, ChildEnded or TimeoutError."""
         async with contextlib.aclosing(self.answers(account, request, timeout_s)) as answers:
             async for answer in answers:
                 return answer
@@ -118,10 +118,10 @@ class Children:
         *,
         wanted: Callable[[Json], Awaitable[Json]] | None = None,
     ) -> AsyncGenerator[Json, None]:
-        """The answers of a child; ``end`` is in the last one if there are several.
+        """Yield the answers of a child; if there are several, the last one has ``end``.
 
-        An answer with ``want`` is none: the child goes on with what ``wanted`` says to that. ``data``, bytes,
-        goes either way as it is.
+        A frame with ``want`` is a question of the child: ``wanted`` gives the reply. ``data`` (bytes) is sent
+        unencoded in either direction.
         """
         key = (account.uid, request["do"])
         async with self._turns.setdefault(key, asyncio.Lock()), self._room:
@@ -158,7 +158,7 @@ class Children:
             self._idle[key] = child
 
     async def sweep(self) -> None:
-        """Let children go that were not needed for a while, again and again."""
+        """End idle children, again and again, until this is cancelled."""
         while True:
             await asyncio.sleep(SWEEP_S)
             self._sweep()
@@ -193,16 +193,16 @@ class Children:
             ) from None
 
     def supervisor(self, account: Account) -> socket.socket:
-        """The connection to a new supervisor for one job of an account (``supervisor``)."""
+        """Return the connection to a new supervisor of one job of an account (``supervisor``)."""
         return self._forked(account, "job")
 
     async def command(self, account: Account, connection: socket.socket) -> None:
-        """Have a child run the command that comes over ``connection`` (``command``), and close that here.
+        """Have a child run the command that comes over ``connection`` (``command``), and close it here.
 
-        Returns when the command has ended, or its child.
+        Returns when the command or its child has ended.
         """
         child = self._commanded(account, connection)
-        # the program is told of the child's end by the end of its connection
+        # so that the end of the child closes the program's connection
         connection.close()
         ended = False
         try:
@@ -217,16 +217,16 @@ class Children:
                 child.link.close()
 
     def _commanded(self, account: Account, connection: socket.socket) -> _Child:
-        """The child that was given a command's connection: one that has run another, or a new one."""
+        """Give a command's connection to an idle child or a new one, and return the child."""
         idle = self._idle_commands.get(account, ())
         while idle:
-            # the one that was used last: the others end some time
+            # take the one that was used last, so that the others become idle and end
             child = idle.pop()
             try:
                 socket.send_fds(child.link, [b"c"], [connection.fileno()])
                 return child
             except OSError:
-                # somebody has ended it meanwhile
+                # the child has ended meanwhile
                 child.link.close()
         child = self._fork(account, f"commands {account.name}")
         try:
@@ -261,7 +261,7 @@ class Children:
 
 
 def _kept() -> dict[str, str]:
-    """What the zygote gets of this process's environment: which configuration HTCondor's code reads."""
+    """Return the zygote's part of this process's environment: the variables that HTCondor's code reads."""
     return {name: os.environ[name] for name in ("CONDOR_CONFIG", "TZ") if name in os.environ}
 
 
@@ -272,7 +272,7 @@ def _error(answer: Json) -> FetchworkError:
 
 
 async def received(link: socket.socket) -> Json:
-    """The next frame of a connection; raises EOFError or ConnectionError at its end."""
+    """Return the next frame of a connection; raises EOFError or ConnectionError at its end."""
     head = await _read(link, wire.HEAD)
     return wire.decode(await _read(link, wire.length(head, wire.MAX_ANSWER)))
 

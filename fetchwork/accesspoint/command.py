@@ -1,13 +1,13 @@
-"""Runs commands of HTCondor's and fetchwork's in a child, each for a compiled program of the account's.
+"""Runs HTCondor's and fetchwork's commands in a child, each for a compiled program of the account.
 
-The program (``fetchwork/client/command.c``) says what it was called with, and sends its standard streams and
-its directory; from then on the command is this process's, with the rights that the program has. The program
-is told: ``b`` it begins; ``u`` it is about to use a stream, or to do what must not be done twice, so that it
-can't be begun anew afterwards; ``p`` it is for Python, in a process of its own; ``s`` and the status. Where
-the program goes away, the kernel ends this process.
+The program (``fetchwork/client/command.c``) sends its words, its standard streams and its directory; then
+this process runs the command, with the program's rights. It reports to the program: ``b`` the command begins;
+``u`` it is about to use a stream, or to do something that must not be repeated, so it can't be begun anew
+later; ``p`` a Python process of its own must run it; ``s`` and the exit status. If the program goes away, the
+kernel ends this process.
 
-A fork costs as much as a short command, so a child runs one after the other, all of one account and its
-groups. It does so only after commands that ended as they should; after any other it ends.
+A fork costs as much as a short command, so a child runs several commands in turn, all of one account and its
+groups. After a command that did not end normally the child ends.
 """
 
 from __future__ import annotations
@@ -34,26 +34,26 @@ from fetchwork.condor import commands, invocation, process
 MAGIC = b"FWC1"
 _HEAD = struct.Struct(">4sI")
 _MAX_REQUEST = 8 * 1024 * 1024
-#: standard input, output, error, and the directory
+#: descriptors of a request: standard input, output, error, and the directory
 _DESCRIPTORS = 4
-#: seconds for the request to arrive, and of CPU
+#: seconds for the request to arrive, and of CPU time for the command
 _ARRIVE_S = 30
 _CPU_S = 600
-#: a child that has so much more memory than at first, in bytes, runs no other command
+#: bytes: a child whose memory has grown by more runs no further command
 _MORE_MEMORY = 64 << 20
 
-#: what may last, starts programs, or is no question to a queue: these are a process of the account's own
+#: commands that may last long, start programs, or ask no queue: they get a process of their own
 _OWN = frozenset(
     ("condor_wait", "condor_tail", "condor_transfer_data", "condor_submit_dag", "condor_config_val")
 )
-#: files that each process has for itself
+#: paths that differ between processes
 _NOT_SHARED = ("/dev/fd/", "/dev/std", "/dev/tty", "/dev/pts/", "/proc/")
 
 
 def _where() -> tuple[int, int, int]:
-    """By which two processes know that a path means the same to them: mounts, and the root directory."""
+    """Return mount namespace and root directory; where equal, paths mean the same in two processes."""
     root = Path("/").stat()
-    # this can be asked before the account has changed
+    # evaluated before the change of account, while it is allowed
     return Path("/proc/self/ns/mnt").stat().st_ino, root.st_dev, root.st_ino
 
 
@@ -61,13 +61,13 @@ _HERE = _where()
 
 
 class _ForPython(BaseException):
-    """The command is to be run in a process of the account's own; nothing was done yet."""
+    """The command must run in a process of its own; nothing was done yet."""
 
 
 def serve(orders: socket.socket, user: str) -> NoReturn:
-    """Run the commands whose connections come over ``orders`` for the account ``user``, and end with it."""
+    """Run the commands of ``user`` whose connections come over ``orders``; end when ``orders`` ends."""
     null = os.open(os.devnull, os.O_RDWR)
-    # what a command makes is mostly what it prints
+    # most objects that a command makes are output, and no garbage
     gc.set_threshold(100_000, 50, 100)
     most = _memory() + _MORE_MEMORY
     while True:
@@ -75,11 +75,11 @@ def serve(orders: socket.socket, user: str) -> NoReturn:
         if not message or not descriptors:
             break
         with socket.socket(fileno=descriptors[0]) as link:
-            # as the access point accepted it, it does not block
+            # the access point accepted it as non-blocking
             link.setblocking(True)
             try:
                 status, is_clean = _run(link, user)
-                # a reader of the streams sees their end when the program ends
+                # readers of the streams must see the end when the program ends
                 for descriptor in range(3):
                     os.dup2(null, descriptor)
                 _outlive(link)
@@ -95,7 +95,7 @@ def serve(orders: socket.socket, user: str) -> NoReturn:
 
 
 def _memory() -> int:
-    """Bytes of memory that this process has."""
+    """The resident memory of this process, in bytes."""
     return int(Path("/proc/self/statm").read_bytes().split()[1]) * resource.getpagesize()
 
 
@@ -105,12 +105,12 @@ def _last_word(link: socket.socket, word: bytes) -> None:
 
 
 def _run(link: socket.socket, user: str) -> tuple[int, bool]:
-    """Run the command of a connection: its status, and whether it left nothing behind in this process."""
+    """Run the command of a connection; return its status, and whether it left this process clean."""
     signal.alarm(_ARRIVE_S)
     try:
         words, environment, key = _received(link)
     except (ValueError, IndexError, OSError):
-        # no request of a program of ours
+        # the request is not from our program
         raise _ForPython from None
     signal.alarm(0)
     allow_cpu(_CPU_S)
@@ -137,11 +137,11 @@ def _run(link: socket.socket, user: str) -> tuple[int, bool]:
             link.sendall(b"u")
 
     class Stream(io.FileIO):
-        """A standard stream; before its first use the program is told."""
+        """A standard stream that tells the program before its first use."""
 
         def _before_reading(self) -> None:
             if self.isatty():
-                # stopped and continued at a terminal the program would not have what is typed
+                # a program that is stopped and continued at a terminal would not get the typed input
                 raise _ForPython
             use()
 
@@ -167,13 +167,13 @@ def _run(link: socket.socket, user: str) -> tuple[int, bool]:
         status = process.finish(run, commands.run)
     except Exception:
         if not used:
-            # a limit of this process, or a module that it can't read: there it is told as always
+            # a limit of this process, or a module that it can't read: in Python the usual message appears
             raise _ForPython from None
         traceback.print_exc()
         return 1, False
     run.close()
     try:
-        # what could not be written must not be written to the next one's
+        # unwritten output must not reach the next command's streams
         for stream in (run.stdin, run.stdout, run.stderr):
             cast(io.BufferedIOBase, stream).detach()
     except OSError:
@@ -182,7 +182,7 @@ def _run(link: socket.socket, user: str) -> tuple[int, bool]:
 
 
 def _received(link: socket.socket) -> tuple[list[str], dict[str, str], str]:
-    """The command's words, environment and key; its streams, directory and umask are this process's now."""
+    """Return the command's words, environment and key; take over its streams, directory and umask."""
     data, descriptors, _, _ = socket.recv_fds(link, 65536, _DESCRIPTORS)
     parts = [data]
     size = len(data)
@@ -226,15 +226,15 @@ def _length(parts: list[bytes]) -> int:
 
 
 def _end_with(link: socket.socket) -> None:
-    """Have the kernel end this process (SIGIO) when the program at the other end is gone."""
+    """Have the kernel end this process (SIGIO) when the program at the other end goes away."""
     signal.signal(signal.SIGIO, signal.SIG_DFL)
     fcntl.fcntl(link, fcntl.F_SETOWN, os.getpid())
     fcntl.fcntl(link, fcntl.F_SETFL, fcntl.fcntl(link, fcntl.F_GETFL) | os.O_ASYNC)
-    # it may have gone before
+    # it may already be gone
     if select.select([link], [], [], 0)[0]:
         os._exit(0)
 
 
 def _outlive(link: socket.socket) -> None:
-    """Take back ``_end_with``."""
+    """Undo ``_end_with``."""
     fcntl.fcntl(link, fcntl.F_SETFL, fcntl.fcntl(link, fcntl.F_GETFL) & ~os.O_ASYNC)

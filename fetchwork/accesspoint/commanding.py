@@ -1,8 +1,8 @@
-"""The socket on which compiled commands ask to be run by a child (``command``), and how many may at once.
+"""The socket for compiled commands, which children run (``command``), and limits on their number.
 
-This process reads nothing of what comes: it looks up who connected, and hands the connection to the zygote.
-The child has the groups of the process that asks, not those that its account may have: it can read no more
-than that process could. A connection that is closed without a word tells the program to go on in Python.
+This process reads none of the data: it looks up the connecting account and hands the connection to a child.
+The child gets the groups of the asking process, not all groups of the account, so it can read no more than
+that process could. A connection that is closed without an answer tells the program to continue in Python.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ from fetchwork.agent.peer import credentials
 from fetchwork.errors import AccessPointUnavailable, FetchworkError
 from fetchwork.log import event
 
-#: commands that run at once: in all, and of one account
+#: commands that run at the same time: of all accounts, and of one
 MOST = 128
 MOST_EACH = 8
-#: those that run and wait
+#: connections of commands that run or wait: of all accounts, and of one
 MAX_CONNECTIONS = 2048
 MAX_CONNECTIONS_EACH = 256
-#: seconds in which one of the account's has to end, so that another waits on
+#: a waiting command waits on as long as another command ended within so many seconds
 PATIENCE_S = 2.0
 BACKLOG = 1024
 SUFFIX = ".commands"
 
 _SO_PEERGROUPS = getattr(socket, "SO_PEERGROUPS", 59)
-#: groups of a process whose commands are run: as many as Python asks the kernel for
+#: most groups of a process whose commands are run: Python's buffer for the kernel's answer
 MOST_GROUPS = 256
 _GROUP = struct.Struct("I")
 
@@ -43,7 +43,7 @@ log = logging.getLogger(__name__)
 
 
 class _Bound:
-    """So many commands at once; one that waits while none of them ends gets a TimeoutError."""
+    """A limit on running commands; a command that waits while no other ends gets a TimeoutError."""
 
     def __init__(self, number: int) -> None:
         self._free = asyncio.Semaphore(number)
@@ -65,7 +65,7 @@ class _Bound:
 
 
 class _Turns:
-    """One account's: those that run, and how many there are with those that wait."""
+    """One account's limit, and its number of connections, running and waiting."""
 
     def __init__(self) -> None:
         self.own = _Bound(MOST_EACH)
@@ -73,7 +73,7 @@ class _Turns:
 
 
 class Commands:
-    """Listens beside ``path``; ``account(uid)`` is whom a uid's commands run as, or raises FetchworkError."""
+    """Listens beside ``path``; ``account(uid)`` gives the account of a uid, or raises FetchworkError."""
 
     def __init__(self, path: Path, children: Children, account: Callable[[int], Awaitable[Account]]) -> None:
         self.path = path.with_name(path.name + SUFFIX)
@@ -86,7 +86,7 @@ class Commands:
         self.run = 0
 
     def start(self) -> None:
-        """Listen; called when nobody else does. Raises AccessPointUnavailable."""
+        """Listen; called when no other access point does. Raises AccessPointUnavailable."""
         try:
             listener = listen(self.path, BACKLOG)
         except OSError as error:
@@ -96,7 +96,7 @@ class Commands:
         self._listening = asyncio.ensure_future(self._listen(listener))
 
     async def stop(self, patience_s: float) -> None:
-        """Take no more, and let those that run end."""
+        """Accept no more commands, and let the running ones end."""
         if self._listening is None:
             return
         self._listening.cancel()
@@ -114,7 +114,7 @@ class Commands:
                 try:
                     connection, _ = await loop.sock_accept(listener)
                 except OSError as error:
-                    # no descriptors left: programs go on in Python, those that wait here for a little longer
+                    # no descriptors left: later programs continue in Python, waiting ones wait longer
                     event(log, logging.ERROR, "commands_not_accepted", person="all", problem=error)
                     await asyncio.sleep(0.5)
                     continue
@@ -123,7 +123,7 @@ class Commands:
                 task.add_done_callback(self._tasks.discard)
 
     async def _serve(self, connection: socket.socket) -> None:
-        """Have the command of a connection run, and return when it has ended."""
+        """Have a connection's command run, and return when it has ended."""
         with connection:
             uid = credentials(connection).uid
             turns = self._turns.setdefault(uid, _Turns())
@@ -136,7 +136,7 @@ class Commands:
                     self.run += 1
                     await self._children.command(account, connection)
             except (FetchworkError, OSError, TimeoutError):
-                # the program goes on in Python, where it is told why
+                # the program continues in Python, which reports the reason
                 pass
             finally:
                 turns.connections -= 1
@@ -145,7 +145,7 @@ class Commands:
 
 
 def _as_it_is(account: Account, connection: socket.socket) -> Account:
-    """The account with the groups of the process that connected; raises OSError where they are too many."""
+    """Return the account with the connecting process's groups (OSError: too many)."""
     found = connection.getsockopt(socket.SOL_SOCKET, _SO_PEERGROUPS, MOST_GROUPS * _GROUP.size)
     groups = tuple(group for (group,) in _GROUP.iter_unpack(found))
     return replace(account, gid=credentials(connection).gid, groups=groups)

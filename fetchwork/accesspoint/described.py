@@ -1,4 +1,4 @@
-"""What a child makes of a submission, kept in a file until the jobs go into the queue: a line an answer."""
+"""A child's answers to a submission, kept in a file until the jobs go into the queue: a line per answer."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from fetchwork.client.wire import Json
 from fetchwork.errors import SubmitError
 from fetchwork.queue import contents
 
-#: a submission of so many jobs and nothing else is put into the queue by one call
+#: most jobs of a submission that one call puts into the queue, if it has nothing but jobs
 FEW = 20
 #: the attributes that name an event log of a job, in lower case
 _LOGS = (b'"userlog"', b'"dagmannodeslog"')
@@ -20,16 +20,16 @@ _LOGS = (b'"userlog"', b'"dagmannodeslog"')
 
 @dataclass(frozen=True, slots=True)
 class Described:
-    """What a child made of a submission, in short."""
+    """A summary of a child's answers to a submission."""
 
-    #: a job may have an event log: of those without, nothing has to be looked up afterwards
+    #: whether a job may have an event log; otherwise nothing has to be looked up afterwards
     has_logs: bool
-    #: they are a few jobs, with no file and no secret
+    #: whether they are a few jobs without files and secrets
     is_few: bool
 
 
 async def keep(answers: AsyncGenerator[Json, None], kept: IO[bytes]) -> Described:
-    """Write a child's answers to a file, a line each, before any transaction begins: a child may be slow."""
+    """Write a child's answers to a file, a line each; no transaction is open yet, as a child may be slow."""
     jobs = 0
     has_logs = False
     parts = 0
@@ -47,20 +47,20 @@ async def keep(answers: AsyncGenerator[Json, None], kept: IO[bytes]) -> Describe
 
 
 def _names_log(line: bytes) -> bool:
-    # attributes' names are in whatever case the description has
+    # attribute names keep the case of the description
     lower = line.lower()
     return any(name in lower for name in _LOGS)
 
 
 class Files:
-    """The contents of input files that a child's answers speak of."""
+    """The contents of input files in a child's answers."""
 
     def __init__(self, kept: IO[bytes]) -> None:
         self.contents: dict[str, contents.Content] = {}
         self.job_bytes = 0
         kept.seek(0)
         for line in kept:
-            # most lines are jobs, and long
+            # most lines are jobs, and long: don't parse them
             if line.startswith(b'{"content"'):
                 path, size, sha256, chunks = json.loads(line)["content"]
                 hashes = tuple(map(bytes.fromhex, chunks))

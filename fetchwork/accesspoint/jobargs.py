@@ -1,8 +1,8 @@
-"""What a job's ad says about how its program is started, in HTCondor's two syntaxes of each.
+"""The arguments and the environment in a job's ad, in both of HTCondor's syntaxes.
 
-V1 (``Args``, ``Env``) has no quoting: words are divided by blanks, assignments by semicolons. V2
-(``Arguments``, ``Environment``) divides by blanks; between single quotes a blank is itself, and two single
-quotes there are one (condor_utils/condor_arglist.cpp, env.cpp).
+V1 (``Args``, ``Env``) has no quoting: blanks separate words, semicolons separate assignments. V2
+(``Arguments``, ``Environment``) separates by blanks; within single quotes a blank stands for itself, and two
+single quotes for one (condor_utils/condor_arglist.cpp, env.cpp).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _BLANKS = " \t\r\n"
 
 
 def arguments(ad: Mapping[str, object]) -> list[str]:
-    """The arguments of the job's program; raises ClassAdError."""
+    """Return the arguments of the job's program; raises ClassAdError."""
     text = ad.get("Arguments")
     if isinstance(text, str):
         return words(text, "Arguments")
@@ -25,7 +25,7 @@ def arguments(ad: Mapping[str, object]) -> list[str]:
 
 
 def environment(ad: Mapping[str, object]) -> dict[str, str]:
-    """The environment that the job asks for; raises ClassAdError."""
+    """Return the environment that the job asks for; raises ClassAdError."""
     text = ad.get("Environment")
     if isinstance(text, str):
         entries = words(text, "Environment")
@@ -37,7 +37,7 @@ def environment(ad: Mapping[str, object]) -> dict[str, str]:
 
 
 def words(text: str, attribute: str) -> list[str]:
-    """The words of a V2 text; raises ClassAdError for a quote that is not closed."""
+    """Return the words of a V2 text; raises ClassAdError for an unclosed quote."""
     found: list[str] = []
     word: list[str] | None = None
     quoted = False
@@ -72,7 +72,7 @@ def words(text: str, attribute: str) -> list[str]:
 
 
 def signal_number(named: object, default: int) -> int:
-    """The number of a signal, which an ad has by name or by number."""
+    """Return the number of a signal that an ad gives by name or number; ``default`` for an unknown one."""
     text = str(named or "").strip()
     if text.isdecimal() and 0 < int(text) < signal.NSIG:
         return int(text)

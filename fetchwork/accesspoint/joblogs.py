@@ -1,7 +1,7 @@
-"""Which event logs each job has: its own, and the nodes log of its DAG.
+"""The event logs of each job: its own, and the nodes log of its DAG.
 
-DAGMan follows its nodes by one log for all of them (``DAGManNodesLog``), which gets the events that it asks
-for (``DAGManNodesMask``: the numbers of their types).
+DAGMan follows its nodes by one common log (``DAGManNodesLog``), which gets the events that DAGMan asks for
+(``DAGManNodesMask``: the numbers of their types).
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from fetchwork.db.pool import AsyncDatabase
 from fetchwork.queue.events import Cursor, JobEvent
 from fetchwork.queue.reader import Reader
 
-#: clusters of others that are remembered not to be looked up again
+#: most clusters remembered as foreign, which are not looked up again
 FOREIGN = 100_000
 
-#: in a job's ad: its log, is that XML, the nodes log, its mask
+#: in a job's ad: its log, whether that is XML, the nodes log, its mask
 _ATTRIBUTES = ("UserLog", "UserLogUseXML", "DAGManNodesLog", "DAGManNodesMask")
 
-# each job is looked up by its key, whatever the planner believes of how many there are
+# OFFSET 0 makes the planner look up each job by its key, regardless of its estimate of their number
 _LOGS = """
 SELECT j.*
 FROM unnest(%s::integer[], %s::integer[]) AS k (cluster_id, proc_id)
@@ -40,7 +40,7 @@ _LOGS_OF_JOBS = f"{_LOGS.format('jobs')} UNION ALL {_LOGS.format('history')}"
 
 @dataclass(frozen=True, slots=True)
 class Log:
-    """A log file, whose it is, and whether its entries are XML (``log_xml``)."""
+    """A log file, its owner, and whether its entries are XML (``log_xml``)."""
 
     owner: str
     path: str
@@ -49,7 +49,7 @@ class Log:
 
 @dataclass(frozen=True, slots=True)
 class _OfJob:
-    """The logs of one job, and which events the nodes log gets; None: all."""
+    """The logs of one job, and the event types that the nodes log gets (None: all)."""
 
     own: Log | None
     nodes: Log | None
@@ -87,13 +87,13 @@ class JobLogs:
         self._foreign: dict[int, None] = {}
 
     def reader(self, after: Cursor, log: str | None = None) -> Reader:
-        """A reader of the jobs' events, perhaps among others; with ``log`` of the jobs with that log."""
+        """Return a reader of these jobs' and perhaps other events; with ``log`` of jobs with that log."""
         if self._jobs or self._output is not None:
             return Reader(after=str(after), job=self._jobs or None)
         return Reader(after=str(after), log=log)
 
     def of(self, one: JobEvent) -> tuple[Log, ...]:
-        """The logs that get an event, of those that ``find`` found."""
+        """Return the logs that get an event, after ``find`` has looked up its job."""
         if self._output is not None:
             return (self._output,)
         found = self._logs.get((one.cluster, one.proc))
@@ -104,10 +104,10 @@ class JobLogs:
         self._logs.pop((one.cluster, one.proc), None)
 
     def note(self, cluster: int, count: int, owner: str, ad: Json) -> None:
-        """What ``find`` would find for the jobs of a cluster that have this ad and nothing of their own."""
+        """Record the logs of a cluster whose jobs all have this ad, as ``find`` would find them."""
         spelled = {name.lower(): name for name in ad}
         if any(spelled.get(name.lower(), name) != name for name in _ATTRIBUTES):
-            # the database knows which counts
+            # only the database knows which spelling counts
             return
         log, xml, nodes_log, mask = (ad.get(name) for name in _ATTRIBUTES)
         if not all(value is None or isinstance(value, str) for value in (log, nodes_log, mask)):
@@ -118,11 +118,11 @@ class JobLogs:
 
     @property
     def any(self) -> bool:
-        """Has any job that is known a log?"""
+        """Whether a known job has a log."""
         return self._output is not None or any(found.own or found.nodes for found in self._logs.values())
 
     async def find(self, events: Iterable[JobEvent]) -> None:
-        """Look up the logs of these events' jobs that are not known yet."""
+        """Look up the logs of these events' jobs, unless they are known."""
         unknown = {
             (one.cluster, one.proc) for one in events if one.cluster not in self._foreign
         } - self._logs.keys()

@@ -1,4 +1,4 @@
-"""Event logs as files: entries are appended to them, each by a child of its owner."""
+"""Event logs as files: a child of each log's owner appends the entries."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from fetchwork.queue.events import JobEvent
 
 log = logging.getLogger(__name__)
 
-#: seconds for a log to take its entries
+#: seconds for one append
 APPEND_S = 15.0
 
 
 class Behind(Exception):
-    """A log could not be written for now; ``sure``: nothing of it was."""
+    """A log can't be written for now; ``sure``: no entry was written."""
 
     def __init__(self, problem: str, *, sure: bool) -> None:
         super().__init__(problem)
@@ -38,14 +38,14 @@ class Appender(Protocol):
 
 
 class OwnRights:
-    """Appends to logs with the rights of this process, whatever the account."""
+    """Appends to logs with the rights of this process, for every account."""
 
     async def ask(self, account: Account, request: Json, timeout_s: float) -> Json:
-        """Answer the request ``append``, which may take any time: these logs are the caller's own."""
+        """Answer the request ``append``, without a time limit: these logs are the caller's own."""
         return await asyncio.to_thread(child.append, request)
 
 
-#: is told a level of logging, an event's name, the owner of the log that it is about, and the problem
+#: called with a logging level, an event's name, the log's owner if any, and the problem
 Report = Callable[[int, str, str | None, object], None]
 
 
@@ -55,7 +55,7 @@ def logged(level: int, name: str, owner: str | None, problem: object) -> None:
 
 
 class LogFiles:
-    """Appends to logs, and remembers what a submission wrote before the stream shows it."""
+    """Appends to logs, and remembers entries of submissions that the stream has not shown yet."""
 
     def __init__(self, appender: Appender, report: Report) -> None:
         self._appender = appender
@@ -63,19 +63,19 @@ class LogFiles:
         self._early: dict[Log, Counter[str]] = {}
         self._turns: dict[str, asyncio.Lock] = {}
         self._refused: dict[Log, str] = {}
-        #: entries since the start
+        #: entries written since the start
         self.written = 0
 
     def turn(self, owner: str) -> asyncio.Lock:
-        """What is held while a log of this owner is written."""
+        """Return the lock that is held while a log of this owner is written."""
         return self._turns.setdefault(owner, asyncio.Lock())
 
     def problem(self, found: Log) -> str | None:
-        """Why the log could not be written when that was tried last."""
+        """The problem of the last try to write the log; None if it succeeded."""
         return self._refused.get(found)
 
     def expect(self, found: Log, entries: Iterable[str]) -> None:
-        """Remember entries that are written before the stream shows them."""
+        """Remember entries that a submission writes before the stream shows them."""
         self._early.setdefault(found, Counter()).update(entries)
 
     def is_early(self, found: Log, one: JobEvent) -> bool:
@@ -83,7 +83,7 @@ class LogFiles:
         return one.entry(xml=found.xml) in self._early.get(found, ())
 
     def not_early(self, found: Log, events: Iterable[JobEvent]) -> list[JobEvent]:
-        """The events that no submission has written already."""
+        """Return the events whose entries no submission has written."""
         early = self._early.get(found)
         if early is None:
             return list(events)
@@ -101,7 +101,7 @@ class LogFiles:
         return left
 
     async def append(self, found: Log, account: Account, entries: list[str], *, check: bool) -> str | None:
-        """Append to a log; the problem, if it is for ever. Raises Behind."""
+        """Append to a log; return the problem if it is permanent. Raises Behind."""
         request = {"do": "append", "path": found.path, "entries": entries, "check": check}
         try:
             answer = await self._appender.ask(account, request, APPEND_S)

@@ -2,21 +2,21 @@
 
 Theory of operation
 -------------------
-One reader follows the stream of all events. Those of its jobs (``joblogs``) go to their logs, each written by
-a child of the job's owner (``child``), so no path, file system or quota of one person is in another's way.
-``fetchwork userlog`` writes the logs of its caller's jobs itself. A state file keeps the cursor behind which
-every event is in its log.
+One reader follows the stream of all events. Events of the keeper's jobs (``joblogs``) go to their logs. A
+child of the job's owner writes each log (``child``), so no path, file system or quota of one person delays
+another's logs. ``fetchwork userlog`` writes the logs of its caller's jobs itself. A state file holds the
+cursor up to which every event is in its log.
 
-A submit event is written before the submission is answered, which may be long before the stream shows it: a
-transaction that is open anywhere holds the stream back. What was written early is remembered, and left out
-when the stream comes to it.
+A submit event is written before the submission is answered, and so before the stream shows it, which gets its
+events in batches. The keeper remembers entries that it wrote early, and leaves them out when the stream comes
+to them.
 
-A keeper that was killed may have written entries that its cursor does not cover. So its successor looks, for
-every event older than itself, whether the end of the log has it already. So does one whose database was
-restored or moved to another server, which may show the events of the last seconds before that again.
+A killed keeper may have written entries that its cursor does not cover. So its successor checks for each
+event older than itself whether the end of the log has it already. So does a keeper whose database was
+restored or moved to another server, because it may show the events of the last seconds before that again.
 
 A log that can't be written for now (a full disk, a file system that does not answer) falls behind: the state
-file keeps a cursor for this owner, and from there it is tried again, alone, while all other logs go on.
+file holds a cursor for this log, and the keeper retries it from there, alone, while all other logs go on.
 """
 
 from __future__ import annotations
@@ -42,16 +42,16 @@ from fetchwork.queue.events import Cursor, CursorExpired, JobEvent
 from fetchwork.queue.reader import Reader
 from fetchwork.queue.session import AsyncSession
 
-#: a submission waits so long for the first contact with the database
+#: seconds that a submission waits for the first contact with the database
 READY_S = 15.0
-#: pauses before an owner who is behind is tried again
+#: backoff of a log that is behind
 FIRST_RETRY_S = 2.0
 LONGEST_RETRY_S = 60.0
-#: between two looks: what comes meanwhile is written at once, and DAGMan reads its nodes log once a second
+#: seconds between two polls, whose events are written together; DAGMan reads its nodes log once a second
 GATHER_S = 0.05
-#: where no job of this access point has a log
+#: seconds between two polls while no known job has a log
 IDLE_S = 0.5
-#: after a database that did not answer
+#: seconds of pause after the database did not answer
 PAUSE_S = 1.0
 
 _SUBMITTED = """
@@ -69,7 +69,7 @@ ORDER BY batch, eventid
 
 @dataclass(slots=True)
 class Lag:
-    """From where on a log's entries are missing; not ``sure``: it may have some of them."""
+    """The cursor after which a log lacks entries; not ``sure``: it may have some of them."""
 
     cursor: Cursor
     sure: bool
@@ -100,7 +100,7 @@ class LogKeeper:
         self._files = LogFiles(appender, report)
         self._report = report
         self._after = after
-        #: the end of the last page that is being written, or is
+        #: the end of the last page that is written or being written
         self._taken = Cursor(0, 0)
         self._page_done = asyncio.Event()
         self._page_done.set()
@@ -111,7 +111,7 @@ class LogKeeper:
         self._checked_until = 0.0
 
     async def ready(self) -> None:
-        """Wait until it is known from where on events are written: a job submitted now is behind it."""
+        """Wait until the keeper has its first cursor: events of a job submitted now come after it."""
         try:
             async with asyncio.timeout(READY_S):
                 await self._ready.wait()
@@ -125,7 +125,7 @@ class LogKeeper:
 
     @property
     def entries(self) -> int:
-        """How many entries were written since the start."""
+        """The number of entries written since the start."""
         return self._files.written
 
     # -- the stream
@@ -149,7 +149,7 @@ class LogKeeper:
             await asyncio.sleep(PAUSE_S)
 
     async def keep_for(self, seconds: float | None) -> None:
-        """Follow the events for so long (None: until it is cancelled), and to the end of those of then.
+        """Follow the events for so long (None: until cancelled), then write all events up to that moment.
 
         Logs that are behind are tried once more at the end.
         """
@@ -172,7 +172,7 @@ class LogKeeper:
             if not kept.exact:
                 await self._check_until_now()
             self._behind = {found: Lag(cursor, sure=False) for found, cursor in kept.behind.items()}
-            # it is exact no longer
+            # from now on the logs may be ahead of the state file
             await self._save(kept.cursor)
         assert self._cursor is not None
         self._taken = max(self._taken, self._cursor)
@@ -185,7 +185,7 @@ class LogKeeper:
         return Cursor.parse(await self._session.run(Reader.now()) if self._after == "now" else self._after)
 
     async def _check_until_now(self) -> None:
-        """Look, for each event up to now, whether its log has it already."""
+        """Have each event up to now compared with the end of its log."""
         (row,) = await self._database.query("SELECT extract(epoch FROM clock_timestamp())::float8 AS at")
         self._checked_until = row["at"]
 
@@ -203,11 +203,11 @@ class LogKeeper:
                     await self._write_page([JobEvent(line) for line in step.items], reader.position)
                 elif isinstance(step, Pause):
                     if reader.position is not None and reader.position > self._taken:
-                        # by events of other jobs
+                        # only events of other jobs came
                         await self._write_page([], reader.position)
                     if self._ending.is_set():
                         return
-                    # without jobs of its own that have a log there is little to wait for
+                    # without logs of its own jobs the keeper polls less often
                     await asyncio.sleep(GATHER_S if self._logs.any else IDLE_S)
                 else:
                     answer = await self._session.answer(step)
@@ -217,7 +217,7 @@ class LogKeeper:
         if self._taken.lies_before_move(end):
             await self._check_until_now()
         self._taken = end
-        # a retry that ends from here on has written this page, too
+        # a retry that ends after this point has written this page too
         behind = frozenset(self._behind)
         self._page_done.clear()
         try:
@@ -249,7 +249,7 @@ class LogKeeper:
                     self._report(logging.WARNING, "log_not_written", owner, error)
 
     async def _write(self, found: Log, account: Account, events: Iterable[JobEvent]) -> None:
-        """Write events that the stream or a retry brought."""
+        """Write events from the stream or from a retry."""
         events = list(events)
         left = self._files.not_early(found, events)
         old = [one.entry(xml=found.xml) for one in left if one.epoch <= self._checked_until]
@@ -260,7 +260,7 @@ class LogKeeper:
             try:
                 await self._files.append(found, account, entries, check=check)
             except Behind as error:
-                # the page's other part may be written
+                # the page's other part may have been written
                 raise Behind(
                     str(error), sure=error.sure and len(left) == len(events) == len(entries)
                 ) from None
@@ -299,7 +299,7 @@ class LogKeeper:
             self._retries.pop(behind, None)
 
     async def _catch_up_once(self, behind: Log, lag: Lag) -> None:
-        """Write what a log lacks, up to where the stream is."""
+        """Write the entries that a log lacks, up to the position of the stream."""
         account = await self.account(behind.owner)
         reader = self._logs.reader(lag.cursor, behind.path)
         while True:
@@ -307,8 +307,8 @@ class LogKeeper:
             await self._logs.find(events)
             own = [one for one in events if behind in self._logs.of(one)]
             async with self._files.turn(behind.owner):
-                # of what is ahead of the stream a submission may have written some, and the stream writes the
-                # rest
+                # leave out events ahead of the stream: a submission may have written some, the stream will
+                # write the others
                 own = [one for one in own if Cursor.parse(one.cursor) <= self._taken]
                 entries = [one.entry(xml=behind.xml) for one in self._files.not_early(behind, own)]
                 assert reader.position is not None
@@ -325,13 +325,13 @@ class LogKeeper:
     # -- submissions
 
     def note(self, cluster: int, count: int, owner: str, ad: Json) -> None:
-        """Take the logs of jobs that were submitted just now, each with this ad, from that."""
+        """Record the logs of a new cluster whose jobs all have this ad."""
         self._logs.note(cluster, count, owner, ad)
 
     async def submitted(self, cluster: int, account: Account, *, again: bool) -> list[str]:
-        """Have the submit events of a cluster in their logs before it returns; a line for each problem.
+        """Write the submit events of a cluster to their logs; return a line for each problem.
 
-        ``again``: the cluster was there before, so its logs may have them.
+        ``again``: the cluster existed before, so its logs may have them already.
         """
         rows = await self._database.query(_SUBMITTED, [cluster], kept=True)
         events = [JobEvent(row["line"]) for row in rows]
@@ -357,12 +357,12 @@ class LogKeeper:
         async with self._files.turn(found.owner):
             ahead = [one for one in events if Cursor.parse(one.cursor) > self._taken]
             if ahead:
-                # who repeats a request while it is worked on may come first
+                # a repeated request may overtake the first one
                 ahead = [one for one in ahead if not self._files.is_early(found, one)]
                 if not ahead:
                     return None
                 texts = [one.entry(xml=found.xml) for one in ahead]
-                # before they are written: the stream may come by while they are
+                # before the write, as the stream may show them during it
                 self._files.expect(found, texts)
                 try:
                     problem = await self._files.append(found, account, texts, check=again)
@@ -374,16 +374,16 @@ class LogKeeper:
                 if problem is not None:
                     self._files.not_early(found, ahead)
                 return problem
-        # the stream has them
+        # the stream has shown them
         await self._page_done.wait()
         if found in self._behind:
             raise Behind(self._files.problem(found) or f"'{found.path}' does not answer", sure=True)
         return self._files.problem(found)
 
     async def drained(self) -> None:
-        """Return when every event up to now is in its log, or its log is behind; raises what is NOT_NOW.
+        """Return when every event up to now is in its log, or its log is behind; raises NOT_NOW errors.
 
-        Who is started now and reads a log finds there all that happened before.
+        A program that starts afterwards finds all earlier events in its log.
         """
         await self.ready()
         now = Cursor.parse(await self._session.run(Reader.now()))
@@ -392,7 +392,7 @@ class LogKeeper:
             await self._advanced.wait()
 
     async def account(self, owner: str) -> Account:
-        """The account of an owner who is served here; raises FetchworkError for any other."""
+        """Return the account of an owner who is served here; raises FetchworkError for any other."""
         try:
             account = await asyncio.to_thread(lambda: Account.of(pwd.getpwnam(owner)))
         except KeyError:
@@ -402,7 +402,7 @@ class LogKeeper:
         return account
 
     async def _save(self, cursor: Cursor, *, exact: bool = False) -> None:
-        # copied here: retries change what is behind while the file is written
+        # a copy: retries change the set of logs behind while the file is written
         kept = Kept(cursor, {found: lag.cursor for found, lag in self._behind.items()}, exact)
         await asyncio.to_thread(self._state.save, kept)
         self._cursor = cursor
@@ -410,7 +410,7 @@ class LogKeeper:
 
 
 def _lines(reader: Reader) -> Steps[list[str]]:
-    """Steps: the lines that a reader finds now."""
+    """Steps that return the lines that a reader finds now."""
     found: list[str] = []
     stream = reader.lines(0)
     answer: object = None

@@ -1,4 +1,4 @@
-"""The state file of the event logs: up to where each is written."""
+"""The state file of the event logs: the position up to which each is written."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ from fetchwork.queue.events import Cursor
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """The cursor behind which every event is in its log, but for logs that are behind, with their own."""
+    """The cursor up to which every event is in its log; logs that are behind have cursors of their own."""
 
     cursor: Cursor
     behind: Mapping[Log, Cursor]
-    #: whether no log that is not behind has entries of later events
+    #: whether logs that are not behind have no entries of later events
     exact: bool = False
 
 
 class StateFile:
-    """Keeps one ``Kept`` over the end of the process."""
+    """Stores one ``Kept`` in a file."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        #: what the file says
+        #: the flag ``exact`` in the file
         self._exact = False
 
     def load(self) -> Kept | None:
-        """What was saved last; None where nothing was. Raises FetchworkError."""
+        """Return the state saved last; None without a file. Raises FetchworkError."""
         try:
             state = json.loads(self._path.read_text())
             behind = {Log(owner, path, xml): Cursor.parse(at) for owner, path, xml, at in state["behind"]}
@@ -45,7 +45,7 @@ class StateFile:
             raise FetchworkError(f"cannot read state file '{self._path}': {error}") from None
 
     def save(self, kept: Kept) -> None:
-        """Save, so that a crash leaves this or what was there."""
+        """Save the state; a crash leaves the new state or the old one."""
         behind = [[found.owner, found.path, found.xml, str(cursor)] for found, cursor in kept.behind.items()]
         text = json.dumps(
             {
@@ -59,7 +59,7 @@ class StateFile:
         with temporary.open("w") as file:
             file.write(text)
             if self._exact:
-                # a power failure must not bring this claim back after further entries
+                # a power failure must not restore the flag after further entries
                 file.flush()
                 os.fsync(file.fileno())
         temporary.replace(self._path)

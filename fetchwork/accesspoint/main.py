@@ -1,7 +1,7 @@
-"""The access point as a process: its parts put together, who is served, its signals.
+"""The access point as a process: its parts, the accounts that it serves, its signals.
 
-At SIGTERM requests in flight are finished; SIGKILL loses nothing either: what was committed is known by its
-key, and the successor brings the event logs up to date (``submitting``, ``logs``).
+At SIGTERM it finishes requests in flight. SIGKILL loses nothing either: a committed submission is known by
+its key, and the successor brings the event logs up to date (``submitting``, ``logs``).
 """
 
 from __future__ import annotations
@@ -42,37 +42,36 @@ log = logging.getLogger(__name__)
 
 #: connections to the database for requests, besides those of submissions
 CONNECTIONS = 8
-#: seconds for one question to the database, for the evaluation of one page of ads, and for requests in flight
-#: at the end
+#: seconds for one query, for the evaluation of one page of ads, and at the end for requests in flight
 QUESTION_S = 60.0
 EVALUATE_S = 30.0
 PATIENCE_S = 10.0
 #: JobUniverse of the jobs that this access point runs itself
 SCHEDULER_UNIVERSE = 7
-#: an account's line of passwd is asked for again after this
+#: seconds after which an account's line of passwd is read again
 ACCOUNT_S = 60.0
 
 
 @dataclass(frozen=True)
 class Settings:
-    """How an access point was started."""
+    """The settings of an access point."""
 
     conninfo: str
     socket: Path
-    #: the directory that its state is in
+    #: the directory of its state
     state: Path
-    #: in the ads of jobs that were submitted here
+    #: its name in the ads of jobs submitted here
     name: str
-    #: accounts below are the system's, and are not served
+    #: accounts with smaller uids are the system's, and are not served
     min_uid: int
 
 
 @dataclass(frozen=True, slots=True)
 class Asker:
-    """Who asks: the account that counts; None is root, who sees everything and owns nothing."""
+    """The asker: the account that counts; None is root, who sees everything and owns nothing."""
 
     account: Account | None
-    #: whose rights the database is asked to use; None: those of the access point's role itself
+    #: the owner whose rights the database applies; None: the rights of the access point's role
     owner: str | None
 
 
@@ -89,7 +88,7 @@ class AccessPoint:
             application_name="fetchwork access-point",
             timeout_s=QUESTION_S,
         )
-        # apart, so that no request can keep it waiting
+        # separate, so that no request delays it
         self._log_database = AsyncDatabase(
             settings.conninfo, size=4, application_name="fetchwork access-point logs", timeout_s=QUESTION_S
         )
@@ -168,7 +167,7 @@ class AccessPoint:
                     if part.done():
                         part.result()
             finally:
-                # while requests are still answered: jobs that end may have some
+                # while requests are still answered: ending jobs may send some
                 await self._scheduler.stop()
                 await self._commands.stop(PATIENCE_S)
                 await self._server.stop(PATIENCE_S)
@@ -181,7 +180,7 @@ class AccessPoint:
                 await self._children.stop()
                 event(log, logging.INFO, "access_point_ended")
 
-    # -- who asks
+    # -- the asker
 
     def _serves(self, name: str, uid: int) -> bool:
         if self._me != 0:
@@ -189,7 +188,7 @@ class AccessPoint:
         return uid != 0 and uid >= self.settings.min_uid
 
     async def _asker(self, request: Json, uid: int) -> Asker:
-        """Who asks: the account at the other end, or the one that root names with "as"."""
+        """Return the asker: the account at the other end, or the account that root names with "as"."""
         name = request.pop("as", None)
         if name is not None and not isinstance(name, str):
             raise FetchworkError("'as' is not an account's name")
@@ -198,7 +197,7 @@ class AccessPoint:
         if uid not in (0, self._me) and self._me != 0:
             mine = await self._account_of(self._me)
             raise InsufficientPrivilege(
-                f"this access point serves '{mine.name}' alone; one that root starts serves everybody"
+                f"this access point serves '{mine.name}' alone; one that root starts serves all accounts"
             )
         if uid == 0 and name is not None:
             try:
@@ -217,10 +216,10 @@ class AccessPoint:
         return Asker(account, account.name if await self._acts() else None)
 
     async def _commander(self, uid: int) -> Account:
-        """As whom a uid's commands are run; raises FetchworkError where it runs them itself."""
+        """Return the account for a uid's commands; raises FetchworkError if the uid must run them itself."""
         account = (await self._asker({}, uid)).account
         if account is None or account.uid != uid:
-            raise InsufficientPrivilege("of root's commands none is run here")
+            raise InsufficientPrivilege("the access point runs no commands for root")
         return account
 
     async def _account_of(self, uid: int) -> Account:
@@ -235,7 +234,7 @@ class AccessPoint:
         return account
 
     async def _account_named(self, name: str) -> Account:
-        """The account of an owner; raises FetchworkError for one that is not here, or not served."""
+        """Return the account of an owner; raises FetchworkError if it is missing here or not served."""
         try:
             account = await asyncio.to_thread(lambda: Account.of(pwd.getpwnam(name)))
         except KeyError:
@@ -245,7 +244,7 @@ class AccessPoint:
         return account
 
     async def _acts(self) -> bool:
-        """Whether the role may act for accounts; root's access point has to."""
+        """Whether the role may act for accounts; for root's access point it must."""
         if self._acting is None:
             (row,) = await self._database.query(
                 "SELECT current_user AS role, pg_has_role('fetchwork_access_point', 'USAGE') AS may"
@@ -292,7 +291,7 @@ class AccessPoint:
                     self._scheduler.look()
         except (FetchworkError, ValueError, TypeError) as error:
             if isinstance(error, TypeError):
-                # a name or a value that the operation does not take
+                # the operation does not take a name or a value in the request
                 error = FetchworkError(f"the request '{op}' is malformed: {error}")
             uid = channel.peer.uid
             event(log, logging.INFO, "request_failed", person=uid, op=op, uid=uid, problem=error)
@@ -321,7 +320,7 @@ class AccessPoint:
                 yield frame
 
     async def _events(self, asker: Asker, arguments: Json, channel: Channel) -> None:
-        """Events as they come: the request waits for nothing that others need."""
+        """Send events as they come; the waiting request holds no resource that others need."""
         budget = channel.budget
         if budget.waiting >= MAX_WAITING_EACH:
             raise DatabaseUnavailable(
@@ -357,7 +356,7 @@ class AccessPoint:
                 async with channel.budget.running:
                     brought = await self._outputs.retrieve(asker.account.name, jobs, Moving(channel))
             finally:
-                # jobs whose outputs are back have ended
+                # jobs with delivered outputs have ended
                 self._answers.changed(asker.owner)
         await channel.send(wire.encode({"done": brought}))
 
@@ -384,7 +383,7 @@ class AccessPoint:
     # -- status
 
     def status(self) -> Json:
-        """The access point's state, for commands; without secrets."""
+        """Return the access point's state, for commands; without secrets."""
         return {
             "version": __version__,
             "pid": os.getpid(),

@@ -1,11 +1,10 @@
-"""Brings what jobs of this access point left to where they were submitted, as a schedd does.
+"""Delivers the uploaded outputs of this access point's jobs to the submit host, as a schedd does.
 
-It looks in the database for owners of jobs that have ended by themselves and whose end waits for their
-outputs (TransferringOutput); for each it goes through that owner's jobs alone, so that nobody waits behind
-another's hundred thousand. Each job's are brought by a child of its owner, which alone touches the owner's
-files; of one owner one job after the other, so that a file system that does not answer is in nobody else's
-way. What can't be written holds its job, as with a schedd, and stays in the database; what failed for another
-reason is tried again.
+It polls the database for owners of jobs that have ended by themselves and wait for their outputs
+(TransferringOutput). It goes through each owner's jobs separately, so that no owner waits behind another's
+hundred thousand. A child of the owner delivers a job's outputs and alone touches the owner's files. One
+owner's jobs are delivered in turn, so a file system that does not answer delays no other owner. An output
+that can't be written holds its job, as with a schedd, and stays in the database; other failures are retried.
 """
 
 from __future__ import annotations
@@ -31,24 +30,24 @@ from fetchwork.sandbox import objects
 
 log = logging.getLogger(__name__)
 
-#: between two looks for owners, which cost what these are many: a job's end waits for them
+#: seconds between two polls for owners, whose cost grows with their number; a job's end waits for a poll
 LOOK_S = 0.2
-#: the same when the last one found nobody
+#: the same if the last poll found no owner
 IDLE_S = 0.5
-#: an owner's jobs are looked through again after so many times what it took to find none to bring
+#: a pass without deliveries is repeated after so many times its duration
 REST = 20.0
-#: seconds before the database is asked again that was away
+#: seconds until the next try after the database was away
 AWAY_S = 1.0
-#: seconds for a job's outputs; a child that brings chunk after chunk lives longer
+#: seconds for a job's outputs; each chunk extends the child's own time limit
 BRING_S = 3600.0
-#: so many jobs of an owner are asked for at once
+#: jobs of an owner in one query
 PAGE = 50
-#: owners whose outputs are brought at the same time, and as many out of buckets, which may not answer
+#: owners whose outputs are delivered at the same time; as many again from buckets, which may not answer
 MOST = 8
-#: pauses before a job is tried again that neither came through nor was held
+#: backoff of a job whose delivery failed without holding it
 FIRST_RETRY_S = 10.0
 LONGEST_RETRY_S = 3600.0
-#: the longest of these where a bucket is away
+#: longest backoff while a bucket is away
 BUCKET_RETRY_S = 60.0
 
 _Job = tuple[int, int]
@@ -56,16 +55,16 @@ _Job = tuple[int, int]
 
 @dataclass(slots=True)
 class _Passes:
-    """How far an owner's jobs have been gone through."""
+    """The state of the passes through an owner's jobs."""
 
-    #: when they are gone through again
+    #: monotonic time of the next pass
     next_at: float = 0.0
-    #: those that are tried again
+    #: jobs in backoff
     later: Later[_Job] = field(default_factory=Later)
 
 
 class Outputs:
-    """Brings outputs; one of an access point."""
+    """Delivers the outputs of one access point's jobs."""
 
     def __init__(
         self,
@@ -83,20 +82,20 @@ class Outputs:
         self._room = asyncio.Semaphore(MOST)
         self._bucket_room = asyncio.Semaphore(MOST)
         self._turns: dict[str, asyncio.Lock] = {}
-        #: of those owners of whom something waits
+        #: by owner, while an output of the owner waits
         self._passes: dict[str, _Passes] = {}
-        #: jobs whose files were brought since the start
+        #: jobs whose files were delivered since the start
         self.brought = 0
 
     async def keep(self) -> None:
-        """Bring what jobs leave for as long as the access point lives."""
+        """Deliver outputs for as long as the access point lives."""
         under_way: dict[str, asyncio.Task[None]] = {}
         try:
             while True:
                 try:
                     waiting = await self._database.run(files.awaited_owners(access_point=self._name))
                 except NOT_NOW as error:
-                    # what failed goes on waiting for its next try
+                    # failed jobs keep their backoff
                     event(log, logging.WARNING, "outputs_wait", problem=error)
                     await asyncio.sleep(IDLE_S)
                     continue
@@ -116,9 +115,9 @@ class Outputs:
     async def retrieve(
         self, owner: str, jobs: Sequence[str] | None, progress: Progress | None = None
     ) -> list[Json]:
-        """Bring outputs of an owner's jobs now, of all with None: a report for each."""
+        """Deliver outputs of an owner's jobs now (None: of all jobs); return a report for each."""
         reports: list[Json] = []
-        told = Told(progress)
+        progress_report = Told(progress)
         after = (-1, -1)
         while True:
             page = await self._database.run(
@@ -131,19 +130,19 @@ class Outputs:
                     most_jobs=PAGE,
                 )
             )
-            told.more(sum(file["size"] for one in page for file in one.files))
+            progress_report.more(sum(file["size"] for one in page for file in one.files))
             for one in page:
-                if (report := await self._bring(one, told)) is not None:
+                if (report := await self._bring(one, progress_report)) is not None:
                     reports.append(report)
             if len(page) < PAGE:
                 return reports
             after = (page[-1].cluster_id, page[-1].proc_id)
 
     async def _pass(self, owner: str, of_owner: _Passes) -> None:
-        """Bring what waits of one owner, but for what failed a moment ago."""
+        """Deliver one owner's waiting outputs, except those in backoff."""
         after = (-1, -1)
         there: set[_Job] = set()
-        in_vain_s = 0.0
+        idle_s = 0.0
         try:
             while True:
                 began = time.monotonic()
@@ -158,7 +157,7 @@ class Outputs:
                 )
                 due = [one for one in page if of_owner.later.is_due(_job(one))]
                 if not due:
-                    in_vain_s += time.monotonic() - began
+                    idle_s += time.monotonic() - began
                 for one in due:
                     await self._bring(one)
                 there.update(map(_job, page))
@@ -168,15 +167,15 @@ class Outputs:
             of_owner.later.keep(there)
         except NOT_NOW as error:
             event(log, logging.WARNING, "outputs_wait", person=owner, owner=owner, problem=error)
-            in_vain_s = AWAY_S / REST
+            idle_s = AWAY_S / REST
         except Exception:
-            # it is this owner's, and tried again
+            # the failure is this owner's alone, and is retried
             event(log, logging.ERROR, "outputs_failed", person=owner, exc_info=True, owner=owner)
-            in_vain_s = FIRST_RETRY_S / REST
-        of_owner.next_at = time.monotonic() + REST * in_vain_s
+            idle_s = FIRST_RETRY_S / REST
+        of_owner.next_at = time.monotonic() + REST * idle_s
 
-    async def _bring(self, outputs: JobOutputs, told: Told | None = None) -> Json | None:
-        """Bring a job's outputs; None where somebody else did. Raises what says that the database is away."""
+    async def _bring(self, outputs: JobOutputs, progress_report: Told | None = None) -> Json | None:
+        """Deliver a job's outputs; None if they were delivered meanwhile. Raises errors of NOT_NOW."""
         job = _job(outputs)
         of_owner = self._passes.get(outputs.owner, _Passes())
         report: Json = {
@@ -193,7 +192,7 @@ class Outputs:
             try:
                 try:
                     account = await self._account(outputs.owner)
-                    report["bytes"] = await self._ask_child(account, outputs, acting, told)
+                    report["bytes"] = await self._ask_child(account, outputs, acting, progress_report)
                 except TransferFailed as error:
                     await self._hold(outputs, error, acting)
                     return {**report, "files": 0, "problem": str(error), "errno": error.errno}
@@ -202,7 +201,7 @@ class Outputs:
                     acting_for=acting,
                 )
             except BucketUnavailable as error:
-                # what others have left may be elsewhere
+                # other jobs' outputs may be in a different bucket
                 of_owner.later.postpone(job, AWAY_S, BUCKET_RETRY_S)
                 event(
                     log,
@@ -216,7 +215,7 @@ class Outputs:
             except NOT_NOW:
                 raise
             except Exception as error:
-                # whatever it is, it is this job's alone
+                # the failure is this job's alone
                 of_owner.later.postpone(job, FIRST_RETRY_S, LONGEST_RETRY_S)
                 known = isinstance(error, FetchworkError | TimeoutError | OSError)
                 problem = str(error) or "it took too long" if known else f"{type(error).__name__}: {error}"
@@ -261,7 +260,7 @@ class Outputs:
         )
 
     async def _ask_child(
-        self, account: Account, outputs: JobOutputs, acting: str | None, told: Told | None
+        self, account: Account, outputs: JobOutputs, acting: str | None, progress_report: Told | None
     ) -> int:
         left = {file["content_id"] for file in outputs.files if file["source"] == "content"}
         in_bucket = {file["content_id"]: file["size"] for file in outputs.files if file.get("in_bucket")}
@@ -269,7 +268,7 @@ class Outputs:
         async def chunk(want: Json) -> Json:
             content_id, n = want["content_id"], want["n"]
             if content_id not in left:
-                # the child is an account's, and what the access point may read is everybody's
+                # the child has one account's rights; the access point may read the contents of all accounts
                 raise ProtocolError(f"a child of '{outputs.owner}' asks for what the job has not left")
             if content_id not in in_bucket:
                 data = await self._database.run(
@@ -282,8 +281,8 @@ class Outputs:
                 )
                 size = min(CHUNK_BYTES, in_bucket[content_id] - n * CHUNK_BYTES)
                 data = None if url is None else await objects.aside(part_of_output, url, at, size)
-            if told is not None:
-                told.moved(len(data or b""))
+            if progress_report is not None:
+                progress_report.moved(len(data or b""))
             return {"data": data}
 
         request = {

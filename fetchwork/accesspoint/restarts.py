@@ -1,8 +1,8 @@
-"""When a job of the scheduler universe that ended, and is to run again, is started the next time.
+"""Delays between the runs of a scheduler-universe job that ends at once and is to run again.
 
 A job may ask to be run again whenever it ends (``on_exit_remove``, which condor_submit_dag writes so that a
-condor_dagman goes on after a crash). One that ends at once each time would keep the access point busy with
-nothing else, so from its second such end on it waits, longer each time.
+condor_dagman continues after a crash). A job that ends at once each time would keep the access point busy, so
+from its second quick end on it waits, longer each time.
 """
 
 from __future__ import annotations
@@ -11,30 +11,30 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable
 
-#: an end so soon after the start is one at once
+#: seconds after the start within which an end is quick
 QUICK_S = 10.0
 #: the first delay, and the longest
 FIRST_S = 1.0
 LONGEST_S = 60.0
-#: jobs that are remembered
+#: most jobs remembered
 MOST = 10_000
 
 
 class Restarts:
-    """Of the jobs of one access point, by their ids: how often each has ended at once without a break."""
+    """The number of consecutive quick ends of each job of one access point, by job id."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._began: dict[str, float] = {}
-        #: job -> number of ends at once, and when the last was
+        #: job -> number of quick ends, and the time of the last
         self._quick: OrderedDict[str, tuple[int, float]] = OrderedDict()
 
     def began(self, job: str) -> None:
-        """It has been started."""
+        """Note the start of a job."""
         self._began[job] = self._clock()
 
     def ended(self, job: str) -> None:
-        """It has ended; if it was not started, nothing."""
+        """Note the end of a job; ignored if it was not started."""
         began = self._began.pop(job, None)
         if began is None:
             return
@@ -46,10 +46,10 @@ class Restarts:
                 self._quick.popitem(last=False)
 
     def delay_s(self, job: str) -> float:
-        """How long it has still to wait, in seconds."""
+        """The seconds that a job still has to wait."""
         number, at = self._quick.get(job, (0, 0.0))
         if number < 2:
             return 0.0
-        # a number of years is no exponent
+        # bound the exponent, so that years of quick ends don't overflow
         delay = min(LONGEST_S, FIRST_S * 2.0 ** min(number - 2, 30))
         return max(0.0, at + delay - self._clock())

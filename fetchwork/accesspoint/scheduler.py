@@ -2,19 +2,19 @@
 
 Theory of operation
 -------------------
-Such a job waits in the queue like any other, in an autocluster that no slot is offered. This access point
-claims it, which makes a run; a supervisor, a process of the job's owner, passes the fence (``start``) in its
-own name and starts the program; the run's lease is renewed for as long as the supervisor lives, and its end
-is told by ``finish``, with what the job's policy makes of it. What is held, removed or vacated meanwhile gets
-its own signal.
+Such a job waits in the queue like any other, in an autocluster that is offered to no slot. This access point
+claims it, which makes a run. A supervisor, a process of the job's owner, passes the fence (``start``) in its
+own name and starts the program. The run's lease is renewed for as long as the supervisor lives; ``finish``
+reports its end, with the verdict of the job's policy. A job that is held, removed or vacated meanwhile gets
+the signal for that.
 
-The access point may end at any point. Its supervisors end their jobs then and leave the results behind. Its
-successor finds the runs that are still live in the database: one whose supervisor has gone is finished with
-the result that it left, or without one as evicted, so that the job runs again. Where the database is away for
-so long that the leases might be over, the jobs are ended here: another access point may run them then.
+The access point may end at any point. Its supervisors then end their jobs and leave the results behind. Its
+successor finds the runs that are still live in the database. It finishes a run whose supervisor has gone with
+the result left behind, or without a result as evicted, so that the job runs again. If the database is away
+for so long that leases may expire, the jobs are ended here, because another access point may then run them.
 
-A DAG's job reads the event log of its nodes. Before it starts, what its predecessor had begun to submit is
-over and every event is in the log, so that it finds each node that was submitted.
+A DAG's job reads the event log of its nodes. Before it starts, its predecessor's submissions have ended and
+every event is in the log, so it finds each submitted node.
 """
 
 from __future__ import annotations
@@ -51,21 +51,21 @@ log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-#: of one owner so many run at a time, besides those that are nodes of DAGs
+#: jobs of one owner that run at a time, apart from nodes of DAGs
 MAX_EACH = 200
 LEASE_S = 600.0
-#: without the database for so long, jobs are ended: their leases may be over soon
+#: seconds without the database after which jobs are ended, as their leases may expire soon
 FENCE_S = 450.0
-#: between two looks at the queue, while a job runs here and while none does
+#: seconds between two polls of the queue, while a job runs here and while no job does
 BUSY_S = 1.0
 IDLE_S = 5.0
-#: at the end of the access point its jobs have so long after their signals
+#: seconds that jobs have after their signals at the end of the access point
 PATIENCE_S = 15.0
-#: for the policy of a job at its end
+#: seconds for the evaluation of a job's policy at its end
 JUDGE_S = 30.0
 #: seconds to find out whether a program is there
 LOOK_S = 30.0
-#: hold codes of what can't be started
+#: hold code of a job that can't be started
 FAILED_TO_START = 6
 
 
@@ -75,18 +75,18 @@ class _Refused(FetchworkError):
 
 @dataclass(slots=True)
 class _Run:
-    """A run whose supervisor is this process's."""
+    """A run whose supervisor this process started."""
 
     claim: SchedulerClaim
     link: socket.socket | None = None
-    #: of the job, once it runs
+    #: the job's pid, once it runs
     pid: int | None = None
     kill_signal: int = signal.SIGTERM
-    #: the end that was asked for and signalled last
+    #: the end that was requested and signalled last
     asked: str | None = None
-    #: the access point itself ends it
+    #: whether the access point itself ends it
     evicting: bool = False
-    #: the database does not know it: its job may wait there, and begins only when this one has ended
+    #: whether the database does not know the run: its job may wait there, and starts after this run's end
     lost: bool = False
     changed: asyncio.Lock = field(default_factory=asyncio.Lock)
 
@@ -98,7 +98,7 @@ class _Run:
 
 
 class SchedulerJobs:
-    """Those of one access point."""
+    """The scheduler-universe jobs of one access point."""
 
     def __init__(
         self,
@@ -115,7 +115,7 @@ class SchedulerJobs:
         self._children = children
         self._logs = logs
         self._name = name
-        #: results of jobs, by run
+        #: directory of the jobs' results, by run
         self._results = state / "results"
         self._socket = access_point
         self._quiet = quiet
@@ -129,11 +129,11 @@ class SchedulerJobs:
 
     @property
     def running(self) -> int:
-        """How many jobs run here."""
+        """The number of jobs that run here."""
         return len(self._runs)
 
     def look(self) -> None:
-        """Look at the queue now: something of it has changed."""
+        """Poll the queue now, because it has changed."""
         self._work.set()
 
     async def keep(self) -> None:
@@ -160,7 +160,7 @@ class SchedulerJobs:
             self._evict(run)
         for run_id, task in self._tasks.items():
             if run_id not in self._runs:
-                # it waits for its turn, and does so at the next access point
+                # it waits for its restart, and will do so at the next access point
                 task.cancel()
         tasks = list(self._tasks.values())
         if tasks:
@@ -205,16 +205,16 @@ class SchedulerJobs:
         task.add_done_callback(lambda _: self._tasks.pop(claim.run_id, None))
 
     async def _left_behind(self, row: SchedulerRun) -> None:
-        """A live run of a former process of this access point."""
+        """Take over a live run of a former process of this access point."""
         if row.state != "running":
-            # it was claimed, and nothing of it started
+            # it was claimed but not started
             ad = await self._database.run(runs.run_policy(run_id=row.run_id, token=row.token))
             if ad is not None:
                 self._begin(SchedulerClaim(row.run_id, row.token, row.cluster_id, row.proc_id, row.owner, ad))
             return
         host, _, text = (row.starter or "").partition(" ")
         if host != socket.gethostname():
-            # of an access point of this name on another host: until its lease is over the run is that one's
+            # an access point of this name on another host has the run until its lease expires
             return
         process = Process.parse(text)
         if process is not None and process.alive:
@@ -250,7 +250,7 @@ class SchedulerJobs:
                 )
             )
         except (FetchworkError, OSError) as problem:
-            # the offer ends by its own deadline
+            # the claim ends by its own deadline
             event(log, logging.WARNING, "job_waits", person=claim.owner, job=job, problem=problem)
         finally:
             self._restarts.ended(job)
@@ -292,7 +292,7 @@ class SchedulerJobs:
             await loop.sock_sendall(run.link, wire.encode(request))
         answer = await received(run.link)
         if "problem" in answer:
-            # which counts as a try: the run ends without having run
+            # the failure counts as a try: the run ends without having started
             await self._finish(claim, account, "exit", {"FetchWorkProblem": str(answer["problem"])})
             return
         run.pid = int(answer["started"])
@@ -308,41 +308,41 @@ class SchedulerJobs:
         event(log, logging.INFO, "job_ended", job=f"{claim.cluster_id}.{claim.proc_id}", evicted=evicted)
 
     async def _ended(self, run: _Run) -> Json:
-        """Pass on how far a DAG is, until the job has ended; its report."""
+        """Pass on the progress of a DAG until the job has ended; return the job's report."""
         assert run.link is not None
         while True:
             try:
-                told = await received(run.link)
+                answer = await received(run.link)
             except (EOFError, ConnectionError):
                 return {"JobPid": run.pid, "VacateReason": "its supervisor was killed"}
-            if "ended" in told:
-                report: Json = told["ended"]
+            if "ended" in answer:
+                report: Json = answer["ended"]
                 return report
-            # without its pid, which would say that it knows of an end that was asked for
-            beat = {"JobState": "Running", **told["status"]}
+            # leave out JobPid, which would acknowledge a requested end
+            beat = {"JobState": "Running", **answer["status"]}
             with contextlib.suppress(*NOT_NOW):
                 await self._database.run(
                     runs.heartbeat(run_id=run.claim.run_id, token=run.claim.token, report=beat)
                 )
 
     async def _for_dagman(self, account: Account, request: Json) -> None:
-        """Add to a request what a condor_dagman needs; raises _Refused where there is none.
+        """Add the environment of a condor_dagman to a request; raises _Refused without such a program.
 
-        Its path is the owner's word, and may be on a file system that does not answer.
+        The owner chose the program's path, which may be on a file system that does not answer.
         """
         found = await self._children.ask(account, {"do": "look", "path": request["executable"]}, LOOK_S)
         if found["missing"]:
             raise _Refused(programs.missing(request["executable"]))
         try:
             async with self._making:
-                # which may compile
+                # this may run the compiler
                 commands = await asyncio.to_thread(directory.made)
         except FetchworkError as problem:
             raise _Refused(str(problem)) from None
         request["env"] = environment.of_dagman(request["env"], commands, request["cwd"])
 
     async def _end(self, run: _Run, requested: str) -> None:
-        """Send a job the signal for an end that was asked for."""
+        """Send a job the signal for a requested end."""
         async with run.changed:
             if run.pid is None or run.asked == requested:
                 return
@@ -358,7 +358,7 @@ class SchedulerJobs:
         run.tell(run.kill_signal)
 
     def _fence(self) -> None:
-        """End what may soon be another's."""
+        """End jobs that another access point may soon run."""
         if time.monotonic() - self._reached_at > FENCE_S:
             for run in self._runs.values():
                 if not run.evicting:
@@ -394,7 +394,7 @@ class SchedulerJobs:
         return verdict
 
     async def _settled(self, call: Call[T]) -> T | None:
-        """The result of a call that has to be made, however long the database is away."""
+        """Return the result of a call; repeat it for as long as the database is away."""
         while True:
             try:
                 return await self._database.run(call)
@@ -402,5 +402,5 @@ class SchedulerJobs:
                 event(log, logging.WARNING, "scheduler_waits", problem=error)
                 await asyncio.sleep(BUSY_S)
             except NotFound:
-                # PostgreSQL forgot it in a crash
+                # PostgreSQL lost the run in a crash
                 return None

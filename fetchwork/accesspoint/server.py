@@ -1,7 +1,7 @@
-"""The access point's Unix socket: every account may connect, the kernel says which one did.
+"""The access point's Unix socket: every account may connect, and the kernel names the connecting account.
 
-What one account may take is bounded (``budgets``), and what one connection may take of time: a request has to
-arrive, and its answer to be read, at a certain pace. An answer is made page by page as its reader takes it.
+Each account has limits (``budgets``), and each connection has time limits: its request must arrive, and its
+answer be read, at a certain pace. An answer is made page by page as its reader takes it.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from fetchwork.log import event
 
 log = logging.getLogger(__name__)
 
-#: seconds until a connection without a request is closed; for a request to arrive; for a page to be taken
+#: seconds until an idle connection is closed, for a request to arrive, and for a page to be taken
 IDLE_S = 60.0
 ARRIVE_S = 30.0
 TAKE_S = 60.0
-#: between two words about bytes that move, and bytes of such words that nobody has read yet
+#: seconds between two progress frames, and most unread bytes of such frames
 MOVED_S = 0.2
 MOST_HINTS = 64 * 1024
 BACKLOG = 1024
@@ -42,11 +42,11 @@ class Channel:
 
     @property
     def gone(self) -> bool:
-        """Whether nobody reads any more."""
+        """Whether the client has stopped reading."""
         return self._writer.transport.is_closing()
 
     def hint(self, frame: bytes) -> None:
-        """Send a frame that may be left out: where nobody reads, it is."""
+        """Send a frame that is dropped if the client does not read."""
         if not self.gone and self._writer.transport.get_write_buffer_size() < MOST_HINTS:
             self._writer.write(frame)
 
@@ -54,7 +54,7 @@ class Channel:
         """Send frames, and wait until there is room for more; raises ConnectionError."""
         # Python 3.13's writelines ends in a TypeError once the connection is lost
         if self.gone:
-            raise ConnectionResetError("nobody reads the answer any more")
+            raise ConnectionResetError("the client has stopped reading the answer")
         self._writer.writelines(frames)
         try:
             async with asyncio.timeout(TAKE_S):
@@ -65,7 +65,7 @@ class Channel:
 
 
 class Moving:
-    """Tells who asked how many bytes of how many have moved for it: now and then, from any thread."""
+    """Tells the client the bytes moved so far and their total, now and then; callable from any thread."""
 
     def __init__(self, channel: Channel) -> None:
         self._channel = channel
@@ -73,7 +73,7 @@ class Moving:
         self._next_at = 0.0
 
     def __call__(self, moved: int, total: int) -> None:
-        """So many bytes of so many have moved."""
+        """Report the bytes moved so far, and their total."""
         now = time.monotonic()
         if now < self._next_at and moved < total:
             return
@@ -83,7 +83,7 @@ class Moving:
 
 
 class _Protocol(asyncio.StreamReaderProtocol):
-    """Tells the end of a connection while an answer is made: a client says nothing before it has that."""
+    """Notices the end of a connection while an answer is made: until then a client sends nothing more."""
 
     def __init__(
         self,
@@ -94,13 +94,13 @@ class _Protocol(asyncio.StreamReaderProtocol):
         self.ended = asyncio.Event()
 
     def eof_received(self) -> bool:
-        """The client has closed its end."""
+        """Note that the client has closed its end."""
         self.ended.set()
         super().eof_received()
         return False
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """The connection is gone."""
+        """Note that the connection is gone."""
         self.ended.set()
         super().connection_lost(exc)
 
@@ -121,11 +121,11 @@ class Server:
 
     @property
     def connections(self) -> int:
-        """How many there are."""
+        """The number of connections."""
         return len(self._connections)
 
     async def start(self) -> None:
-        """Listen; raises AccessPointUnavailable if another one does, or the socket can't be made."""
+        """Listen; raises AccessPointUnavailable if another access point does, or the socket can't be made."""
         try:
             self.path.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
             self._clear()
@@ -140,7 +140,7 @@ class Server:
         )
 
     def _clear(self) -> None:
-        """Remove what an access point left that was killed."""
+        """Remove the socket that a killed access point left behind."""
         with who_listens(self.path) as other:
             if other is not None:
                 pid = credentials(other).pid
@@ -221,6 +221,6 @@ class Server:
 
 
 def failure(error: Exception) -> bytes:
-    """The frame that tells an error."""
+    """Return the frame that reports an error."""
     error_class = type(error).__name__
     return wire.encode({"error": error_class, "message": "\n".join(map(one_line, str(error).split("\n")))})

@@ -1,8 +1,8 @@
-"""Submitting for an account: the description is read by its child, the jobs go in as one transaction.
+"""Submitting for an account: its child reads the description, one transaction inserts the jobs.
 
-A client's request has a key. Where the client heard no answer it asks again with the same key, of this access
-point or of the one that was started in its place: the transaction that makes the cluster notes the key, so
-there is one cluster, and its submit events are in its logs before any of the answers.
+A client's request has a key. A client that got no answer repeats the request with the same key, to this
+access point or its successor. The transaction that makes the cluster notes the key, so there is one cluster,
+and its submit events are in its logs before each answer.
 """
 
 from __future__ import annotations
@@ -30,37 +30,37 @@ from fetchwork.errors import JobStateConflict, NotFound, SubmitError
 from fetchwork.queue import contents
 
 T = TypeVar("T")
-#: a content may go while a submission is about to name it
+#: tries of a submission: a content may be deleted just before the submission names it
 TRIES = 3
-#: seconds for a chunk of a file
+#: seconds for one chunk of a file
 READ_S = 90.0
 #: seconds for a description, which may run programs
 DESCRIBE_S = 150.0
-#: submissions that are put into the database at once
+#: submissions written to the database at the same time
 MOST = 6
-#: seconds for one that is put into the database
+#: seconds to write one to the database
 PUT_S = 300.0
-#: submissions whose files are sent at once; an account has few requests at a time (``budgets``)
+#: submissions whose files are uploaded at the same time; ``budgets`` limits the requests of an account
 SENDERS = 32
-#: so much of a submission is kept in memory
+#: bytes of a submission kept in memory
 IN_MEMORY = 4 * 1024 * 1024
-#: the attribute of a job that says by which access point it was submitted
+#: the job attribute with the name of the access point
 ATTRIBUTE = "FetchWorkAccessPoint"
 
 
 class _Unwanted(Exception):
-    """Rolls a trial back."""
+    """Rolls back a dry run."""
 
 
 class Submitting:
-    """Makes clusters of submissions."""
+    """Makes clusters from submissions."""
 
     def __init__(
         self, conninfo: str, database: AsyncDatabase, children: Children, logs: LogKeeper, name: str
     ) -> None:
         self._conninfo = conninfo
         self._database = database
-        # apart: what a submission waits for must keep no other request waiting
+        # separate, so that a waiting submission delays no other request
         self._few = AsyncDatabase(
             conninfo, size=MOST, application_name="fetchwork access-point", timeout_s=PUT_S
         )
@@ -70,7 +70,7 @@ class Submitting:
         self._free: list[Database] = []
         self._senders = ThreadPoolExecutor(SENDERS, thread_name_prefix="send")
         self._turn = asyncio.Semaphore(MOST)
-        #: submissions by owner
+        #: submissions in progress, by owner
         self._under_way: dict[str, set[asyncio.Future[None]]] = {}
 
     async def close(self) -> None:
@@ -81,14 +81,14 @@ class Submitting:
             self._free.pop().close()
 
     async def quiet(self, owner: str) -> None:
-        """Return when the submissions of an owner that have begun by now have ended."""
+        """Return when the owner's submissions in progress have ended."""
         if under_way := set(self._under_way.get(owner, ())):
             await asyncio.wait(under_way)
 
     async def submit(
         self, account: Account, acting: bool, request: Json, progress: contents.Progress | None = None
     ) -> Json:
-        """The cluster's id, number of jobs and common ad, and what went wrong with its logs."""
+        """Return the cluster's id, number of jobs and common ad, and the problems of its logs."""
         ended = self._begins(account.name)
         try:
             return await self._submit(account, acting, request, progress)
@@ -96,7 +96,7 @@ class Submitting:
             ended()
 
     def _begins(self, owner: str) -> Callable[..., None]:
-        """Count work among an owner's submissions, until what this returns is called."""
+        """Count work among an owner's submissions until the returned function is called."""
         work: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         under_way = self._under_way.setdefault(owner, set())
         under_way.add(work)
@@ -129,13 +129,13 @@ class Submitting:
                 kept = stack.enter_context(tempfile.SpooledTemporaryFile(IN_MEMORY))
                 found = await described.keep(answers, kept)
                 has_logs = found.has_logs
-                # a client that goes away does not stop what was begun half-way
+                # a task of its own, as it must go on if the client goes away
                 make = self._make(kept, account, cluster, key, acting, dry_run, progress, few=found.is_few)
                 making = asyncio.ensure_future(make)
-                # which closes it
+                # _make closes the file
                 stack.pop_all()
             making.add_done_callback(self._begins(owner))
-            # nobody may be left to hear of its failure
+            # retrieve its exception, as its client may be gone
             making.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
             answer, before = await asyncio.shield(making)
         if dry_run or (before is None and not has_logs):
@@ -157,7 +157,7 @@ class Submitting:
         *,
         few: bool,
     ) -> tuple[Json, int | None]:
-        """Put what a child made of a submission into the queue: the answer, or the cluster that was there."""
+        """Put a described submission into the queue; return the answer, or the cluster made before."""
         owner = account.name
         as_owner = owner if acting else None
         with kept:
@@ -168,7 +168,7 @@ class Submitting:
                     return {}, await self._before(owner, key, as_owner)
             files = described.Files(kept)
             for left in reversed(range(TRIES)):
-                # apart from the jobs: a large file must not keep anybody else's from the queue
+                # before the jobs' turn: a large file must not delay other submissions
                 if files.contents:
                     send = functools.partial(
                         self._send, files, as_owner, owner, dry_run, self._source(account), progress
@@ -182,7 +182,7 @@ class Submitting:
                             self._logs.note(cluster, answer["count"], owner, answer["common"])
                         return answer, None
                     except NotFound:
-                        # the last job that needed a content has just ended, and the content gone with it
+                        # a content was deleted with the last job that needed it
                         if not left:
                             raise
                     except JobStateConflict:
@@ -190,7 +190,7 @@ class Submitting:
         raise AssertionError("the last try returns or raises")
 
     async def _before(self, owner: str, key: str, as_owner: str | None) -> int:
-        """The cluster that the same request has made meanwhile."""
+        """Return the cluster that the same request has made meanwhile."""
         before = await self._database.run(jobs.submitted_as(owner=owner, key=key), acting_for=as_owner)
         if before is None:
             raise JobStateConflict(f"submission '{key}' was being made by another request: submit again")
@@ -199,7 +199,7 @@ class Submitting:
     async def _put_few(
         self, kept: IO[bytes], cluster: int, owner: str, key: str, as_owner: str | None
     ) -> Json:
-        """Put a submission of a few jobs into the queue: the answer."""
+        """Put a submission of a few jobs into the queue; return the answer."""
         kept.seek(0)
         common: Json = json.loads(kept.readline())["common"]
         own: list[Json] = json.loads(kept.readline())["own"]
@@ -220,7 +220,7 @@ class Submitting:
         source: contents.Source,
         progress: contents.Progress | None,
     ) -> None:
-        """Store the files of a submission that its owner lacks; in a thread."""
+        """Upload the files of a submission that the owner's contents lack; in a thread."""
         with self._connection() as database:
             acts = _Acting(database, as_owner)
             if dry_run:
@@ -230,7 +230,7 @@ class Submitting:
 
     @contextlib.contextmanager
     def _connection(self) -> Iterator[Database]:
-        # several threads take and put back: one at a time by the interpreter's own lock
+        # several threads use this list; the interpreter's lock makes each operation atomic
         database = self._free.pop() if self._free else Database(self._conninfo, timeout_s=PUT_S)
         try:
             yield database
@@ -242,9 +242,9 @@ class Submitting:
     def _put(
         self, kept: IO[bytes], cluster: int, owner: str, key: str, acting: bool, dry_run: bool
     ) -> tuple[Json, bool]:
-        """Put what a child made of a submission into the queue; in a thread.
+        """Put a described submission into the queue; in a thread.
 
-        Returns the answer, and whether each of the jobs has the common ad and nothing else.
+        Return the answer, and whether every job has the common ad and nothing else.
         """
         with self._connection() as database:
             common, number, now, alike = self._put_jobs(database, kept, cluster, owner, key, acting, dry_run)
@@ -254,7 +254,7 @@ class Submitting:
     def _put_jobs(
         database: Database, kept: IO[bytes], cluster: int, owner: str, key: str, acting: bool, dry_run: bool
     ) -> tuple[Json, int, int, bool]:
-        """The transaction that makes the cluster: its common ad, number of jobs, and moment; alike or not."""
+        """Make the cluster in one transaction; return its common ad, jobs, time, and if all are alike."""
         kept.seek(0)
         common: Json = json.loads(kept.readline())["common"]
         number = 0
@@ -266,7 +266,7 @@ class Submitting:
             for line in kept:
                 answer = json.loads(line)
                 if "own" in answer:
-                    # the first call makes the cluster
+                    # only the first call makes the cluster
                     part = common if number == 0 else None
                     database.run(jobs.submit_ads(common=part, procs=answer["own"], cluster=cluster))
                     number += len(answer["own"])
@@ -281,7 +281,7 @@ class Submitting:
         return common, number, now["at"], alike
 
     def _source(self, account: Account) -> contents.Source:
-        """Chunks of the account's files, read by its child; for a thread."""
+        """Return a reader of chunks of the account's files, by its child; for use in a thread."""
         loop = asyncio.get_running_loop()
 
         def read(path: str, numbers: Sequence[int]) -> Iterator[bytes]:
@@ -293,7 +293,7 @@ class Submitting:
         return read
 
     async def _known(self, cluster: int, as_owner: str | None) -> Json:
-        """The answer about a cluster that was made before."""
+        """Return the answer for a cluster that was made before."""
         columns = "SELECT ad, defaults, totalsubmitprocs, qdate FROM fetchwork"
         rows = await self._database.query(
             f"""
@@ -314,7 +314,7 @@ class Submitting:
 
 
 class _Acting:
-    """A database whose calls have one account's rights, in transactions of their own or the caller's."""
+    """A database whose calls have one account's rights, each in a transaction of its own or the caller's."""
 
     def __init__(self, database: Database, owner: str | None) -> None:
         self._database = database
@@ -345,7 +345,7 @@ class _Acting:
 
 
 def _answer(cluster: int, number: int, common: Json, now: int) -> Json:
-    """What a client is told of a cluster that was made at this moment."""
+    """Return the answer for a cluster that was made at the time ``now``."""
     state = JobStatus.HELD if common.get("JobStatus") == JobStatus.HELD else JobStatus.IDLE
     of_queue = {
         "ClusterId": cluster,
@@ -373,7 +373,7 @@ _FIELDS: dict[str, tuple[type, ...]] = {
 
 
 def _checked(request: Json, name: str) -> Json:
-    """The fields of a submission; raises SubmitError for one that is missing or of another type."""
+    """Return the fields of a submission; raises SubmitError if one is missing or has a wrong type."""
     request.setdefault("dry_run", False)
     for field, types in _FIELDS.items():
         if not isinstance(request.get(field), types):

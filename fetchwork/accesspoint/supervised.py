@@ -1,4 +1,4 @@
-"""What a supervisor is asked to start, by the ad of a scheduler-universe job."""
+"""The request to a supervisor, made from the ad of a scheduler-universe job."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from fetchwork.db.calls.scheduler import SchedulerClaim
 
 
 def request(claim: SchedulerClaim, access_point: Path) -> Json:
-    """What the supervisor is asked to start, for a job of the access point that listens at this socket.
+    """Return the request to start a job of the access point that listens at this socket.
 
-    Raises FetchworkError for an ad that says nothing that can be.
+    Raises FetchworkError for an ad from which no program can be started.
     """
     ad = claim.ad
     cwd = str(ad.get("Iwd") or "/")

@@ -1,12 +1,12 @@
-"""Supervises one job of the scheduler universe: starts its program, passes signals on, tells how it ended.
+"""Supervises one job of the scheduler universe: starts its program, passes signals on, reports its end.
 
-It is a process of the job's owner, and the parent of the job. The access point holds the other end of its
-connection: first it gets the supervisor's pid, so that the fence is passed in its name; then it sends the
-descriptor of a file for the result, and the request. Where the access point ends, the supervisor ends its job
-and writes the result into that file, where the next access point finds it: a job that has ended is not run
-again because nobody heard of it.
+The supervisor is a process of the job's owner and the parent of the job. The access point holds the other end
+of its connection. First it gets the supervisor's pid, so that the fence is passed in the supervisor's name;
+then it sends the descriptor of a file for the result, and the request. If the access point ends, the
+supervisor ends its job and writes the result into that file for the next access point, so a job that has
+ended does not run again because its report was lost.
 
-What a job leaves behind, its supervisor ends: as their subreaper it is the parent of all of them.
+The supervisor also ends processes that the job leaves behind: as their subreaper it becomes their parent.
 """
 
 from __future__ import annotations
@@ -30,17 +30,17 @@ from fetchwork.dag import dagrun, status
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
 
-#: where the access point has gone, a job has so long after its signal
+#: seconds that a job has after its signal if the access point has gone
 LAST_S = 20.0
-#: between two looks at how far a DAG is
+#: seconds between two polls of a DAG's progress
 STATUS_S = 1.0
 
 
 def supervise(link: socket.socket) -> None:
-    """Run the job that the access point asks for, and return when it and all that it left have ended."""
+    """Run the job that the access point requests; return when it and all its processes have ended."""
     libc = ctypes.CDLL(None)
     libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-    # what the access point, which may be gone by now, does not hear needs no answer
+    # the access point may be gone by now: errors of this send are ignored
     _tell(link, {"pid": os.getpid()})
     try:
         _, descriptors, _, _ = socket.recv_fds(link, 1, 1)
@@ -92,7 +92,7 @@ def _started(request: Json, libc: ctypes.CDLL) -> subprocess.Popen[bytes]:
             return descriptor
 
         def in_child() -> None:
-            # with a supervisor that was killed there is nobody who would hear of its end
+            # without its supervisor the end of the job would not be reported
             libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
 
         return subprocess.Popen(
@@ -103,7 +103,7 @@ def _started(request: Json, libc: ctypes.CDLL) -> subprocess.Popen[bytes]:
             stderr=opened(request["err"], flags | fresh),
             env=environment,
             start_new_session=True,
-            # one thread alone
+            # safe, as this process has one thread
             preexec_fn=in_child,  # noqa: PLW1509
         )
 
@@ -111,7 +111,7 @@ def _started(request: Json, libc: ctypes.CDLL) -> subprocess.Popen[bytes]:
 def _watched(
     link: socket.socket, job: subprocess.Popen[bytes], kill_signal: int, follower: status.Follower | None
 ) -> Json:
-    """Pass signals on, and tell how far a DAG is, until the job has ended; what it ended with."""
+    """Pass signals on and report a DAG's progress until the job has ended; return its result."""
     handle = os.pidfd_open(job.pid)
     poll = select.poll()
     poll.register(handle, select.POLLIN)
@@ -141,14 +141,14 @@ def _watched(
         elif follower is not None and (news := follower.news()) is not None:
             _tell(link, {"status": news})
     _, ended, usage = os.wait4(job.pid, 0)
-    # Popen must not wait for it
+    # keep Popen from waiting for the job
     job.returncode = os.waitstatus_to_exitcode(ended)
     os.close(handle)
     used = {"JobPid": job.pid, "RemoteUserCpu": usage.ru_utime, "RemoteSysCpu": usage.ru_stime}
     if follower is not None:
         used |= follower.news() or {}
     if abandoned:
-        # it did not end by itself
+        # the job did not end by itself
         return {**used, "VacateReason": "its access point ended"}
     if job.returncode < 0:
         return {**used, "ExitBySignal": True, "ExitSignal": -job.returncode}
@@ -161,7 +161,7 @@ def _send(handle: int, number: int) -> None:
 
 
 def _end_all() -> None:
-    """End what the job has left: orphans become children of this process."""
+    """End the processes that the job has left: orphans become children of this process."""
     while True:
         for pid in Path(f"/proc/self/task/{os.getpid()}/children").read_text().split():
             with contextlib.suppress(ProcessLookupError):
@@ -178,7 +178,7 @@ def _tell(link: socket.socket, what: Json) -> None:
 
 
 def _frame(link: socket.socket) -> Json | None:
-    """The next request; None when the access point has gone."""
+    """Return the next request; None if the access point has gone."""
     try:
         head = _bytes(link, wire.HEAD)
         return wire.decode(_bytes(link, wire.length(head, wire.MAX_ANSWER)))

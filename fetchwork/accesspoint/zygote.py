@@ -1,11 +1,10 @@
 """Forks children that have one account's rights: ``python -m fetchwork.accesspoint.zygote FD MIN_UID``.
 
-Where the access point is root's, this is the only part of it that uses root's rights. It understands one
-request, a message on the socket FD, ``UID GID GROUP,GROUP... for WHAT``, which brings a socket: a child with
-these ids serves it. ``for request`` is what ``child`` does, ``for job`` to supervise a job of the scheduler
-universe (``supervisor``), and ``for commands NAME`` to run commands of the account NAME (``command``). It
-holds nothing of the access point's, neither the connection string nor anybody's requests: it is a program
-with an environment of its own.
+This is the only part of root's access point that uses root's rights. It understands one request, a message on
+the socket FD, ``UID GID GROUP,GROUP... for WHAT``, which carries a socket: a child with these ids serves it.
+``for request`` starts a ``child``, ``for job`` a ``supervisor`` of a scheduler-universe job, and
+``for commands NAME`` a runner of the account NAME's commands (``command``). As a program with an environment
+of its own it knows neither the access point's connection string nor the requests of accounts.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from fetchwork.accesspoint import child, command, supervisor
 from fetchwork.condor import commands
 
 _PR_SET_PDEATHSIG = 1
-#: what a child may take
+#: bytes of memory that a child may use beyond those of its start
 _MEMORY_BYTES = 1 << 30
 
 
@@ -33,14 +32,14 @@ def main(control: socket.socket, min_uid: int) -> None:
     """Fork a child for each socket that comes; return when the access point has gone."""
     libc = ctypes.CDLL(None)
     for ignored in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
-        # of a terminal, or a service manager: the access point ends first, and this with it
+        # a terminal or a service manager may send it; the access point ends first, and this process with it
         signal.signal(ignored, signal.SIG_IGN)
     # the kernel reaps the children
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
-    # children may not be able to read what is imported on first use
+    # children may lack the rights to read modules that are imported on first use
     child.rehearse()
     commands.load()
-    # what is there by now no collection of a child's looks at, and so no page is copied for it
+    # a child's garbage collection skips frozen objects, and so copies no pages of them
     gc.collect()
     gc.freeze()
     os.chdir("/")
@@ -56,7 +55,7 @@ def main(control: socket.socket, min_uid: int) -> None:
         try:
             forked = os.fork()
         except OSError:
-            # no more processes for now: who asked sees its socket's end, and the children of others live on
+            # no more processes for now: the asker sees the end of its socket, other children live on
             traceback.print_exc()
             forked = -1
         if forked == 0:
@@ -67,15 +66,15 @@ def main(control: socket.socket, min_uid: int) -> None:
                 account, _, what = message.decode().partition(" for ")
                 _become(account, min_uid)
                 if what == "job":
-                    # it outlives its access point for as long as it takes to end the job
+                    # a supervisor outlives its access point until it has ended the job
                     libc.prctl(_PR_SET_PDEATHSIG, 0, 0, 0, 0)
                     supervisor.supervise(socket.socket(fileno=descriptors[0]))
                     os._exit(0)
                 _bound()
-                # after the account: a change of it clears this
+                # again, because a change of account clears the setting
                 libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
                 if os.getppid() == zygote:
-                    # the access point may have gone meanwhile
+                    # otherwise the zygote has gone meanwhile
                     with contextlib.suppress(BrokenPipeError, ConnectionResetError):
                         _serve(descriptors[0], what)
                 status = 0
@@ -97,7 +96,7 @@ def _serve(descriptor: int, what: str) -> None:
 
 
 def _become(message: str, min_uid: int) -> None:
-    """Take on the account of a request, for good."""
+    """Take on the account of a request, permanently."""
     os.setsid()
     if os.geteuid() == 0:
         uid, gid, groups = message.split()
@@ -107,12 +106,12 @@ def _become(message: str, min_uid: int) -> None:
         os.setresgid(int(gid), int(gid), int(gid))
         os.setresuid(int(uid), int(uid), int(uid))
     for default in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGCHLD):
-        # what a submit description starts has the usual ones
+        # programs that a submit description starts must have the default signal handlers
         signal.signal(default, signal.SIG_DFL)
 
 
 def _bound() -> None:
-    """Take on the bounds of a child."""
+    """Set the limits of a child."""
     size = int(Path("/proc/self/statm").read_bytes().split()[0]) * resource.getpagesize()
     resource.setrlimit(resource.RLIMIT_AS, (size + _MEMORY_BYTES, size + _MEMORY_BYTES))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
