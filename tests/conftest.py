@@ -1,9 +1,9 @@
-"""What the tests share: PostgreSQL servers, and a database with the schema for each test.
+"""The shared fixtures: PostgreSQL servers, and a database with the schema for each test.
 
 ``--postgres wheel|system`` runs the tests of SQL on one server only; without it they run on both (with the
-system's one case of each), and all other tests on the wheel's. ``--all`` runs also what ``make test-all`` has
-and ``make test`` has not; a test that is asked for by its own name runs without it. ``--load 4`` runs the
-tests beside four busy processes.
+system's one case of each), and all other tests on the wheel's. ``--all`` also runs the tests that ``make
+test-all`` has and ``make test`` lacks; a test that is named on the command line runs without it. ``--load 4``
+runs the tests beside four busy processes.
 """
 
 import contextlib
@@ -36,31 +36,32 @@ from tests.small_disk import small_disk  # noqa: F401 - a fixture
 
 TEMPLATE = "fetchwork_template"
 SERVERS = ("wheel", "system")
-#: how the reason begins of tests that miss their HTCondor
+#: beginning of the skip reason of tests that lack their HTCondor
 NOT_TESTED = "not tested with the HTCondor"
-#: the reason of tests that miss a C compiler
+#: the skip reason of tests that lack a C compiler
 WITHOUT_COMPILER = "not tested: the compiled hooks, as there is no C compiler 'cc'"
 
-# a test has its own database, so it waits for nobody: what hangs is a defect, and is ended
+# a test has its own database, so it waits for no other; a call that hangs is a defect, and is ended
 SETTINGS = {
     "max_connections": "200",
     "deadlock_timeout": "200ms",
     "timezone": "UTC",
-    # one gigabyte by itself, which each of ten servers would have in memory
+    # the default of one gigabyte would be in memory for each of ten servers
     "max_wal_size": "128MB",
-    # PostgreSQL's own; every five seconds is a process in each database, for tests that are over by then
+    # PostgreSQL's default; every five seconds would start a process in each database, for tests that have
+    # ended by then
     "autovacuum_naptime": "1min",
 }
-#: what must be free in memory for the servers of all workers
+#: free memory that the servers of all workers need
 ROOM = 6 * 1024**3
 
 
-#: files whose tests wait for minutes, and take hardly any processor time: they begin first, beside others
+#: files whose tests wait for minutes, and need hardly any processor time: they begin first, beside others
 WAIT = frozenset({"test_without_an_answer.py"})
 
-# how long one example takes is the machine's affair
+# the time of one example depends on the machine's load
 hypothesis.settings.register_profile("test", deadline=None, print_blob=True)
-# everywhere the same examples, so that a commit is good or not
+# the same examples everywhere, so that a commit is good or not
 hypothesis.settings.register_profile("ci", deadline=None, print_blob=True, derandomize=True)
 hypothesis.settings.register_profile("all", deadline=None, print_blob=True, max_examples=1000)
 
@@ -77,7 +78,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    # a shell has what it starts in the background ignore them, and so would what tests start and end by them
+    # a shell's background job ignores these signals, and so would processes that tests start and end by them
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
     in_ci = os.environ.get("CI") == "true"
@@ -90,9 +91,10 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
-    """For ``-n auto``: as many as what was asked for can use; none for a single file, which so begins sooner.
+    """The number of workers for ``-n auto``: as many as the chosen tests can use; none for a single file,
+    which so begins sooner.
 
-    Five workers have tests with a real HTCondor, which mostly wait: with them, more than cores.
+    Five workers have tests with a real HTCondor, which mostly wait: with them, more workers than cores.
     """
     tests = Path(__file__).parent
     asked = [Path(arg.partition("::")[0]).resolve() for arg in config.args]
@@ -104,7 +106,7 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out what only ``make test-all`` runs, unless it was asked for by its own name; put in order."""
+    """Leave out tests that only ``make test-all`` runs, unless they were named; put the rest in order."""
     # a stable sort: all others stay in their order
     items.sort(key=lambda item: item.path.name not in WAIT)
     if config.getoption("--all"):
@@ -131,7 +133,7 @@ def pytest_make_parametrize_id(val: object) -> str | None:
 
 
 def pytest_terminal_summary(terminalreporter: "pytest.TerminalReporter") -> None:
-    """A missing HTCondor or compiler is one of the last things that are read, not one skip among others."""
+    """Report a missing HTCondor or compiler in the last lines, not as one skip among others."""
     reasons = {str(report.longrepr[2]) for report in terminalreporter.getreports("skipped")}
     for what, begin in (("HTCONDOR", NOT_TESTED), ("A C COMPILER", WITHOUT_COMPILER)):
         missing = sorted(reason for reason in reasons if begin in reason)
@@ -141,8 +143,8 @@ def pytest_terminal_summary(terminalreporter: "pytest.TerminalReporter") -> None
                 terminalreporter.line(reason, red=True)
 
 
-# tests/condor in parts that take about the same time; what shares the fixture "pool" is in the first, what
-# shares "file_pool" in the third, the rest in the last
+# tests/condor in parts of about equal time; users of the fixture "pool" are in the first, of "file_pool" in
+# the third, the rest in the last
 CONDOR_PARTS = (
     ("test_jobs.py", "test_personal.py", "test_pool_condor.py", "test_same_job.py", "test_tracking.py"),
     ("test_scheduling.py", "test_slot_values.py", "test_timing.py", "test_worst_day.py"),
@@ -155,10 +157,11 @@ CONDOR_PARTS = (
 
 
 class ByFile(LoadScopeScheduling):
-    """Tests of a file go to one worker, which shares what they start: tests/condor to four, tests/dag to one.
+    """Tests of a file go to one worker, which shares the servers that they start: tests/condor to four,
+    tests/dag to one.
 
-    Five pools at once, which mostly wait, are what a small machine bears. ``--dist loadgroup`` is for that,
-    but xdist 3.8 finds no groups under pytest 9.2.
+    Five pools at once, which mostly wait, are the most that a small machine bears. ``--dist loadgroup`` is
+    for that, but xdist 3.8 finds no groups under pytest 9.2.
     """
 
     def _split_scope(self, nodeid: str) -> str:
@@ -188,7 +191,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 @contextlib.contextmanager
 def _directories(where: Path | None = None, prefix: str = "fetchwork-test-") -> Iterator[Callable[[], Path]]:
-    """Makes directories that any account may enter; they are there until the end."""
+    """Makes directories that any account may enter; they exist until the end."""
     made: list[tempfile.TemporaryDirectory[str]] = []
 
     def make() -> Path:
@@ -198,7 +201,7 @@ def _directories(where: Path | None = None, prefix: str = "fetchwork-test-") -> 
         return path
 
     yield make
-    # a pool is some thousand files: a disk takes seconds for one, and hardly longer for several at once
+    # a pool has some thousand files: a disk takes seconds for one, and hardly longer for several at once
     with ThreadPoolExecutor() as threads:
         for _ in threads.map(tempfile.TemporaryDirectory.cleanup, made):
             pass
@@ -213,7 +216,7 @@ def public_directory() -> Iterator[Callable[[], Path]]:
 
 @pytest.fixture(autouse=True)
 def _nobody_has_caused_a_line() -> None:
-    """Lines that one test has caused are no reason to withhold those of the next."""
+    """Log lines that one test has caused do not suppress those of the next."""
     log._caused.clear()
 
 
@@ -229,7 +232,7 @@ def _memory_has_room() -> bool:
 
 @pytest.fixture(scope="session")
 def server_directory() -> Iterator[Callable[[], Path]]:
-    """Makes directories for PostgreSQL servers whose data nobody needs: in memory, where that has room.
+    """Makes directories for PostgreSQL servers whose data is disposable: in memory, if there is room.
 
     A test's database is some hundred files that are made and removed, which can take a disk longer than the
     test takes.
@@ -277,7 +280,7 @@ _numbers = itertools.count(1)
 
 
 class CopiedDatabase(DatabaseJanitor):
-    """A copy of the template's files, which in memory costs less than to write each page to the log too."""
+    """A copy of the template's files, which in memory costs less than writing each page to the log too."""
 
     def _build_create_database_sql(self) -> sql.Composed:
         return super()._build_create_database_sql() + sql.SQL(" STRATEGY file_copy")
@@ -285,14 +288,14 @@ class CopiedDatabase(DatabaseJanitor):
 
 @functools.cache
 def _janitor(directory: Path, programs: Path) -> type[DatabaseJanitor]:
-    # PostgreSQL 14 knows one way only
+    # PostgreSQL 14 has only one way
     is_copied = MEMORY in directory.parents and not server_version(programs).startswith("14.")
     return CopiedDatabase if is_copied else DatabaseJanitor
 
 
 @pytest.fixture
 def new_database(postgres: PostgresServer) -> Iterator[Callable[[], str]]:
-    """Makes databases that have the schema and nothing else; tells the superuser's connection string."""
+    """Makes databases that have only the schema; returns the superuser's connection string."""
     janitor = _janitor(postgres.directory, postgres.programs)
     with contextlib.ExitStack() as stack:
 
@@ -315,7 +318,7 @@ def new_database(postgres: PostgresServer) -> Iterator[Callable[[], str]]:
 
 @pytest.fixture
 def conninfo(new_database: Callable[[], str]) -> str:
-    """The superuser's connection string of a new database that has the schema and nothing else."""
+    """The superuser's connection string of a new database that has only the schema."""
     return new_database()
 
 

@@ -1,4 +1,6 @@
-"""The SQL functions as the tests call them: one method each, with the arguments that most tests leave alone."""
+"""The SQL functions as the tests call them: one method each, with defaults for arguments that most tests
+omit.
+"""
 
 import contextlib
 import json
@@ -17,7 +19,7 @@ EXITED: dict[str, Any] = {"JobState": "Exited", "JobPid": 77, "JobDuration": 5.0
 
 
 class Claimed(NamedTuple):
-    """A run as ``claim`` answers it."""
+    """A run as ``claim`` returns it."""
 
     run_id: int
     token: Any
@@ -46,7 +48,7 @@ class DirectQueue:
             return cursor.execute(statement, values).fetchall()
 
     def scalar(self, function: str, **arguments: Any) -> Any:
-        """The one value of the one row."""
+        """The single value of the single row."""
         (row,) = self.call(function, **arguments)
         (value,) = row.values()
         return value
@@ -63,11 +65,11 @@ class DirectQueue:
     # ---- people
 
     def submit(self, ad: dict[str, Any] | None = None, **attributes: Any) -> str:
-        """One job; /bin/true of alice unless said otherwise."""
+        """Submit one job; by default /bin/true of alice."""
         return self.submit_many([{**(ad or {}), **attributes}])[0]
 
     def submit_many(self, ads: list[dict[str, Any]], common: dict[str, Any] | None = None) -> list[str]:
-        """A cluster; its jobs' ids."""
+        """Submit a cluster; return its jobs' ids."""
         common = {"Cmd": "/bin/true", "Owner": "alice"} if common is None else common
         rows = self.connection.execute(
             "SELECT job_id FROM fetchwork.submit_many(%s::jsonb[], %s)",
@@ -80,7 +82,7 @@ class DirectQueue:
         return int(self.scalar(function, jobs=list(jobs), **arguments))
 
     def status(self, job: str) -> int | None:
-        """Its JobStatus, wherever it is."""
+        """The JobStatus of a job in the queue or in history."""
         return self.value(
             "SELECT JobStatus FROM fetchwork.jobs WHERE JobId = %s UNION ALL SELECT JobStatus FROM fetchwork.history WHERE JobId = %s",
             job,
@@ -88,7 +90,7 @@ class DirectQueue:
         )
 
     def column(self, column: str, job: str) -> Any:
-        """A column of the job's row in the table of those that are in the queue."""
+        """A column of the job's row in the table of queued jobs."""
         return self.value(
             f"SELECT j.{column} FROM fetchwork.job AS j WHERE fetchwork.job_id(j.cluster_id, j.proc_id) = %s",
             job,
@@ -105,18 +107,18 @@ class DirectQueue:
         ]
 
     def outcome(self, run: Claimed) -> str | None:
-        """How the run ended, None while it lives."""
+        """The outcome of the run, None while it lives."""
         return self.value("SELECT outcome::text FROM fetchwork.run_history WHERE run_id = %s", run.run_id)
 
     # ---- hosts
 
     def host(self, name: str = "h1") -> int:
-        """Its id, after its agent has said hello."""
+        """The host's id, after its agent has said hello."""
         greeting = self.call("hello", host=name, agent_version="1", agent_id=AGENT_ID)
         return int(greeting[0]["host_id"])
 
     def beat(self, host_id: int, *alive: Claimed, **arguments: Any) -> list[dict[str, Any]]:
-        """What its agent is told of the runs that it has."""
+        """The agent's answer about its runs."""
         return self.call(
             "beat",
             host_id=host_id,
@@ -126,15 +128,15 @@ class DirectQueue:
         )
 
     def candidates(self, host_id: int, slot: str = "slot1@h1", **arguments: Any) -> list[dict[str, Any]]:
-        """What could run there."""
+        """The autoclusters that could run there."""
         return self.call("candidates", host_id=host_id, slot=slot, **{"queues": ["default"], **arguments})
 
     def claim(
         self, slot: str = "slot1@h1", *, host_id: int | None = None, hint: int = 0, **arguments: Any
     ) -> Claimed | None:
-        """The first candidate that yields a job: the highest priority, then the oldest kind.
+        """Claim from the first candidate that yields a job: the highest priority, then the oldest kind.
 
-        ``candidates`` has no order of its own; who claims brings one.
+        ``candidates`` has no order of its own; the caller of a claim brings the order.
         """
         host_id = host_id or self.host(slot.partition("@")[2])
         wanted = sorted(
@@ -182,7 +184,7 @@ class DirectQueue:
     def finish(
         self, run: Claimed, hook_reason: str = "exit", verdict: dict[str, Any] | None = None, **report: Any
     ) -> str:
-        """What became of the run; exit code 0 unless said otherwise."""
+        """Report the end of the run; exit code 0 by default."""
         if not report:
             report = {**EXITED, "ExitCode": 0}
         return self.of(run, "finish", hook_reason=hook_reason, report=report, verdict=verdict)
@@ -191,7 +193,7 @@ class DirectQueue:
 
     @contextlib.contextmanager
     def within(self, seconds: float) -> Iterator[None]:
-        """One transaction, whose statements are given up after so long."""
+        """One transaction, whose statements time out after so many seconds."""
         with self.connection.transaction():
             self.connection.execute(f"SET LOCAL statement_timeout = {seconds * 1000:.0f}")
             yield
@@ -201,7 +203,7 @@ class DirectQueue:
         self.connection.execute("SELECT fetchwork.set_setting(%s, %s::numeric)", [name, value])
 
     def pass_time(self, seconds: float) -> None:
-        """Let all that the database waits for have been said so many seconds earlier than it was."""
+        """Move all times that the database waits for into the past by so many seconds."""
         for table, columns in {
             "run": ("deadline", "claimed_at", "accepted_at", "started_at", "contact_at", "signalled_at"),
             "host": (
@@ -225,5 +227,5 @@ class DirectQueue:
         return int(self.scalar("reap"))
 
     def check(self) -> None:
-        """Fail if something is not as it always is."""
+        """Fail if an invariant is violated."""
         assert violations(self.connection) == []

@@ -1,7 +1,7 @@
-"""What a program asks of a schedd, of a real one and of fetchwork: `python beside_schedd.py MODULE QUESTION`.
+"""Asks a real schedd or fetchwork the questions of programs: `python beside_schedd.py MODULE QUESTION`.
 
-MODULE is ``htcondor2`` or ``fetchwork``; the answer is JSON. It runs by itself, where nothing of these tests
-can be imported.
+MODULE is ``htcondor2`` or ``fetchwork``; the answer is JSON. It runs by itself, in a place where no module of
+these tests can be imported.
 """
 
 import importlib
@@ -71,7 +71,7 @@ ACTS_AND_EDITS: list[tuple[str, Any]] = [
 
 
 def outcome(bindings: Any, function: Callable[..., Any], *arguments: object) -> object:
-    """The result of a call, or the name of what it raised that a program could catch."""
+    """The result of a call, or the name of an exception that a program could catch."""
     try:
         result = function(*arguments)
     except ValueError:
@@ -82,12 +82,12 @@ def outcome(bindings: Any, function: Callable[..., Any], *arguments: object) -> 
         return "HTCondorException"
     if not hasattr(result, "keys"):
         return result
-    # how many jobs there are in all, a schedd counts now and then
+    # a schedd counts all jobs only now and then
     return {name: result[name] for name in sorted(set(result.keys()) - {"TotalJobAds"})}
 
 
 def acts_and_edits(bindings: Any, schedd: Any) -> list[object]:
-    """What act and edit answer."""
+    """The answers of act and edit."""
     idle = f"{JOB}requirements = false\n"
     clusters = {name: schedd.submit(bindings.Submit(idle), n).cluster() for name, n in (("A", 4), ("B", 2))}
 
@@ -113,7 +113,7 @@ def acts_and_edits(bindings: Any, schedd: Any) -> list[object]:
 
 
 def requirements(bindings: Any, schedd: Any) -> dict[str, bool]:
-    """Which expressions, from the standard input, let a job run whose Requirements they are.
+    """The expressions, from the standard input, that let a job run as its Requirements.
 
     Waits for all that do not say "never".
     """
@@ -173,7 +173,7 @@ SUBMITS: list[tuple[str, str | None, dict[str, Any]]] = [
 def submits(bindings: Any, schedd: Any) -> list[object]:
     """The arguments of the jobs that each way to submit a description makes.
 
-    The standard input says where a file with the items x and y is.
+    The standard input names a file with the items x and y.
     """
     answers: list[object] = []
     items = json.load(sys.stdin)
@@ -197,7 +197,7 @@ def submits(bindings: Any, schedd: Any) -> list[object]:
 
 
 def _with(ads: list[Any], name: str) -> list[Any]:
-    """Those of the ads that speak of an attribute."""
+    """The ads that have an attribute."""
     return [ad for ad in ads if name in str(ad)]
 
 
@@ -207,7 +207,7 @@ def ads(bindings: Any, schedd: Any) -> dict[str, dict[str, str]]:
     idle = f"{JOB}requirements = Mine == 2\nlog = /tmp/log\n+Mine = 1\n"
     result = schedd.submit(bindings.Submit(idle), 2)
     mine = f"ClusterId == {result.cluster()}"
-    # until the schedd has learned what matters and made autoclusters anew
+    # until the schedd has learned the significant attributes and made its autoclusters anew
     end = time.monotonic() + PATIENCE_S
     while not (clusters := _with(schedd.query(opts=opts.AutoCluster), "Mine")) and time.monotonic() < end:
         time.sleep(0.2)
@@ -248,7 +248,7 @@ def states(bindings: Any, schedd: Any) -> list[list[object]]:
 
 
 def xml_log(bindings: Any, schedd: Any) -> dict[str, object]:
-    """The log, with log_xml, of a job that fails and of one that is held, released and removed."""
+    """The log, with log_xml, of a job that fails and of a job that is held, released and removed."""
     folder = tempfile.mkdtemp()
     path = f"{folder}/job.log"
     described = JOB.replace("/bin/true", "/bin/false") + f"log = {path}\nlog_xml = true\n"
@@ -258,13 +258,13 @@ def xml_log(bindings: Any, schedd: Any) -> dict[str, object]:
     end = time.monotonic() + PATIENCE_S
     for action, number in actions.items():
         schedd.act(action, f"{never}.0", "look")
-        # a schedd answers first, and does not write that a job was held which is released by then
+        # a schedd answers first, and does not write the hold of a job that is released by then
         while bindings.__name__ != "fetchwork" and time.monotonic() < end:
             if f'"EventTypeNumber"><i>{number}</i>' in pathlib.Path(path).read_text():
                 break
             time.sleep(0.05)
     if bindings.__name__ == "fetchwork":
-        # what an access point writes
+        # the events that an access point writes
         events = bindings.Queue().events(stop_after=PATIENCE_S)
         text, left = "", {ends, never}
         for event in events:
@@ -310,7 +310,7 @@ def _jobs_to_act_on(bindings: Any, schedd: Any, running: bool) -> dict[str, int]
     """A, a cluster of three jobs, and B, of two: the first of each is Held, the second perhaps Running."""
     described = f"{JOB}requirements = false\n"
     if running:
-        # it needs no slot
+        # a job in this universe needs no slot
         described = IDLE_OR_RUNNING
     clusters = {
         name: schedd.submit(bindings.Submit(described), n).cluster() for name, n in (("A", 3), ("B", 2))
@@ -331,7 +331,7 @@ def selectors(bindings: Any, schedd: Any) -> list[object]:
 
     The standard input has their words; A and B in these are the clusters, ME is the account.
     """
-    # a number that a word may have by itself belongs to no cluster
+    # a word's plain number belongs to no cluster
     schedd.submit(bindings.Submit(f"{JOB}requirements = false\n"))
     clusters: dict[str, int] = {}
     answers: list[object] = []
@@ -343,7 +343,7 @@ def selectors(bindings: Any, schedd: Any) -> list[object]:
                 re.sub(r"\b[AB]\b", lambda found: str(clusters[found[0]]), word).replace("ME", "bob")
                 for word in words[1:]
             ]
-            # of totals -long tells no jobs
+            # -long lists no jobs of totals
             meant = [word for word in meant if not more or word != "-totals"]
             line = [f"/usr/bin/{words[0]}", *more, *meant]
             return subprocess.run(line, capture_output=True, text=True, check=False)

@@ -14,14 +14,14 @@ def hook_directory(pool: PersonalPool) -> Path:
 
 
 def compile_hooks(directory: Path) -> None:
-    """Lay compiled hooks over those in Python, as ``fetchwork hooks install --compiled`` does."""
+    """Replace the Python hooks by compiled ones, as ``fetchwork hooks install --compiled`` does."""
     built = directory / ".compiled"
     compiled.compile_hook(built)
     for name in HOOKS:
         script, new = directory / f"{name}.py", directory / f".{name}"
         script.write_bytes((directory / name).read_bytes())
         script.chmod(0o755)
-        # slots call them meanwhile
+        # slots call the hooks meanwhile
         new.hardlink_to(built)
         new.rename(directory / name)
     built.unlink()

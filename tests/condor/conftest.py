@@ -1,11 +1,11 @@
 """Real HTCondor for tests: a personal pool, with few and with all hooks, from one Debian suite or several.
 
 ``--suites trixie,sid`` names the suites; ``machine`` is the machine's own HTCondor, which an ordinary user
-gets where there is one. Without it all is tested with each of ``SUITES``; tests that are marked `newest`, and
+gets if it is installed. Without it all is tested with each of ``SUITES``; tests that are marked `newest`, and
 by ``--all`` all of them, with ``NEWEST`` too. Tests whose HTCondor cannot be had are skipped, and the last
-lines of the run say so; under CI that is a failure for ``SUITES``. Sid moves: where its root can't be made
-today, the run says so and goes on; a test that fails there is news. With ``--all`` the life of jobs is tried
-with compiled hooks as well. The tests of this directory run on four workers (see tests/conftest.py).
+lines of the run say so; under CI that is a failure for ``SUITES``. Sid moves: if its root cannot be made
+today, the run says so and goes on; a test that fails there is a new finding. With ``--all`` the life of jobs
+is tried with compiled hooks as well. The tests of this directory run on four workers (see tests/conftest.py).
 """
 
 import os
@@ -25,7 +25,7 @@ from tests.conftest import NOT_TESTED
 MACHINE = "machine"
 SUITES = (DEFAULT_SUITE,)
 NEWEST = "sid"
-#: what `make test` tries also where HTCondor calls all hooks: an agent that may signal jobs does without some
+#: also tried by `make test` when HTCondor calls all hooks: an agent that may signal jobs does without some
 ALSO_WITH_ALL_HOOKS = (
     "test_exit_code_is_on_record_with_the_slot_and_the_time_it_took",
     "test_vacated_job_is_idle_again_and_completes_in_a_second_run",
@@ -39,21 +39,21 @@ ALSO_WITH_ALL_HOOKS = (
 #: of an agent that may not signal jobs: HTCondor calls all hooks, for each job
 ALL_HOOKS = {"agent": {"root_part": False}}
 HERE = Path(__file__).parent
-#: a master that starts again at once what was killed
+#: a master that restarts killed daemons at once
 RESTARTS = """
 MASTER_BACKOFF_CONSTANT = 1
 MASTER_BACKOFF_FACTOR = 1
 """
-#: and starters that tell soon what their jobs do
+#: and starters that report their jobs' usage soon
 QUICK = f"STARTER_UPDATE_INTERVAL = 2\n{RESTARTS}"
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item], config: pytest.Config) -> None:
-    """Mark what is here, and let it begin first: it takes longest.
+    """Mark the tests of this directory, and let them begin first: they take longest.
 
-    With all hooks ``ALSO_WITH_ALL_HOOKS`` is tried, with the newest HTCondor what is marked `newest`; by
-    ``--all`` all is tried with each.
+    With all hooks ``ALSO_WITH_ALL_HOOKS`` is tried, with the newest HTCondor the tests marked `newest`; by
+    ``--all`` all tests run with each.
     """
     here = {path for path in {item.path for item in items} if HERE in path.parents}
     for item in items:
@@ -74,7 +74,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         asked = metafunc.config.getoption("--suites")
         suites: list[Any] = list(_suites(asked))
         if not asked and metafunc.definition.get_closest_marker("newest") is None:
-            # what HTCondor does there is the same in both, and a run of everything says if it is not
+            # HTCondor behaves the same in both, and a run of everything finds out if it does not
             suites = [pytest.param(one, marks=pytest.mark.all) if one == NEWEST else one for one in suites]
         metafunc.parametrize("suite", suites, scope="session")
     if "pool_mode" in metafunc.fixturenames:
@@ -92,7 +92,7 @@ def _suites(asked: str | None) -> list[str]:
 
 
 def without_htcondor(suite: str, reason: HTCondorUnavailable) -> NoReturn:
-    """Skip, or under CI fail where it is one of ``SUITES``."""
+    """Skip the test; under CI fail it if the suite is one of ``SUITES``."""
     if os.environ.get("CI") == "true" and suite in SUITES:
         pytest.fail(f"CI needs HTCondor: {reason}")
     pytest.skip(f"{NOT_TESTED} of {suite}: {reason}")

@@ -1,8 +1,8 @@
 """A container runtime for tests, with apptainer's command line: a job in it really has another root.
 
-There is none to be had as a Debian package. This one is a program of root's (set-user-ID) that starts what
-is written here: it makes a root directory of the system's programs and the image, which is a tar file, a
-directory or a URL; what it was called with is kept in a file beside it.
+Debian has no package of a runtime that would do. This one is a set-user-ID program of root that starts the
+code below: it makes a root directory of the system's programs and the image, which is a tar file, a directory
+or a URL; it writes its arguments to a file beside it.
 """
 
 import io
@@ -169,14 +169,14 @@ elif verb == "inspect":
 
 
 def make(directory: Path) -> Path:
-    """The runtime's program in a directory that everybody may enter."""
+    """Install the runtime's program in a directory that every account may enter."""
     directory.mkdir(parents=True)
     directory.chmod(0o755)
     return _make_program(directory / "apptainer", SCRIPT)
 
 
 def make_docker(directory: Path) -> Path:
-    """A stand-in of docker there: it runs containers on the host, and keeps what it was called with."""
+    """Install a stand-in of docker there: it runs containers on the host, and writes down its arguments."""
     return _make_program(directory / "docker", DOCKER)
 
 

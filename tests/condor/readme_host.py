@@ -75,7 +75,7 @@ class Debian:
     def run(self, command: str) -> tuple[int, str]:
         """The exit status and output of a command line."""
         assert self._shell.stdin and self._shell.stdout
-        # a machine that ended has said why: that is read below
+        # a machine that ended has said why: the reason is read below
         with contextlib.suppress(BrokenPipeError):
             self._shell.stdin.write(f'{{ {command}\n}} 2>&1; status=$?; echo; echo "ended: $status"\n')
             self._shell.stdin.flush()
@@ -127,20 +127,22 @@ def commands() -> list[str]:
 
 @dataclass
 class ReadmeHost:
-    """A host on which the README's commands have been run."""
+    """A host made by the README's commands."""
 
     debian: Debian
     database: Database
 
     def wait_until(self, true: Callable[[], bool], patience_s: float = 5 * PATIENCE_S) -> None:
-        """Wait for something; the error shows HTCondor's logs."""
+        """Wait for a condition; the error shows HTCondor's logs."""
         deadline = time.monotonic() + patience_s
         while not true():
             assert time.monotonic() < deadline, self.debian.run("tail -n 50 /var/log/condor/*Log")[1]
             time.sleep(0.5)
 
     def doctor(self) -> tuple[int, str]:
-        """What the doctor says; the agent reports its slots now and then, not at each fetch."""
+        """The doctor's output, once the agent has reported its slots, which it does now and then, not at each
+        fetch.
+        """
         told: list[tuple[int, str]] = []
 
         def slots_are_there() -> bool:

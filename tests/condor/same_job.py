@@ -1,7 +1,7 @@
-"""Submits jobs that look at themselves, and collects what they saw: `python same_job.py MODULE jobs`.
+"""Submits jobs that inspect themselves, and collects their reports: `python same_job.py MODULE jobs`.
 
-MODULE is ``htcondor2`` or ``fetchwork``; the standard input has the jobs and the directory for what they
-write, the answer is JSON. It runs by itself, where nothing of these tests can be imported.
+MODULE is ``htcondor2`` or ``fetchwork``; the standard input has the jobs and the directory for their reports,
+the answer is JSON. It runs by itself, in a place where no module of these tests can be imported.
 """
 
 import importlib
@@ -15,7 +15,7 @@ PATIENCE_S = 240
 OF_THE_END = (
     *("JobStatus", "ExitCode", "ExitBySignal", "ExitSignal", "NumJobStarts", "NumJobCompletions"),
     *("HoldReasonCode", "HoldReasonSubCode"),
-    # what the slot gave, as history says it
+    # the slot's resources, as history has them
     *("CpusProvisioned", "MemoryProvisioned", "GPUsProvisioned", "AssignedGPUs", "LastRemoteHost"),
 )
 OF_ITS_FILES = ("BytesSent", "BytesRecvd")
@@ -39,7 +39,7 @@ class Jobs:
             self.clusters[name] = self.schedd.submit(submit).cluster()
 
     def act(self) -> None:
-        """Do to jobs what is to be done once they wait for it."""
+        """Act on jobs as described once they wait for it."""
         waiting = {name: job["act"] for name, job in self.given.items() if "act" in job}
         while waiting and time.monotonic() < self.end:
             time.sleep(0.3)
@@ -60,7 +60,7 @@ class Jobs:
             for name, cluster in self.clusters.items():
                 ad = here.get(cluster)
                 vacated = self.given[name].get("act") == "Vacate"
-                # a job that is Held may still be ending
+                # a held job may still be ending
                 over = ad is None or (ad["JobStatus"] == 5 and "LastRemoteHost" in ad)
                 if name in found or not (over or vacated):
                     continue
@@ -70,7 +70,7 @@ class Jobs:
                 if ad is None:
                     ad = next(iter(self.schedd.history(f"ClusterId == {cluster}", [], 1)), None)
                 if vacated:
-                    # it may be anything between two runs
+                    # between two runs its state may vary
                     found[name] = {"end": {}}
                 elif ad is not None:
                     found[name] = {"end": {key: _plain(ad[key]) for key in OF_THE_END if key in ad}}
@@ -86,7 +86,7 @@ def _plain(value: object) -> object:
 
 
 def _written(file: Path) -> dict[str, Any]:
-    """What the job has written, and what it left behind."""
+    """The job's report, and the files that it left behind."""
     signals = Path(f"{file}.signals")
     return {
         "seen": json.loads(file.read_text())["seen"] if file.exists() else None,
@@ -101,7 +101,7 @@ def _text(path: Path) -> str | None:
 
 
 def jobs(bindings: Any) -> dict[str, Any]:
-    """What is known of each job once it has ended."""
+    """The facts about each job once it has ended."""
     them = Jobs(bindings, json.load(sys.stdin))
     them.submit()
     them.act()

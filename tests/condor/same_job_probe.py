@@ -1,7 +1,8 @@
-"""What a job sees, as JSON: run as the job itself, `python same_job_probe.py FILE [ENDING]`.
+"""A job's view of itself, as JSON: run as the job, `python same_job_probe.py FILE [ENDING]`.
 
-It runs by itself, where nothing of these tests can be imported. ENDING is what it does then: ``exit N``,
-``kill N`` (a signal to itself), or ``wait N``: it waits for a signal, writes it down, and ends with N.
+It runs by itself, in a place where no module of these tests can be imported. ENDING is its last action:
+``exit N``, ``kill N`` (a signal to itself), or ``wait N``: it waits for a signal, writes it down, and ends
+with N.
 """
 
 import json
@@ -17,7 +18,7 @@ LIMITS = [name for name in dir(resource) if name.startswith("RLIMIT_")]
 
 
 def seen() -> dict[str, object]:
-    """Everything that a program can find out about itself."""
+    """All that a program can find out about itself."""
     status = dict(
         line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines() if ":" in line
     )
@@ -49,7 +50,7 @@ def seen() -> dict[str, object]:
 
 
 def descriptors() -> dict[str, str]:
-    """Each open descriptor and where it leads."""
+    """Each open descriptor and its target."""
     found = {}
     for number in sorted(int(name) for name in os.listdir("/proc/self/fd")):
         try:
@@ -60,13 +61,13 @@ def descriptors() -> dict[str, str]:
 
 
 def shown(path: Path) -> list[object]:
-    """Mode, size where it says something, and owner of a file."""
+    """Mode, size if it is meaningful, and owner of a file."""
     status = path.lstat()
     return [stat.filemode(status.st_mode), status.st_size > 0, status.st_uid, status.st_gid]
 
 
 def text(name: str | None) -> str | None:
-    """What a file has, None where it can't be read."""
+    """A file's text, None if it cannot be read."""
     try:
         return Path(name or "").read_text()
     except OSError:
@@ -83,7 +84,7 @@ def main(file: str, what: str = "exit", number: str = "0", *_more: str) -> None:
         if what == "wait" and each not in (signal.SIGKILL, signal.SIGSTOP, signal.SIGCHLD, 32, 33):
             signal.signal(each, hear)
     whole = {"seen": seen(), "signals": heard}
-    # in place at once, for whoever waits for it
+    # replaces the file at once, for its readers
     new = Path(f"{file}.new")
     new.write_text(json.dumps(whole))
     new.chmod(0o644)

@@ -1,4 +1,4 @@
-"""A schedd and fetchwork in one pool: both are asked the same, each has slots of its own."""
+"""A schedd and fetchwork in one pool: both get the same questions, and each has slots of its own."""
 
 import json
 import os
@@ -11,7 +11,7 @@ from typing import Any
 
 from fetchwork.pool import PersonalPool
 
-# slot 1 takes alice's jobs, which it fetches, slot 2 those of bob, who has the schedd
+# slot 1 fetches alice's jobs, slot 2 runs those of bob, who submits to the schedd
 CONFIG = """
 DAEMON_LIST = $(DAEMON_LIST) SCHEDD NEGOTIATOR
 ALLOW_WRITE = $(ALLOW_WRITE), bob@$(UID_DOMAIN)
@@ -32,7 +32,7 @@ HOST = {"slots": {"fetched_only": False}}
 
 
 class Sides:
-    """Asks both the same, by ``program``, which runs by itself: ``python program MODULE QUESTION``."""
+    """Asks both the same, with ``program``, which runs by itself: ``python program MODULE QUESTION``."""
 
     def __init__(self, pool: PersonalPool, program: Path) -> None:
         self.pool = pool
@@ -42,11 +42,11 @@ class Sides:
         copy.chmod(0o644)
 
     def ask(self, question: str, given: object = None) -> tuple[Any, Any]:
-        """HTCondor's answer, and fetchwork's; both are asked at once."""
+        """HTCondor's answer, and fetchwork's; both are asked in parallel."""
         return self.ask_each(question, given, given)
 
     def ask_each(self, question: str, theirs: object, ours: object) -> tuple[Any, Any]:
-        """The same, where what is given differs."""
+        """The same with different inputs."""
         with ThreadPoolExecutor() as both:
             asked = both.submit(self.theirs, question, theirs), both.submit(self.ours, question, ours)
             return asked[0].result(), asked[1].result()

@@ -1,7 +1,8 @@
-"""Submits jobs with $$(...) in them, and says what they saw: `python slot_values.py MODULE expansions`.
+"""Submits jobs with $$(...) in them, and reports the values that they saw: `python slot_values.py MODULE
+expansions`.
 
 MODULE is ``htcondor2`` or ``fetchwork``; the standard input has the descriptions, the answer is JSON. It runs
-by itself, where nothing of these tests can be imported.
+by itself, in a place where no module of these tests can be imported.
 """
 
 import importlib
@@ -26,7 +27,7 @@ def _plain(value: Any) -> Any:
 
 
 def expansions(bindings: Any, schedd: Any) -> dict[str, dict[str, object]]:
-    """Why each job is Held, if it is; and what its ad remembers of its match.
+    """The hold reason of each job that is held, and the match attributes in its ad.
 
     The standard input has groups of jobs: each is submitted when those before it have ended, the n-th of all
     jobs with the output DIRECTORY/n.

@@ -1,7 +1,7 @@
-"""Submits jobs that can't start, and says why they are held: `python start_faults.py MODULE faults`.
+"""Submits jobs that cannot start, and reports their hold reasons: `python start_faults.py MODULE faults`.
 
 MODULE is ``htcondor2`` or ``fetchwork``; the standard input has the descriptions, the answer is JSON. It runs
-by itself, where nothing of these tests can be imported.
+by itself, in a place where no module of these tests can be imported.
 """
 
 import importlib
@@ -24,9 +24,9 @@ HOLD = ("HoldReason", "HoldReasonCode", "HoldReasonSubCode")
 
 
 def faults(bindings: Any, schedd: Any) -> dict[str, dict[str, object]]:
-    """What is known of each job once it is Held, or has left the queue."""
+    """The facts about each job once it is held or has left the queue."""
     given = json.load(sys.stdin)
-    # what the description says must be there when it is submitted, and not when the job starts
+    # these directories must exist at submission, and not when the job starts
     for directory in given["gone"]:
         os.mkdir(directory)
     clusters = {
@@ -50,7 +50,7 @@ def faults(bindings: Any, schedd: Any) -> dict[str, dict[str, object]]:
 
 
 def tries(bindings: Any, schedd: Any) -> dict[str, dict[str, object]]:
-    """What is known of each job once it is Held, has been tried twice, or has ended."""
+    """The facts about each job once it is held, has been tried twice, or has ended."""
     given = json.load(sys.stdin)
     clusters = {
         name: schedd.submit(bindings.Submit(f"{ALL}{description}\n")).cluster()

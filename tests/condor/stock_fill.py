@@ -1,4 +1,4 @@
-"""Many short jobs on a host that the README's commands made: how it fills."""
+"""Many short jobs on a host that the README's commands made: the time until it is full."""
 
 from collections import Counter
 from typing import NamedTuple
@@ -17,7 +17,7 @@ class Filled(NamedTuple):
 
 
 def fill(host: ReadmeHost, *, jobs: int, seconds: float) -> Filled:
-    """Run so many jobs of so many seconds and one core, all submitted at once."""
+    """Run this many jobs of ``seconds`` and one core, all submitted at once."""
     database = host.database
     made = [
         scalar(
@@ -43,7 +43,7 @@ def fill(host: ReadmeHost, *, jobs: int, seconds: float) -> Filled:
 
 
 def start_all(host: ReadmeHost, *, jobs: int) -> float:
-    """Seconds from the submission of so many long jobs of one core to the start of the last."""
+    """Seconds from the submission of this many long jobs of one core to the start of the last."""
     database = host.database
     for _ in range(jobs):
         scalar(

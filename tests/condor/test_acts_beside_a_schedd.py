@@ -48,7 +48,7 @@ OF_ONE_COMMAND = [
 
 @pytest.fixture(scope="module")
 def sides(root: CondorRoot, make_pool: Callable[..., PersonalPool]) -> Iterator[Sides]:
-    # 23.9 denies what its commands ask by CLAIMTOBE
+    # 23.9 denies by CLAIMTOBE the requests of its own commands
     config = CONFIG.replace("METHODS = CLAIMTOBE", "METHODS = FS, CLAIMTOBE")
     pool = make_pool(slots=2, config=config, host=HOST)
     yield Sides(pool, Path(__file__).parent / "beside_schedd.py")
@@ -56,11 +56,11 @@ def sides(root: CondorRoot, make_pool: Callable[..., PersonalPool]) -> Iterator[
 
 
 class Ours:
-    """Runs our commands, as alice, on such jobs as the program over the schedd has."""
+    """Runs our commands, as alice, on the same jobs as the program over the schedd."""
 
     def __init__(self, session: Session, queue: DirectQueue) -> None:
         self._session, self._queue = session, queue
-        # a number that a word may have by itself belongs to no cluster
+        # a word's plain number belongs to no cluster
         queue.submit()
 
     def answer(self, words: list[str]) -> list[object]:
@@ -123,7 +123,7 @@ def test_each_pair_of_selectors_acts_on_the_same_jobs_as_over_a_schedd(
 ) -> None:
     cases = [[command, *case] for case in CASES] + [case for case in OF_ONE_COMMAND if case[0] == command]
     if suite == "trixie":
-        # of later versions
+        # an option of later versions
         cases = [case for case in cases if "-held" not in case]
     answers = zip(cases, map(ours.answer, cases), sides.theirs("selectors", cases), strict=True)
     different = [answer for answer in answers if answer[1] != answer[2]]

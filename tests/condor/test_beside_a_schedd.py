@@ -28,7 +28,9 @@ def test_act_and_edit_answer_as_a_schedd_does(sides: Sides) -> None:
 
 
 def test_requirements_on_what_the_queue_keeps_decide_as_in_htcondor(sides: Sides) -> None:
-    """A job that is to run says so; what is false of a new job stays Idle in both."""
+    """A job that should run reports it; a job whose Requirements are false of a new job stays Idle in
+    both.
+    """
     false = ["ProcId == 7 || never", "NumJobStarts > 0 || never", "LastRemoteHost =!= undefined || never"]
     theirs, ours = sides.ask("requirements", [*false, *TRUE_OF_A_NEW_JOB])
     assert {expression for expression in false if theirs[expression]} == set()
@@ -43,7 +45,7 @@ def test_each_way_to_submit_makes_the_jobs_that_a_schedd_gets(sides: Sides) -> N
     assert ours == theirs
 
 
-# what a schedd's ads have and fetchwork's do not, and why
+# attributes of a schedd's ads that fetchwork's lack, and the reason
 ABSENT = {
     # the job moves no files
     *("TransferIn", "TransferOut", "TransferErr", "TransferExecutable", "TransferInputSizeMB"),
@@ -51,22 +53,22 @@ ABSENT = {
     "TransferInputFileCounts",
     # no version of a schedd made them
     *("CondorVersion", "CondorPlatform", "ShadowVersion"),
-    # no negotiator looks at them; what a job waits for, q --better-analyze says
+    # no negotiator reads them; q --better-analyze explains why a job waits
     *("AutoClusterAttrs", "LastRejMatchTime", "LastRejMatchReason", "LastRejMatchNegotiator"),
     # of the shadow, the claim and the daemons' addresses
     *("MyAddress", "ShadowIpAddr", "ShadowBday", "StartdIpAddr", "StartdPrincipal", "RemoteSlotID"),
     *("PublicClaimId", "LastPublicClaimId", "LastJobLeaseRenewal", "JobCurrentReconnectAttempt", "UidDomain"),
     *("TerminationPending", "OrigMaxHosts", "JobAbortEventLogged", "ExecuteDirWasEncrypted", "OsUser"),
-    # no hook is told how long the starter took before and after the job, nor such statistics
+    # no hook learns how long the starter took before and after the job, nor such statistics
     *("ActivationDuration", "ActivationSetupDuration", "ActivationExecutionDuration"),
     *("ActivationTeardownDuration", "StatsLifetimeStarter", "RecentStatsLifetimeStarter"),
     *("RecentBlockReads", "RecentBlockWrites", "RecentBlockReadKbytes", "RecentBlockWriteKbytes"),
     # SlotWeight is charged, and not written into the job
     "MachineAttrSlotWeight0",
-    # without a JOB_EXIT nobody tells the blocks; and the job ends before the agent looks at its memory
+    # without a JOB_EXIT no report has the blocks; and the job ends before the agent reads its memory
     *("BlockReads", "BlockWrites", "BlockReadKbytes", "BlockWriteKbytes"),
     *("MemoryUsage", "ResidentSetSize", "ResidentSetSize_RAW"),
-    # a schedd has it of a job that its starter told about before its end, as on a slow machine
+    # a schedd has it for a job whose starter reported before its end, as on a slow machine
     "CpusUsage",
     # of the executable, which is on the execute host
     *("DiskUsage_RAW", "ExecutableSize_RAW"),
@@ -74,9 +76,9 @@ ABSENT = {
     "ErrorCode",
 }
 OF_ITS_OWN = {
-    # what Requirements of jobs and slots look at, which are not the schedd's
+    # attributes that Requirements of jobs and slots refer to, unlike the schedd's
     "autocluster": {"Rank", "DiskUsage", "ImageSize"},
-    # what its jobs have in common, and not what they will come to differ in; a summary counts jobs
+    # attributes that its jobs have in common, and that they will not come to differ in; a summary counts jobs
     "of cluster": {
         *("User", "ServerTime", "JobStatus", "EnteredCurrentStatus", "ImageSize_RAW"),
         *("NumJobStarts", "NumJobCompletions"),
@@ -84,13 +86,13 @@ OF_ITS_OWN = {
         *("ClusterSize", "JobsPresent", "JobsIdle", "JobsRunning", "JobsHeld"),
     },
 }
-# an epoch is what the run reported and what the job is; what else came of it is in the job's ad
+# an epoch has the run's report and the job's identity; later results are in the job's ad
 OF_THE_JOB = {
     *("ToE", "AutoClusterId", "ProvisionedResources", "MachineAttrCpus0"),
     *("CpusProvisioned", "MemoryProvisioned", "DiskProvisioned", "GpusProvisioned"),
     *("ImageSize_RAW", "FirstJobMatchDate", "InitialWaitDuration"),
 }
-# who, where, when, how large the executable is (of another root), what only a schedd's submit leaves open
+# account, host, time, size of the executable (of another root), attributes that only a schedd's submit omits
 DIFFERENT = {
     *(
         "Owner",
@@ -127,9 +129,9 @@ def test_ads_have_the_attributes_and_values_of_a_schedd_s(sides: Sides) -> None:
         assert different <= DIFFERENT, sort
 
 
-#: what only the shadow and the starter that it talks to know of a run
+#: facts about a run that only the shadow and its starter know
 NOT_IN_OUR_EVENTS = {"ToE", "GPUs", "DiskUsage", "TimeSlotBusyUsage"}
-#: what the agent has not seen of so short a job
+#: values that the agent does not measure in so short a job
 NOT_OF_SHORT_JOBS = {"MemoryUsage"}
 
 
@@ -146,14 +148,14 @@ def _shapes(text: str) -> dict[int, set[tuple[str, str]]]:
 
 def test_an_event_log_in_xml_is_that_of_a_schedd(sides: Sides) -> None:
     theirs, ours = sides.ask("xml_log")
-    # of so short a job the agent measures no size
+    # the agent measures no size of so short a job
     assert ours["read"] == [[name for name in names if name != "IMAGE_SIZE"] for names in theirs["read"]]
     their_shapes, our_shapes = _shapes(theirs["text"]), _shapes(ours["text"])
     assert our_shapes.keys() == their_shapes.keys() - {6}
     for number, shape in our_shapes.items():
         more = {name for name, _ in shape - their_shapes[number]}
-        # what the bindings give as the reason does not reach the events of that schedd; and it says nothing
-        # of the CPUs of a job that begins and ends within one second of its clock
+        # the bindings' reason does not reach the events of that schedd; and it omits the CPUs of a job that
+        # begins and ends within one second of its clock
         assert more <= {"Reason", "HoldReason", "CpusUsage"}, number
         lacking = {name for name, _ in their_shapes[number] - shape}
         assert lacking <= NOT_IN_OUR_EVENTS | NOT_OF_SHORT_JOBS, number

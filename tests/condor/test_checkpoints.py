@@ -1,7 +1,7 @@
 """Jobs that save checkpoints, on real slots: each is saved before the job goes on, and the next run has it.
 
-What HTCondor's own tests of self-checkpointing look at (its test_unspecified_checkpoint, test_checkpoint_*),
-written anew for jobs that are fetched, and what they can't: the death of each process on the way.
+The cases of HTCondor's own tests of self-checkpointing (its test_unspecified_checkpoint, test_checkpoint_*),
+written anew for jobs that are fetched, and cases that they lack: the death of each process on the way.
 """
 
 import os
@@ -48,13 +48,13 @@ class CheckpointJobs(FileJobs):
     """Jobs that save checkpoints."""
 
     def saved(self, job: str) -> dict[str, bytes | str | None]:
-        """What the queue keeps for the job's next run."""
+        """The files that the queue has for the job's next run."""
         return {
             name: value for name, (_, value) in kept_files(self.pool.conninfo, job, direction="spool").items()
         }
 
     def attributes(self, job: str) -> dict[str, Any]:
-        """What came of the job's life, live or ended."""
+        """The job's attributes, live or ended."""
         row = self.row(
             "SELECT facts FROM fetchwork.jobs WHERE jobid = %s"
             " UNION ALL SELECT facts FROM fetchwork.history WHERE jobid = %s",
@@ -82,7 +82,7 @@ def jobs(checkpoint_pool: PersonalPool) -> Iterator[CheckpointJobs]:
 
 
 class Waiting:
-    """A job that has saved once and waits, with the files by which it is spoken to."""
+    """A job that has saved once and waits, with the files that control it."""
 
     def __init__(
         self,
@@ -102,7 +102,7 @@ class Waiting:
         self.until_running()
 
     def until_running(self) -> None:
-        """Wait until an execution after the first one runs."""
+        """Wait until an execution after the first runs."""
         until(self.mark.exists, "the second execution")
         self.mark.unlink()
 
@@ -244,7 +244,7 @@ def test_the_job_sees_nothing_of_what_saves(jobs: CheckpointJobs, by_signal: boo
         ' echo "$0 $@" | sed s,.*/,,; grep -e SigIgn -e SigBlk /proc/self/status'
     )
     given: dict[str, Any] = {"Environment": "A='x y' LANG=C", "Arguments": "one 'two three'"}
-    # its own content, as that of another test's job may go at any moment
+    # a content of its own, as another test's job may delete a shared one at any moment
     plain = jobs.submit(f"({show}) > shown # {by_signal}", **given)
     how: dict[str, Any] = (
         {"WantFTOnCheckpoint": True, "SuccessCheckpointExitBySignal": True, "SuccessCheckpointExitSignal": 10}
@@ -349,7 +349,7 @@ def test_an_output_destination_does_not_take_the_checkpoints(jobs: CheckpointJob
 
 def test_a_checkpoint_that_can_not_be_sent_to_its_destination_holds_the_job(jobs: CheckpointJobs) -> None:
     missing = jobs.pool.directory / "tmp/store.missing"
-    # where a directory is to be made
+    # the plugin would have to make a directory there
     missing.touch()
     job = jobs.submit(
         "echo 1 > state; exit 85",
@@ -401,7 +401,7 @@ def test_a_starter_that_is_killed_costs_no_more_than_what_came_after_the_checkpo
 
 
 def savers(jobs: CheckpointJobs) -> list[int]:
-    """The processes that save a checkpoint just now."""
+    """The processes that are saving a checkpoint."""
     found = []
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         try:
@@ -431,7 +431,7 @@ def test_a_checkpoint_waits_for_an_agent_that_is_killed_meanwhile(jobs: Checkpoi
         until(lambda: savers(jobs), "the checkpoint to be saved")
         until(lambda: list((pool.directory / "run/spool.outputs").glob("*/manifest")), "it to be parked")
         os.kill(agent_of(pool), signal.SIGKILL)
-        # it does not go on before the database has it
+        # the job does not go on before the database has the checkpoint
         assert savers(jobs)
     finally:
         pool.postgres.start()
@@ -465,7 +465,7 @@ def test_a_checkpoint_that_is_killed_half_way_is_saved_at_the_eviction_or_not_at
     finally:
         os.kill(agent, signal.SIGCONT)
     jobs.completed(job)
-    # whole from the first or the second, and no mixture
+    # the first or the second as a whole, and no mixture
     shown = lines(jobs.outputs(job))
     assert shown in (["with 0", "with 1", "with 2"], ["with 0", "with 1", "with 1", "with 2"]) or shown == [
         "with 0",

@@ -35,7 +35,7 @@ ReadBy = Callable[[str], CondorConfig]
 
 @pytest.fixture(scope="module")
 def read_by_htcondor(root: CondorRoot, public_directory: Callable[[], Path]) -> ReadBy:
-    """HTCondor's configuration with a text added to it, as its own condor_config_val sees it."""
+    """HTCondor's configuration with a text added to it, as its own condor_config_val reads it."""
     directory = public_directory()
     machine = RootMachine(directory, root, HOST)
     machine.prepare()
@@ -119,7 +119,7 @@ class Started:
         ]
 
     def slots_of(self, keyword: str, jobs: list[str]) -> set[str]:
-        """Wait until the jobs are done; the slots that they ran on."""
+        """Wait until the jobs have ended; return the slots that they ran on."""
         deadline = time.monotonic() + PATIENCE_S
         while True:
             rows = self.database(keyword).query(
@@ -147,9 +147,9 @@ Start = Callable[..., Started]
 def start(
     make_pool: Callable[..., PersonalPool], postgres: PostgresServer, new_database: Callable[[], str]
 ) -> Iterator[Start]:
-    """Starts a pool with the slots, keywords and policy of an example; paths and names are the pool's.
+    """Starts a pool with the slots, keywords and policy of an example; paths and names are the pool's own.
 
-    ``changes`` are tables that go before the example's, ``settings`` more HTCondor configuration.
+    ``changes`` are tables put before the example's, ``settings`` more HTCondor configuration.
     """
     opened: list[Database] = []
     pools: list[PersonalPool] = []
@@ -192,7 +192,7 @@ def _cores(tables: dict[str, Any]) -> int:
     return max(4, sum(kind.get("count", 1) * kind.get("cpus", 1) for kind in types))
 
 
-# what test_readme_host.py has
+# test_readme_host.py tests most of it
 @pytest.mark.all
 def test_one_queue(start: Start, suite: str) -> None:
     started = start("one-queue")
@@ -208,7 +208,7 @@ def test_queue_of_slot_4_runs_there_and_nowhere_else(start: Start, suite: str) -
     assert "slot4" not in started.slots_of("FETCHWORK", common)
 
 
-# what test_scheduling.py has
+# test_scheduling.py tests most of it
 @pytest.mark.all
 def test_dynamic_slots_of_a_partitionable_slot_fetch_for_its_keyword(start: Start, suite: str) -> None:
     started = start("partitionable")
@@ -221,7 +221,7 @@ def test_dynamic_slots_of_a_partitionable_slot_fetch_for_its_keyword(start: Star
 
 
 def test_gpu_queue_runs_on_gpu_slots_only(start: Start, suite: str) -> None:
-    # two GPUs that nobody has: real ones would be found by condor_gpu_discovery
+    # two GPUs that do not exist: condor_gpu_discovery would find real ones
     played = "MACHINE_RESOURCE_INVENTORY_GPUS =\nMACHINE_RESOURCE_GPUS = GPU-a, GPU-b\n"
     started = start("gpu-slots", {"agent": {"run": "master"}}, played)
     gpu = started.submit("GPU", "gpu", 3, request_gpus=1)

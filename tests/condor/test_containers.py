@@ -1,6 +1,6 @@
 """Jobs in containers, on real slots, by the starter's own support of them.
 
-What HTCondor's own tests of containers look at (its test_container_uni, test_singularity_sif), written anew
+The cases of HTCondor's own tests of containers (its test_container_uni, test_singularity_sif), written anew
 for jobs that are fetched; and the faults at which HTCondor's starter calls no hook, or hangs.
 """
 
@@ -33,7 +33,7 @@ DOCKER = $(LOCAL_DIR)/../runtime/docker
 DOCKER_PERFORM_TEST = False
 MACHINE_RESOURCE_GPUs = CUDA0 CUDA1 CUDA2 CUDA3
 """
-# as the configuration of hosts with GPUs has it
+# as in the configuration of hosts with GPUs
 CONFIG += "".join(
     line
     for line in (ROOT / "config-examples/gpu-slots.conf").read_text().splitlines(keepends=True)
@@ -42,19 +42,19 @@ CONFIG += "".join(
 
 
 class ContainerJobs(FileJobs):
-    """Jobs in containers, and the runtime that makes these."""
+    """Jobs in containers, and the runtime that makes the containers."""
 
     def __init__(self, pool: PersonalPool, database: Database, runtime: Path) -> None:
         super().__init__(pool, database)
         self.runtime = runtime
 
     def calls(self, job_image: str) -> list[dict[str, Any]]:
-        """How the runtime was called for an image."""
+        """The runtime's calls for an image."""
         lines = (self.runtime.parent / "calls").read_text().splitlines()
         return [call for call in map(json.loads, lines) if call["image"].endswith(job_image)]
 
     def shown(self, job: str) -> list[str]:
-        """What a job has printed, once it is over."""
+        """The lines that a job has printed, once it has ended."""
         self.completed(job)
         stdout = self.outputs(job)["_condor_stdout"]
         assert isinstance(stdout, bytes)
@@ -67,7 +67,7 @@ def container_pool(suite: str, make_pool: Callable[..., PersonalPool]) -> Person
     pool = make_pool(config=CONFIG, host={"files": {"shared": []}})
     make(pool.directory / "runtime")
     make_docker(pool.directory / "runtime")
-    # a startd looks for it once
+    # a startd looks for the runtime only once
     assert pool.run_command(["condor_restart", "-fast", "-startd"]).returncode == 0
 
     def offers_containers() -> bool:
@@ -131,7 +131,7 @@ def test_container_target_dir_is_the_job_s_directory(jobs: ContainerJobs) -> Non
         **SIF,
     )
     directory, data = jobs.shown(job)
-    # HTCondor 25 has the sandbox in a directory of that
+    # HTCondor 25 has the sandbox in a subdirectory of this name
     assert (directory in ("/work", "/work/scratch"), data) == (True, "data")
     assert jobs.outputs(job)["new"] == b"made\n"
 
@@ -198,7 +198,7 @@ def test_a_job_hears_the_signal_in_its_container(jobs: ContainerJobs) -> None:
     assert jobs.shown(job) == ["heard"]
 
 
-# ---- what goes wrong
+# ---- faults
 
 
 def test_an_image_that_does_not_work_holds_the_job_as_htcondor_does(jobs: ContainerJobs) -> None:
@@ -233,7 +233,7 @@ def test_a_runtime_that_has_gone_keeps_no_slot_and_the_job_runs_when_it_is_back(
 
 
 def test_a_docker_job_would_have_no_limits_and_end_by_an_image_that_is_not_there(jobs: ContainerJobs) -> None:
-    """What HTCondor's starter does with a fetched job of the docker universe, which submit refuses."""
+    """The behaviour of HTCondor's starter with a fetched docker job, which submit refuses."""
     database = jobs.database
     asked: dict[str, Any] = {"WantDocker": True, "RequestMemory": 64, "RequestCpus": 1, "RequestGPUs": 1}
     with database.transaction():
@@ -243,7 +243,7 @@ def test_a_docker_job_would_have_no_limits_and_end_by_an_image_that_is_not_there
         good = jobs.submit("echo run; exit 7", {}, DockerImage="good", **asked)
         bad = jobs.submit("echo run", {}, DockerImage="broken", **asked)
         assert jobs.completed(good)["exitcode"] == 7
-        # that is docker's exit status, and its message is lost: under a schedd the job is held (35)
+        # docker's exit status, without its message: under a schedd the job is held (35)
         assert jobs.completed(bad)["exitcode"] == 125
     finally:
         database.query("INSERT INTO fetchwork.attribute SELECT * FROM rules")

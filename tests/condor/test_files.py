@@ -1,4 +1,4 @@
-"""Files travel with jobs, on real slots: what comes into the sandbox, what leaves it, and what is held why.
+"""Files travel with jobs, on real slots: files that come into the sandbox, outputs, and hold reasons.
 
 The cases and expectations are those of HTCondor's own tests of file transfer, written anew for jobs that are
 fetched.
@@ -112,7 +112,7 @@ ls -A $_CONDOR_CREDS
 
 @pytest.fixture(scope="session")
 def job_with_credentials(file_pool: PersonalPool) -> str:
-    """A job that looks at its credentials until one of them has changed."""
+    """A job that reads its credentials until one of them has changed."""
     with Queue(file_pool.conninfo) as queue, Database(file_pool.conninfo) as database:
         queue.add_credential("box", f"{TOKEN}\n".encode(), owner=OWNER)
         queue.add_credential("disk", b"other\n", handle="h", owner=OWNER)
@@ -130,7 +130,7 @@ def jobs(file_pool: PersonalPool) -> Iterator[FileJobs]:
         for name, value in quick.items():
             scalar(database, "set_setting", name=name, value=value)
         yield FileJobs(file_pool, database)
-        # but for the one that waits for its later credential, which the last test looks at
+        # except the job that waits for its later credential, which the last test inspects
         database.query(
             "SELECT fetchwork.remove(array_agg(jobid)) FROM fetchwork.jobs"
             " WHERE NOT ad ? 'OAuthServicesNeeded' HAVING count(*) > 0"
@@ -391,7 +391,7 @@ def test_what_a_removed_job_has_written_is_gone(jobs: FileJobs) -> None:
     assert jobs.outputs(job) == {}
 
 
-# ---- where it may run
+# ---- the hosts on which it may run
 
 
 def test_a_job_whose_files_are_not_stored_is_not_offered_where_nothing_is_shared(jobs: FileJobs) -> None:
@@ -404,7 +404,7 @@ def test_a_job_whose_files_are_not_stored_is_not_offered_where_nothing_is_shared
     assert (row["jobstatus"], row["numjobstarts"]) == (1, 0)
 
 
-# ---- what a job may try
+# ---- actions that a job may try
 
 
 def test_links_and_other_names_of_files_are_sent_as_what_they_are(jobs: FileJobs) -> None:
@@ -426,7 +426,7 @@ def test_directories_that_the_job_made_read_only_are_emptied_all_the_same(jobs: 
     stdout = outputs.pop("_condor_stdout")
     assert isinstance(stdout, bytes)
     assert outputs == {"_condor_stderr": b"", "d/": None, "d/e/": None, "d/e/f": b"1\n", "d/g": b"2\n"}
-    # that of 25 has another directory in it for the job
+    # the scratch directory of 25 has another directory in it for the job
     scratch = Path(stdout.decode().strip().removesuffix("/scratch"))
     assert scratch.name.startswith("dir_")
     until(lambda: not scratch.exists(), "the end of the scratch directory")
@@ -442,7 +442,7 @@ def test_what_the_job_s_account_may_not_read_is_read_by_nobody_for_it(jobs: File
 # ---- URLs, by HTCondor's own curl_plugin
 
 
-#: what comes slowly: bytes, and seconds between them; curl_plugin gives up where too little comes
+#: slow answers: bytes, and seconds between them; curl_plugin gives up if too little arrives
 DELAYS: dict[str, list[bytes | int]] = {
     "/slow/pass_trailing_data": [b"n" * 1024, 28, b"n"],
     "/slow/pass_normal_end": [b"n" * 1024, 28, b"n" * 35, 28],
@@ -453,7 +453,7 @@ DELAYS: dict[str, list[bytes | int]] = {
 
 
 class Shelf(http.server.BaseHTTPRequestHandler):
-    """A server that keeps what is PUT, and gives it back."""
+    """A server that stores each file that is PUT, and serves it."""
 
     kept: ClassVar[dict[str, bytes]] = {}
 
@@ -472,7 +472,7 @@ class Shelf(http.server.BaseHTTPRequestHandler):
         self.send_response(200)
         self.send_header("Content-Length", str(sum(len(one) for one in parts if isinstance(one, bytes))))
         self.end_headers()
-        # who asks may have left
+        # the client may have left
         with contextlib.suppress(OSError):
             for one in parts:
                 if isinstance(one, bytes):
@@ -526,10 +526,10 @@ def test_a_url_that_is_not_there_holds_the_job_with_13(jobs: FileJobs, shelf: st
 def test_whatever_a_server_refuses_holds_the_job_with_13(jobs: FileJobs, shelf: str) -> None:
     Shelf.kept["/good"] = b"good\n"
     with socket.socket() as closed:
-        # bound, and nobody listens
+        # bound, with no process listening
         closed.bind(("127.0.0.1", 0))
         urls = {
-            # half a minute passes before it is given up
+            # curl_plugin gives up after half a minute
             "refused": f"http://127.0.0.1:{closed.getsockname()[1]}/file",
             "unknown host": "http://nonexistent.invalid/file",
             **{number: f"{shelf}/status/{number}" for number in ("400", "403", "500")},
@@ -601,7 +601,7 @@ def test_a_plugin_is_run_once_for_all_its_files(jobs: FileJobs) -> None:
     assert (len(numbers), len(set(numbers))) == (3, 1)
 
 
-# what HTCondor's test_plugin_classad_transfer looks at
+# the case of HTCondor's test_plugin_classad_transfer
 TOLD_PLUGIN = rb"""#!/bin/sh
 [ "$1" = -classad ] && {
     printf 'MultipleFileSupport = true\nProtocolVersion = 4\nSupportedMethods = "told"\n'
@@ -686,7 +686,7 @@ def test_an_upload_that_is_refused_holds_the_job_with_12(jobs: FileJobs, shelf: 
 
 
 def agent_of(pool: PersonalPool) -> int:
-    """The number of the agent's process, once there is one that answers."""
+    """The pid of the agent, once an agent answers."""
     found: list[int] = []
 
     def answers() -> bool:
@@ -767,7 +767,7 @@ def test_a_prepare_job_that_is_killed_half_way_leaves_nothing_and_the_job_runs_a
     def kill_one() -> bool:
         for hook in processes_of(hook_directory(jobs.pool) / "prepare_job"):
             os.kill(agent, signal.SIGSTOP)
-            # it may have ended before its agent stood still
+            # it may have ended before its agent was stopped
             with contextlib.suppress(ProcessLookupError):
                 os.kill(hook, signal.SIGKILL)
                 killed.append(hook)
@@ -793,7 +793,7 @@ def test_small_files_travel_in_the_requests_of_compiled_hooks_and_others_as_ever
         before = asked_of(jobs.pool)
         job = jobs.submit(script, inputs, **ad)
         jobs.completed(job)
-        # the log's line comes after the answer, which completes the job
+        # the log line follows the answer, which completes the job
         until(
             lambda: (
                 (asked_of(jobs.pool) - before)["job_left"]
@@ -823,7 +823,7 @@ def test_small_files_travel_in_the_requests_of_compiled_hooks_and_others_as_ever
 
 
 def asked_of(pool: PersonalPool) -> Counter[str]:
-    """What the agent was asked so far, by request."""
+    """The number of the agent's requests so far, by name."""
     text = "".join(path.read_text(errors="replace") for path in pool.condor.log.glob("FetchworkAgentLog*"))
     return Counter(re.findall(r"\b(job_left|input_done|outputs_delivered)\b", text))
 
@@ -842,10 +842,10 @@ def processes_of(hook: Path) -> list[int]:
 
 
 def test_a_job_finds_its_credentials_and_the_later_ones(jobs: FileJobs, job_with_credentials: str) -> None:
-    # submitted by the first test of this file: the agent passes over what started in the last half minute
+    # submitted by the first test of this file: the agent skips runs that started in the last half minute
     settled = "SELECT 1 AS x FROM fetchwork.runs WHERE jobid = %s AND started_at < now() - interval '31 s'"
     until(lambda: jobs.row(settled, job_with_credentials), "half a minute of the job")
-    # it looks each minute, and when it starts
+    # the agent checks each minute, and when it starts
     os.kill(agent_of(jobs.pool), signal.SIGKILL)
     done = jobs.completed(job_with_credentials)
     assert done["exitcode"] == 0
@@ -866,7 +866,7 @@ def test_a_job_finds_its_credentials_and_the_later_ones(jobs: FileJobs, job_with
     logs = list(files(jobs.pool.condor.log))
     assert any(path.name == "FetchworkAgentLog" for path in logs)
     kept = list(files(jobs.pool.directory / "run"))
-    # the words are in its own script, and in what it printed, which may not be delivered yet
+    # the words are in its own script, and in its output, which may not be delivered yet
     kept = [path for path in kept if not {"spool.cache", "spool.outputs"} & set(path.parts)]
     for path in (*logs, *kept):
         said = content(path).decode(errors="replace")

@@ -59,7 +59,7 @@ http {{
 
 
 class Nginx:
-    """A server: its files, and the beginnings of its URLs by what they are."""
+    """A server: its files, and the beginnings of its URLs by kind."""
 
     def __init__(self, home: Path, plain: int, tls: int) -> None:
         self.root = home / "root"
@@ -75,7 +75,7 @@ class Nginx:
 
 
 def _unpacked(directory: Path) -> None:
-    # not to install a service on this machine
+    # without installing a service on this machine
     subprocess.run(["apt-get", "-q", "download", "nginx"], cwd=directory, check=True, capture_output=True)
     (package,) = directory.glob("*.deb")
     subprocess.run(["dpkg", "-x", package, directory], check=True)
@@ -128,12 +128,12 @@ def test_inputs_and_outputs_by_dav(jobs: FileJobs, nginx: Nginx, way: str) -> No
     there = folder / way.replace(" ", "-")
     assert (there / "d/copy").read_bytes() == b"from nginx\n"
     assert (there / "new").read_bytes() == b"r\n"
-    # its line comes after its answer
+    # the log line follows the answer
     until(lambda: f"PUT /{folder.name}/{there.name}/new HTTP/1.1" in nginx.log.read_text(), "nginx's line")
 
 
 def test_objects_of_a_bucket_come_and_go_by_presigned_urls(jobs: FileJobs, nginx: Nginx) -> None:  # noqa: F811
-    # nginx takes every signature; tests/sql/test_urls.py has what they are to be
+    # nginx takes every signature; tests/sql/test_urls.py tests the right ones
     bucket = nginx.urls["tls"].replace("https:", "s3:")
     (nginx.root / "open/an object").write_bytes(b"from the bucket\n")
     job = jobs.submit(
@@ -147,7 +147,7 @@ def test_objects_of_a_bucket_come_and_go_by_presigned_urls(jobs: FileJobs, nginx
     jobs.completed(job)
     there = nginx.root / "open/signed"
     assert (there / "new").read_bytes() == b"from the bucket\n"
-    # of the key a job sees nothing
+    # the job sees nothing of the key
     assert b"of/alice" not in (there / "seen").read_bytes()
     assert b"AKID" not in (there / "seen").read_bytes()
     for asked in ("GET /open/an%20object", "PUT /open/signed/new"):
@@ -230,7 +230,7 @@ def test_large_files_travel_by_a_bucket_and_the_database_has_their_names(
         jobs.database.run(
             file_calls.drop_outputs(cluster=left.cluster_id, proc=left.proc_id, run_id=left.run_id)
         )
-        # the input's follow when its job is let go of
+        # the input's objects follow when its job is forgotten
         long_ago = "UPDATE fetchwork.object_over SET over_at = over_at - interval '21 minutes'"
         now = "DELETE FROM fetchwork.leader_task WHERE name = 'objects'"
 

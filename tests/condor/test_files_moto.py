@@ -1,7 +1,7 @@
-"""Buckets of moto, a stand-in for a server of S3 that others have written: what a real one would be asked.
+"""Buckets of moto, a stand-in by other authors for a server of S3: the requests that a real one would get.
 
-moto wants that a URL is signed, and looks at no signature: what one has to be is in tests/sql/test_urls.py,
-by AWS' examples and by botocore, and tests/buckets.py refuses another.
+moto requires that a URL is signed, but checks no signature: tests/sql/test_urls.py checks it by AWS' examples
+and by botocore, and tests/buckets.py refuses a wrong one.
 """
 
 import dataclasses
@@ -71,7 +71,7 @@ class Moto:
 
 @pytest.fixture(scope="module")
 def packages() -> Path:
-    """The optional dependencies "moto", apart from ours: they want versions of their own."""
+    """The optional dependencies "moto", installed apart from ours: they need versions of their own."""
     wanted = tomllib.loads(PYPROJECT.read_text())["project"]["optional-dependencies"]["moto"]
 
     def made(directory: Path) -> None:
@@ -100,7 +100,7 @@ def start(
         if scheme == "https":
             make_certificate(file_pool, home)
             words += ["-c", str(home / "cert.pem"), "-k", str(home / "key.pem")]
-        # what is in the cache is changed by nobody
+        # no test changes the cache
         environment = {"PATH": os.defpath, "PYTHONPATH": str(packages), "PYTHONDONTWRITEBYTECODE": "1"}
         with (home / "log").open("wb") as log:
             running.append(
@@ -167,7 +167,7 @@ def test_large_files_travel_by_the_bucket_that_an_administrator_names(
         retrieving.bring_outputs(jobs.database, left)
         assert (tmp_path / "left").read_bytes() == data + b"more\n"
         assert (tmp_path / "out").read_bytes().split()[0] == hashlib.sha256(data).hexdigest().encode()
-        # nobody gets an object without a signature
+        # no object is served without a signature
         with pytest.raises(HTTPError, match="403"):
             urlopen(f"{plain.url}/files/{next(iter(plain.listed())).replace(' ', '%20')}").close()
         jobs.database.run(files.drop_outputs(cluster=left.cluster_id, proc=left.proc_id, run_id=left.run_id))

@@ -1,4 +1,4 @@
-"""A description's files, from where it is submitted through a host that shares nothing, and back."""
+"""A description's files, from the submit directory to a host that shares nothing, and back."""
 
 import os
 import pwd
@@ -20,7 +20,7 @@ pwd; cat in.txt; mkdir res; tr a-z A-Z < in.txt > res/up; cp big big.$1
 """
 
 
-#: seconds for one run of a plugin; the least that a host may say
+#: seconds for one run of a plugin; the minimum that a host may set
 LIMIT_S = 10
 
 
@@ -33,14 +33,16 @@ def brief_pool(suite: str, make_pool: Callable[..., PersonalPool]) -> PersonalPo
 
 @pytest.fixture
 def home(public_directory: Callable[[], Path]) -> Path:
-    """Where it is submitted."""
+    """The submit directory."""
     home = public_directory() / "home"
     home.mkdir()
     return home
 
 
 def give(home: Path) -> str:
-    """Make all that is there its owner's; his name. Root brings nobody's files back but as their owner."""
+    """Give the directory's files to its owner; return the owner's name. Root brings files back only as their
+    owner.
+    """
     owner = pwd.getpwuid(os.geteuid() or pwd.getpwnam("nobody").pw_uid)
     if os.geteuid() == 0:
         for path in (home, *home.rglob("*")):
@@ -79,14 +81,14 @@ def test_files_of_a_description_go_there_and_come_back(brief_pool: PersonalPool,
             *("exe", "in.txt", "big"),
             *(f"{name}.{n}" for name in ("out", "upper", "big") for n in range(2)),
         }
-        # nothing stays where nobody needs it
+        # no unneeded file is left
         until(
             lambda: database.query("SELECT count(*) AS number FROM fetchwork.content")[0]["number"] == 0,
             "the contents to go",
         )
 
 
-# what HTCondor's job_slash_transfer, test_htcondor_809, 993 and test_ft_plugin_stuff look at
+# the cases of HTCondor's job_slash_transfer, test_htcondor_809, 993 and test_ft_plugin_stuff
 DESCRIPTIONS = {
     "what is in a directory": (
         "arguments = \"-c 'ls -d one two three four; ls -d slash'\"\ntransfer_input_files = slash/\n",

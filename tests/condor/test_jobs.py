@@ -1,4 +1,4 @@
-"""The life of a job on real slots, with few and with all hooks: what the database knows in the end."""
+"""The life of a job on real slots, with few and with all hooks: the database's records in the end."""
 
 import itertools
 import json
@@ -40,7 +40,7 @@ class Jobs:
 
     @property
     def agent_has_rights(self) -> bool:
-        """Whether the agent may signal jobs: it kept a part that is root, or is the jobs' own account."""
+        """Whether the agent may signal jobs: it has a privileged part, or is the jobs' own account."""
         told = status(self.pool.directory / "run/agent.sock", PATIENCE_S)["rights"]
         return told == "root part" or os.geteuid() != 0
 
@@ -59,7 +59,7 @@ class Jobs:
         return int(row["jobstatus"])
 
     def wait(self, what: Callable[[], Any], describe: str, timeout_s: float = PATIENCE_S) -> Any:
-        """Until ``what`` is true; what it was is told when it never is."""
+        """Wait until ``what`` is true; a failure shows its last value."""
         end = time.monotonic() + timeout_s
         while time.monotonic() < end:
             found = what()
@@ -92,7 +92,7 @@ class Jobs:
         return dict(row)
 
     def running(self, job: str) -> dict[str, Any]:
-        """Running, and known to run by an update with its pid."""
+        """Wait until the job runs and an update has reported its pid."""
         row = self.wait(
             lambda: self.one(
                 "SELECT * FROM fetchwork.runs WHERE jobid = %s AND state = 'running' AND jobpid IS NOT NULL"
@@ -110,7 +110,7 @@ class Jobs:
 @pytest.fixture
 def jobs(pool: PersonalPool) -> Iterator[Jobs]:
     with Database(pool.conninfo) as database:
-        # failing starts are to be counted in seconds; the host is not to be taken for a black hole
+        # failing starts are counted in seconds, and the host must not become a black hole
         quick = {"max_not_started": 2, "retry_delay": 0.1, "max_retry_delay": 0.5, "black_hole_runs": 1000}
         for name, value in quick.items():
             scalar(database, "set_setting", name=name, value=value)
@@ -146,7 +146,7 @@ def test_events_tell_the_whole_life(jobs: Jobs) -> None:
         " WHERE clusterid = %s AND procid = %s ORDER BY eventid",
         [int(cluster), int(proc)],
     )
-    # IMAGE_SIZE (6) comes or not with the moment of the update
+    # whether IMAGE_SIZE (6) comes depends on the moment of the update
     assert [event["type"] for event in events if event["type"] != 6] == [0, 1, 5]
 
 
@@ -154,7 +154,7 @@ def test_accepted_run_is_on_record_as_accepted_before_it_started(jobs: Jobs) -> 
     job = jobs.submit("/bin/sleep", arguments="1")
     jobs.completed(job)
     [run] = jobs.runs(job)
-    # REPLY_FETCH and PREPARE_JOB are not ordered; the fence is an accept too
+    # REPLY_FETCH and PREPARE_JOB are not ordered; the fence also counts as an accept
     assert run["claimed_at"] <= run["accepted_at"] <= run["ended_at"]
     assert run["claimed_at"] <= run["started_at"] <= run["ended_at"]
 
@@ -167,7 +167,7 @@ def test_vacated_job_is_idle_again_and_completes_in_a_second_run(jobs: Jobs) -> 
     marker = f"/tmp/vacated-{next(_names)}-{time.time_ns()}"
     job = jobs.submit(arguments=f"-c 'test -e {marker} && exit 0; touch {marker}; sleep 300'")
     jobs.running(job)
-    # without a name, because the pool has no collector to look one up: all slots of the host
+    # without a name, because the pool has no collector to look it up: all slots of the host
     vacated = jobs.pool.run_command(["condor_vacate", "-fast"])
     assert vacated.returncode == 0, vacated.stderr
     done = jobs.completed(job)
@@ -258,7 +258,7 @@ def test_output_of_a_running_job_is_followed_by_command_and_page(jobs: Jobs, tmp
     files = {"Out": f"{name}.out", "Err": f"{name}.err"}
     job = jobs.submit(arguments=f"-c '{words}'", ad=json.dumps(files))
     jobs.running(job)
-    # the agent is another account, and the files are nobody's but the job's
+    # the agent is another account, and only the job's account can read the files
     private = [f"{name}.out", f"{name}.err"]
     assert jobs.pool.run_command(["chmod", "600", *private]).returncode == 0
     tail = Tail(jobs.pool, job, tmp_path)
@@ -270,7 +270,7 @@ def test_output_of_a_running_job_is_followed_by_command_and_page(jobs: Jobs, tmp
         assert [piece[0::2] for piece in told["pieces"]] == [[1, "begun\n"], [2, "why\n"]]
         assert jobs.pool.run_command(["touch", f"{name}.end"]).returncode == 0
         assert tail.process.wait(PATIENCE_S) == 0
-        # what it wrote last, too
+        # its last output, too
         assert tail.said == ("begun\nover\n", "why\n")
     finally:
         tail.end()
@@ -302,7 +302,7 @@ def test_job_gets_the_signal_that_it_asked_for_and_is_killed_when_its_time_is_ov
     if asked != "remove":
         scalar(jobs.database, "remove", jobs=[job])
     if jobs.agent_has_rights:
-        # once, though the agent looks several times; the job may have begun again in the meantime
+        # once, though the agent polls several times; the job may have begun again in the meantime
         assert file.read_text().split().count(heard) == 1
 
 
@@ -313,7 +313,7 @@ def test_job_removed_between_claim_and_prepare_job_never_starts(jobs: Jobs) -> N
         job = jobs.submit(arguments=f"-c 'touch {marker}'")
         cluster, proc = (int(word) for word in job.split("."))
         with psycopg.connect(jobs.pool.conninfo) as other:
-            # a claim does not touch the job's row, the fence does: it has to wait here
+            # a claim does not touch the job's row, but the fence does: it has to wait here
             other.execute(
                 "SELECT FROM fetchwork.job WHERE cluster_id = %s AND proc_id = %s FOR UPDATE", [cluster, proc]
             )
@@ -323,7 +323,7 @@ def test_job_removed_between_claim_and_prepare_job_never_starts(jobs: Jobs) -> N
     finally:
         scalar(jobs.database, "set_queue", name="default", changes={"paused": False})
     jobs.wait(lambda: jobs.runs(job)[0]["outcome"], f"the run of {job} ended")
-    # a job that comes after it on the same slots shows that they went on
+    # jobs submitted later on the same slots show that the slots went on
     for later in [jobs.submit("/bin/true") for _ in range(5)]:
         jobs.completed(later)
     [run] = jobs.runs(job)
@@ -332,9 +332,9 @@ def test_job_removed_between_claim_and_prepare_job_never_starts(jobs: Jobs) -> N
     assert jobs.pool.run_command(["test", "-e", marker]).returncode == 1
 
 
-# ---- what can't start
+# ---- jobs that cannot start
 
-# each as a schedd's job is held for it: test_start_faults.py compares
+# each held as a schedd's job is: test_start_faults.py compares them
 BAD_JOBS = {
     "Cmd": ({"cmd": "/no/such/program"}, "Failed to execute '/no/such/program'", 6, 2),
     "Iwd": (
@@ -372,7 +372,7 @@ def test_wrong_universe_which_htcondor_answers_with_silence_is_held(jobs: Jobs) 
     scalar(jobs.database, "set_queue", name="default", changes={"paused": True})
     try:
         job = jobs.submit("/bin/true")
-        # submit refuses it; this is what a bug, or a hand in the tables, would do
+        # submit refuses it; only a bug, or a manual change of the tables, could cause it
         jobs.database.query(
             "UPDATE fetchwork.job SET ad = ad || '{\"JobUniverse\": 9}' WHERE cluster_id = %s",
             [int(job.split(".")[0])],
@@ -385,7 +385,7 @@ def test_wrong_universe_which_htcondor_answers_with_silence_is_held(jobs: Jobs) 
         jobs.completed(later)
 
 
-# ---- what the starter is told
+# ---- the starter's instructions
 
 
 def test_job_outlives_the_lease_that_its_ad_asks_for(jobs: Jobs) -> None:

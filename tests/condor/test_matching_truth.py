@@ -1,6 +1,6 @@
-"""What tests/data/matching.txt says that HTCondor decides, it does decide: asked by ``condor_q -analyze``.
+"""HTCondor's decisions agree with tests/data/matching.txt: asked by ``condor_q -analyze``.
 
-That command puts a job ad and a slot ad, each from a file, to the code that the negotiator uses.
+That command evaluates a job ad and a slot ad, each from a file, with the code that the negotiator uses.
 """
 
 import re
@@ -22,7 +22,7 @@ for job in *.job; do
     condor_q -analyze:summary -jobads $job -slotads $number.slot > $number.out 2>&1
 done
 """
-# the machine's own name has to be found without a name server, which may be slow
+# the machine's own name must be found without a name server, which may be slow
 IN_ROOT = f"""
 {OWN_ROOT}
 own_root "$2" "$4" overlay
@@ -40,7 +40,7 @@ def ask(root: CondorRoot, directory: Path) -> None:
 
 
 def decision(answer: str) -> str:
-    """What the last line says: the job, how many slots match its Requirements, how many reject it."""
+    """The decision in the last line: the job, how many slots match its Requirements, how many reject it."""
     fields = answer.splitlines()[-1].split()
     assert fields[0] == "1.0", answer
     matched, refused = int(fields[1]), int(fields[2])
@@ -49,11 +49,11 @@ def decision(answer: str) -> str:
 
 @pytest.fixture(scope="session")
 def decided(root: CondorRoot, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """What HTCondor decides, by the names of the pairs."""
+    """HTCondor's decisions, by the names of the pairs."""
     directory = tmp_path_factory.mktemp("pairs")
     for number, pair in enumerate(pairs()):
         (directory / f"{number:03}.job").write_text(f'MyType = "Job"\nClusterId = 1\nProcId = 0\n{pair.job}')
-        # of a partitionable slot condor_q looks at what it would be with nothing running
+        # condor_q evaluates a partitionable slot as if nothing ran on it
         slot = pair.slot.replace("PartitionableSlot = true\n", "")
         (directory / f"{number:03}.slot").write_text(
             slot if "MyType" in slot else f'MyType = "Machine"\n{slot}'
@@ -61,7 +61,7 @@ def decided(root: CondorRoot, tmp_path_factory: pytest.TempPathFactory) -> dict[
     ask(root, directory)
     own = major_version((directory / "version").read_text())
     answers = [decision(path.read_text()) for path in sorted(directory.glob("*.out"))]
-    # a newer startd writes what an older HTCondor can't evaluate, and is never asked to
+    # a newer startd writes expressions that an older HTCondor cannot evaluate, and never has to
     return {
         pair.name: answer
         for pair, answer in zip(pairs(), answers, strict=True)

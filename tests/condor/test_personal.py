@@ -1,4 +1,4 @@
-"""``fetchwork.PersonalPool`` with a real HTCondor: what programs for HTCondor's own do with theirs."""
+"""``fetchwork.PersonalPool`` with a real HTCondor: used as programs use HTCondor's own."""
 
 import os
 import subprocess

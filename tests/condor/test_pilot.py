@@ -1,4 +1,4 @@
-"""Two pilots on one machine, each under an account of its own, started as the page of examples says."""
+"""Two pilots on one machine, each under an account of its own, started as the page of examples describes."""
 
 import os
 import re
@@ -128,7 +128,7 @@ def test_two_pilots_start_as_their_page_says_and_run_jobs_beside_each_other(pilo
     runs = database.query("SELECT outcome, host, remotehost FROM fetchwork.runs")
     assert [run["outcome"] for run in runs] == ["completed"] * len(jobs), runs
     assert {run["host"] for run in runs} == names
-    # one pilot's slots can be told from the other's
+    # the slots of the two pilots have different names
     assert {str(run["remotehost"]).partition("@")[2] for run in runs} == {
         f"{account}-srv-{account}-pilot@{HOST}" for account in ACCOUNTS
     }
@@ -151,7 +151,7 @@ def test_a_pilot_that_shares_no_file_system_runs_the_demo(
         status, output = pilots.run("alice", command)
         assert status == 0, output
     database = pilots.database
-    # a directory of who submits, which is not on the pilot's machine
+    # a directory of the submitter, which the pilot's machine lacks
     home = public_directory() / "home"
     home.mkdir()
     (home / "job.sh").write_text("#!/bin/sh\ncat words > demo-file-$1.out; exit $2\n")

@@ -1,4 +1,4 @@
-"""A personal pool as a whole: made, started twice, attached to, stopped, and nothing left of it."""
+"""A personal pool as a whole: made, started twice, attached to, stopped, and completely removed."""
 
 import json
 import signal
@@ -71,7 +71,7 @@ def test_password_of_the_administrator_is_in_no_file_that_others_may_read(up: Pe
     told = [
         path
         for path in files(up.directory)
-        # what stands above may be closed
+        # a directory above may be closed
         if password in content(path) and all(parent.stat().st_mode & 0o001 for parent in path.parents)
         if path.stat().st_mode & 0o004
     ]
@@ -108,7 +108,7 @@ def test_commands_bring_a_pool_up_show_it_and_take_it_down(
         assert told["running"]
         status = run("pool", "-d", str(directory), "status", "--json")
         assert (status.returncode, json.loads(status.stdout)) == (0, told)
-        # the tests' environment has what the page needs
+        # the tests' environment has the packages that the page needs
         assert set(told["processes"]) == {"postgres", "condor", "agent", "access-point", "page"}
         assert told["page"].startswith("http://127.0.0.1:")
     finally:
@@ -128,7 +128,7 @@ def test_commands_on_no_pool_say_how_to_make_one(tmp_path: Path) -> None:
 def test_interrupted_demonstration_leaves_nothing(
     root: CondorRoot, public_directory: Callable[[], Path]
 ) -> None:
-    # in /tmp and /var/tmp others may have pools
+    # other users may have pools in /tmp and /var/tmp
     home = public_directory()
     demo = subprocess.Popen(
         [FETCHWORK, "demo"],
@@ -155,7 +155,7 @@ def test_interrupted_demonstration_leaves_nothing(
 def test_machine_with_htcondor_has_a_pool_of_any_user(
     root: CondorRoot, public_directory: Callable[[], Path], user: str
 ) -> None:
-    """The root directory is that machine."""
+    """The root directory plays that machine."""
     machine = RootMachine(public_directory(), root, "machine.example")
     machine.prepare()
 

@@ -1,4 +1,4 @@
-"""The private HTCondor by itself, its hook a shell script: its life, and that nothing is left of it."""
+"""The private HTCondor by itself, its hook a shell script: its life, and its complete end."""
 
 import os
 import signal
@@ -19,7 +19,7 @@ from tests.waiting import PATIENCE_S, until
 
 HOST = "test-host.example"
 
-# gives out one job that outlives everything that is not told to end it
+# gives out one job that survives unless it is told to end
 FETCH = """#!/bin/sh
 mkdir {pool}/handed-out/one 2>/dev/null || exit 0
 echo 'Cmd = "/bin/sleep"'
@@ -77,7 +77,7 @@ def sleeping_job(condor: Condor) -> Process | None:
 
 @pytest.fixture(scope="module")
 def running(root: CondorRoot, public_directory: Callable[[], Path]) -> Iterator[Condor]:
-    """One that is left as it is, with its job: started by who ignores what a shell's background ignores."""
+    """A running HTCondor with its job, started by a process that ignores a background job's signals."""
     with condor_on(RootMachine(public_directory(), root, HOST)) as condor:
         before = {number: signal.signal(number, signal.SIG_IGN) for number in (signal.SIGINT, signal.SIGQUIT)}
         try:
@@ -102,7 +102,7 @@ def test_startd_runs_the_job_in_the_root_as_its_owner(running: Condor, root: Con
 
 
 def test_daemons_and_jobs_ignore_no_signal(running: Condor) -> None:
-    """What a shell starts in the background ignores SIGINT and SIGQUIT: so may whoever starts the pool."""
+    """A shell's background job ignores SIGINT and SIGQUIT, and so may the process that starts the pool."""
     for process in (running.master, sleeping_job(running)):
         assert process
         status = Path(f"/proc/{process.pid}/status").read_text()
@@ -159,7 +159,7 @@ def test_start_that_fails_says_why_and_leaves_nothing(condor: Condor) -> None:
     assert not condor.running
 
 
-# a root's own files and directories, each changed in another way; failing is as good
+# each of the root's own files and directories, changed in another way; a failure is accepted, too
 SPOIL = """
 mkdir -p /var/lib/fetchwork /run/fetchwork /made-by-root
 for directory in / /etc /opt /root /run /srv /usr/bin /usr/lib /var/lib /var/log {venv} {venv}/bin; do

@@ -38,7 +38,7 @@ def test_commands_of_the_readme_make_a_host_that_runs_jobs_and_fills(host: Readm
     status, output = host.doctor()
     assert (status, "FAIL" in output, "warn" in output) == (0, False, False), output
     assert "partitionable" in output
-    # each job in one run, and all cores at work; how fast is for `make bench-fill`
+    # each job in one run, and all cores at work; `make bench-fill` measures the speed
     filled = fill(host, jobs=JOBS, seconds=5)
     assert filled.outcomes == {"completed": JOBS}
     assert filled.most_at_once == CORES

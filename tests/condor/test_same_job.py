@@ -1,7 +1,7 @@
-"""The same job by a schedd and by fetchwork, on slots of one startd: what it sees, and how it ends.
+"""The same job by a schedd and by fetchwork, on slots of one startd: the job's view, and its end.
 
-What differs is listed in fetchwork/handlers/JOBS.md, for users, and nothing else may: a difference that is
-not listed fails here, and so does a listed one that is not there.
+All differences are listed in fetchwork/handlers/JOBS.md, for users: an unlisted difference fails here, and so
+does a listed one that does not exist.
 """
 
 import re
@@ -20,7 +20,7 @@ from tests.condor.sides import CONFIG, Sides
 HERE = Path(__file__).parent
 LIST = Path(handlers.__file__).parent / "JOBS.md"
 PROBE = HERE / "same_job_probe.py"
-# slots of each type: one takes alice's jobs, which it fetches, one those of bob, who has the schedd
+# slots of each type: one fetches alice's jobs, one runs those of bob, who submits to the schedd
 TYPES = [
     {"number": 1, "count": 2, "cpus": 2, "gpus": 1, "memory_mib": 512},
     {"number": 2, "count": 2, "cpus": 1, "memory_mib": 256},
@@ -32,7 +32,7 @@ ALLOW_READ = *
 """
 STATIC = "requirements = TARGET.SlotTypeID == 2"
 STATIC_GPU = "requirements = TARGET.SlotTypeID == 1"
-# no dynamic slot that another job has left and that is larger than this one asks for
+# not a dynamic slot that another job has left and that is larger than this job's request
 DIVIDED = (
     "requirements = (TARGET.SlotTypeID == 3 || TARGET.SlotTypeID == -3) && (TARGET.PartitionableSlot =?= true"
     " || TARGET.Cpus == MY.RequestCpus"
@@ -81,12 +81,12 @@ JOBS: dict[str, dict[str, Any]] = {
         )
     },
 }
-# both at once in one partitionable slot
+# both in parallel in one partitionable slot
 TOGETHER: dict[str, dict[str, Any]] = {
     name: _job(DIVIDED, "request_gpus = 1", ending="wait 0", act="Remove", beside=[other])
     for name, other in (("first", "second"), ("second", "first"))
 }
-#: values of these are compared; of the other attributes of an ad, whether they are there
+#: the values of these are compared; of an ad's other attributes only whether they exist
 MACHINE_VALUES = ("Cpus", "Memory", "GPUs", "Name", "SlotType", "SlotTypeID", "TotalSlotGPUs", "AssignedGPUs")
 JOB_VALUES = (
     *("RequestCpus", "RequestMemory", "RequestDisk", "RequestGPUs", "JobPrio", "NumJobStarts", "JobStatus"),
@@ -96,7 +96,7 @@ JOB_VALUES = (
 
 
 _DEVICE = re.compile(r"^gpus_gpu_.*")
-#: other at each look: processes, times, what was measured, and the claim before this one
+#: different at each run: processes, times, measurements, and the previous claim
 PASSING = re.compile(
     r"env _CONDOR_ANCESTOR|env CONDOR_STARTER_PID|scratch \.update\.ad|"
     r"machine ad (total.*(idle|busy|time)|.*usage|.*size|job(id|start|universe)|globaljobid|claim.*|remote.*|"
@@ -109,7 +109,7 @@ PASSING = re.compile(
 
 @pytest.fixture(scope="module")
 def seen(root: CondorRoot, make_pool: Callable[..., PersonalPool]) -> Iterator[dict[str, tuple[Any, Any]]]:
-    """By job what is known of a schedd's and of fetchwork's."""
+    """By job, the facts about a schedd's and fetchwork's."""
     config = CONFIG.replace("SlotID == 1", "SlotID % 2 == 1") + GPU_CONFIG
     host = {"slots": {"fetched_only": False, "type": TYPES}}
     pool = make_pool(slots=18, config=config, host=host)
@@ -146,7 +146,7 @@ def test_only_listed_differences_are_seen_by_a_job(seen: dict[str, tuple[Any, An
         assert theirs["seen"] and ours["seen"], f"{name}: {theirs['stderr']}, {ours['stderr']}"
         flat = _flat(theirs), _flat(ours)
         for key in flat[0].keys() | flat[1].keys():
-            # what a job finds more in .machine.ad does no harm
+            # further attributes in a job's .machine.ad do no harm
             more = key.startswith("machine ad") and key not in flat[0]
             if flat[0].get(key) != flat[1].get(key) and not more:
                 found.setdefault(key, set()).add(f"{name}: {flat[0].get(key)!r}, {flat[1].get(key)!r}")
@@ -180,11 +180,11 @@ def differences(text: str, suite: str) -> set[str]:
 
 
 def _flat(job: dict[str, Any]) -> dict[str, object]:
-    """What was seen as one mapping, without what two runs of one job would not share."""
+    """The facts as one mapping, without those that two runs of one job would not share."""
     seen = job["seen"]
     flat: dict[str, object] = {"signals heard": job["signals"], "standard error": job["stderr"] or ""}
     if not job["end"]:
-        # it may be running again, and what it sees is of this time or that
+        # it may be running again, and sees either this run or the last
         return flat
     for part in ("env", "limits", "descriptors", "scratch", "signals", "privileges"):
         flat |= {f"{part} {name}": value for name, value in (seen[part] or {}).items()}
@@ -206,7 +206,7 @@ def _of_ad(name: str, text: str | None, compared: tuple[str, ...]) -> dict[str, 
 
 
 def _same(value: object) -> object:
-    """A value without the names and numbers that are the side's or the run's."""
+    """A value without the names and numbers that belong to the side or the run."""
     if isinstance(value, list):
         return [_same(each) for each in value]
     if isinstance(value, int) and not isinstance(value, bool):

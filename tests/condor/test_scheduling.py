@@ -1,4 +1,4 @@
-"""Which job a real slot gets and when, and what becomes of it by policy: by an agent, on real HTCondor."""
+"""The choice and time of a real slot's job, and policies' effects on it: by an agent, on real HTCondor."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -16,12 +16,12 @@ from fetchwork.queue.synchronous import session_of
 from tests.by_name import call
 from tests.waiting import PATIENCE_S
 
-# an offer by what the agent can't see: the fetched ad has a run's number, what matching looks at has not
+# refuses an offer by an attribute that the agent cannot evaluate: only the fetched ad has a run's number
 REFUSES_ALICE = 'START = TARGET.FetchWorkRunId =?= undefined || TARGET.Owner == "bob"'
 
 
 class Site:
-    """A pool, and the queue that it draws from."""
+    """A pool, and the queue that its slots fetch from."""
 
     def __init__(self, pool: PersonalPool) -> None:
         self.pool = pool
@@ -29,7 +29,7 @@ class Site:
         self.socket = str(pool.directory / "run/agent.sock")
 
     def submit(self, script: str, count: int = 1, **ad: Any) -> list[str]:
-        """Jobs of alice's that run a shell script; their ids."""
+        """Submit jobs of alice that run a shell script; return their ids."""
         common = {"Cmd": "/bin/sh", "Arguments": f"-c '{script}'", "Owner": "alice", "Iwd": "/tmp", **ad}
         result = self.queue.submit([common] * count)
         return [f"{result.cluster()}.{proc}" for proc in range(count)]
@@ -50,7 +50,7 @@ class Site:
         return value
 
     def running(self, job: str) -> dict[str, Any]:
-        """The job's run, once an update has told its process."""
+        """The job's run, once an update has reported its process."""
         row = self.until(
             f"job {job} runs",
             lambda: self.one(
@@ -61,14 +61,14 @@ class Site:
         return dict(row)
 
     def ended(self, job: str) -> dict[str, Any]:
-        """What history has of it."""
+        """The job's row in history."""
         row = self.until(
             f"job {job} ends", lambda: self.one("SELECT * FROM fetchwork.history WHERE jobid = %s", job)
         )
         return dict(row)
 
     def outcomes(self, job: str) -> list[str]:
-        """How its runs have ended, the oldest first."""
+        """The outcomes of the job's runs, the oldest first."""
         rows = session_of(self.queue).database.query(
             "SELECT outcome FROM fetchwork.runs WHERE jobid = %s AND outcome IS NOT NULL ORDER BY runid",
             [job],
@@ -103,7 +103,7 @@ def site_with(make_pool: Callable[..., PersonalPool]) -> Iterator[Callable[..., 
     stop()
 
 
-# ---- how soon; tests/benchmarks/bench_start.py has the times
+# ---- the delay; tests/benchmarks/bench_start.py measures it
 
 
 def test_job_takes_the_fetch_that_was_held_before_it_came(site_with: Callable[..., Site]) -> None:
@@ -119,7 +119,7 @@ def test_job_takes_the_fetch_that_was_held_before_it_came(site_with: Callable[..
 
 @pytest.fixture(scope="module")
 def site(site_with: Callable[..., Site]) -> Site:
-    """Two static slots, whose running jobs hear of policies every other second."""
+    """Two static slots, whose running jobs' policies are checked every other second."""
     return site_with(slots=2, config="STARTER_UPDATE_INTERVAL = 2\n")
 
 
@@ -200,7 +200,7 @@ def test_job_of_much_higher_priority_takes_the_slot_of_a_running_one(site: Site)
             "SELECT numevicted, numnotstarted, numlost FROM fetchwork.jobs WHERE jobid = %s", victim
         )
         assert row == {"numevicted": 0, "numnotstarted": 0, "numlost": 0}
-        # it had no right to a slot by preemption, but it comes before the victim
+        # its preemption failed, but it comes before the victim
         site.ended(high)
         site.running(near)
         assert site.one("SELECT jobstatus FROM fetchwork.jobs WHERE jobid = %s", victim) == {"jobstatus": 1}
@@ -255,13 +255,13 @@ def test_partitionable_slot_is_filled_and_its_dynamic_slots_are_used_again(
     (too_large,) = site.submit("true", RequestCpus=3, RequestMemory=64, JobPrio=-1)
     slots = {site.running(job)["remotehost"].partition("@")[0] for job in [*long, large]}
     assert slots == {"slot1_1", "slot1_2", "slot1_3"}
-    # 4 cores are in use at the same moment, and what does not fit waits
+    # 4 cores are in use at the same moment, and jobs that do not fit wait
     alive = session_of(site.queue).database.query("SELECT jobid FROM fetchwork.runs WHERE outcome IS NULL")
     assert {row["jobid"] for row in alive} == {*long, large}
     go.touch()
     assert site.ended(too_large)["jobstatus"] == 4
 
-    # one dynamic slot works off a row of short jobs under one claim
+    # one dynamic slot runs a row of short jobs under one claim
     short = site.submit("true", count=6, RequestCpus=4, RequestMemory=64)
     for job in short:
         site.ended(job)

@@ -1,4 +1,6 @@
-"""$$(Attr), $$([expr]) and $$(Attr:default): what a schedd's job and fetchwork's see, and what is kept."""
+"""$$(Attr), $$([expr]) and $$(Attr:default): the values in a schedd's job and in fetchwork's, and in their
+ads.
+"""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -14,9 +16,9 @@ from tests.condor.watching import Tail, on_page
 from tests.waiting import PATIENCE_S, until
 
 PROGRAM = Path(__file__).parent / "slot_values.py"
-# arguments and two variables, each ended by a byte that none of them has
+# arguments and two variables, each followed by a byte that occurs in none of them
 SHOW = '#!/bin/sh\nprintf \'%s\\001\' "$@" "$SEEN" "$OTHER"\n'
-# attributes that both slots have alike, some of them with what is hard to put into a string
+# attributes that both slots have alike, some of them hard to put into a string
 ATTRIBUTES = """
 Quoted = "a \\"b\\" c"
 Single = "it's"
@@ -50,8 +52,8 @@ UNDEFINED = {
 
 @pytest.fixture(scope="module")
 def sides(root: CondorRoot, make_pool: Callable[..., PersonalPool]) -> Iterator[Sides]:
-    """A pool with both, and a program that shows what it was started with."""
-    # as good without a part of the agent that keeps root
+    """A pool with both, and a program that prints its arguments and environment."""
+    # as good without the agent's privileged part
     host = {**HOST, "agent": {"root_part": False}}
     pool = make_pool(slots=2, config=CONFIG + ATTRIBUTES, host=host)
     tmp = pool.directory / "tmp"
@@ -104,7 +106,7 @@ def test_who_follows_a_job_is_told_that_an_agent_without_rights_may_not_read_it(
 
 
 def _ours(found: Any) -> Any:
-    """What is the same on either side: their directories are not."""
+    """The common part of both sides' results: their directories differ."""
     return {
         name: value.replace("slot-values-htcondor2", "slot-values-fetchwork")
         if isinstance(value, str)

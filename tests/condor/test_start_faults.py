@@ -1,10 +1,10 @@
-"""Jobs that can't start: a schedd's and fetchwork's are held with the same code, subcode and reason.
+"""Jobs that cannot start: a schedd's and fetchwork's are held with the same code, subcode and reason.
 
-Where a shadow moves files, its reason names both hosts: there the numbers alone are compared. What HTCondor
-does for a job that used too much memory (34, 102) needs a cgroup, which these pools have not: there the agent
-gives its code and subcode, and its words (vanilla_proc.cpp) but for one: HTCondor says "cgroup memory limit",
-and the agent's own is none of a cgroup. Of disk (34, 104) HTCondor
-by itself says nothing at all, and of an image that does not work (45) neither: that is shown here.
+If a shadow moves files, its reason names both hosts: then only the numbers are compared. HTCondor holds
+a job that used too much memory (34, 102) only with a cgroup, which these pools lack: there the agent gives
+its code and subcode, and its words (vanilla_proc.cpp) but for one: HTCondor says "cgroup memory limit", and
+the agent's limit is not a cgroup's. HTCondor by itself does not hold a job for its disk (34, 104), nor for an
+image that does not work (45): the tests show that.
 """
 
 import re
@@ -24,7 +24,8 @@ from tests.waiting import until
 
 PROGRAM = Path(__file__).parent / "start_faults.py"
 HOOKS = "/usr/local/site-hooks"
-# a site's own PREPARE_JOB, of a keyword that a schedd's job may name; fetchwork's hook behind the same one
+# a site's own PREPARE_JOB, of a keyword that a schedd's job may name; fetchwork's hook runs behind the same
+# one
 MORE_CONFIG = f"""
 SITE_HOOK_PREPARE_JOB = {HOOKS}/prepare
 FETCHWORK_HOOK_PREPARE_JOB = {HOOKS}/prepare
@@ -87,10 +88,10 @@ FILES = {
         "checkpoint_exit_code = 85\ntransfer_checkpoint_files = nosuch"
     ),
 }
-#: curl_plugin tries it for three minutes, on either side: a run of everything has it
+#: curl_plugin tries it for three minutes, on either side: only a run of everything includes it
 LONG = ("no such place for an output",)
 CODES = {6, 7, 8, 12, 13, 14, 19, 20, 36}
-# no slot would be given it
+# the job would fit no slot
 EDITS = {"too late": {"Requirements": "true"}}
 #: HTCondor tries these again, elsewhere
 AGAIN = {
@@ -117,9 +118,9 @@ FILLING = {
 
 @pytest.fixture(scope="module")
 def sides(root: CondorRoot, make_pool: Callable[..., PersonalPool]) -> Iterator[Sides]:
-    """A pool with both, and what the jobs of JOBS stumble over.
+    """A pool with both, and the faults that the jobs of JOBS meet.
 
-    Each job has a slot: a schedd leaves one alone after such a job, that of 25.14 for a minute.
+    Each job has a slot: a schedd avoids a slot after such a job, that of 25.14 for a minute.
     """
     number = len(JOBS) + len(FILES) + len(AGAIN) + len(NO_FAULT)
     number += len(NO_PLUGIN) + len(BROKEN) + len(FILLING)
@@ -129,7 +130,7 @@ def sides(root: CondorRoot, make_pool: Callable[..., PersonalPool]) -> Iterator[
     pool = make_pool(slots=slots, config=config, host=host)
     if shutil.which("cc") is not None:
         container_runtime.make(pool.directory / "runtime")
-        # a startd looks for it once
+        # a startd looks for the runtime only once
         assert pool.run_command(["condor_restart", "-fast", "-startd"]).returncode == 0
         until(
             lambda: pool.run_command(["condor_status", "-af", "HasSIF"]).stdout.split() == ["true"] * slots,
@@ -209,13 +210,13 @@ def test_an_input_that_no_plugin_moves_is_tried_elsewhere_and_at_last_the_job_is
         assert theirs["HoldReasonCode"] is None
         assert theirs["NumShadowStarts"] >= 2
     else:
-        # with whatever errno was the last
+        # with the errno of any earlier error
         assert theirs["HoldReasonCode"] == 13
 
 
 def test_a_job_that_takes_more_memory_than_its_slot_has_is_held_without_a_cgroup(sides: Sides) -> None:
     told = sides.pool.run_command(["condor_status", "-af", "Memory"]).stdout.split()
-    # it keeps what has no end of line
+    # the reader keeps text without an end of line
     taken = f"(head -c {2 * max(map(int, told)) * 1024 * 1024} /dev/zero; sleep 900) | tail"
     jobs = {"memory": f"executable = /bin/sh\narguments = \"-c '{taken}'\""}
     held = sides.ours("faults", {"gone": [], "edits": {}, "jobs": jobs})["memory"]
@@ -242,7 +243,7 @@ def _with_hook(jobs: dict[str, str]) -> dict[str, str]:
 
 
 def _held(found: Any, name: str) -> Any:
-    """How a job is held, on whatever slot. A schedd leaves a subcode of 0 out where it has none."""
+    """A job's hold, without the names of its slot. A schedd leaves a subcode of 0 out if it has none."""
     if found is None:
         return None
     if name in FILES:

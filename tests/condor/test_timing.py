@@ -12,7 +12,7 @@ from fetchwork.pool.condorroot import CondorRoot
 from tests.condor.sides import CONFIG_OF_HALVES, HOST, Sides
 
 PROGRAM = Path(__file__).parent / "timing.py"
-# none of them may come in the next minutes, which the two sides see at different moments
+# none of them may be due in the next minutes, because the two sides compute them at different moments
 FAR = (datetime.datetime.now().astimezone() + datetime.timedelta(hours=12)).hour
 SCHEDULES = [
     {"hour": f"{FAR}"},
@@ -30,7 +30,7 @@ SCHEDULES = [
     {"minute": "0", "hour": f"{FAR}", "day_of_month": "28", "day_of_week": "3"},
     {"minute": "0", "hour": f"{FAR}", "day_of_month": "1-31", "day_of_week": "0-7"},
 ]
-#: of a schedule with these alone, HTCondor takes the last day of a month too, on the way to the next
+#: in a schedule with only these fields, HTCondor takes the last day of a month too, on the way to the next
 WEEKDAYS = [
     {"minute": "0", "hour": f"{FAR}", "day_of_week": days} for days in ("0", "7", "1-5", "2,4", "*/3")
 ]
@@ -57,23 +57,23 @@ def test_schedule_gives_the_times_of_a_schedd(sides: Sides) -> None:
 def test_job_starts_at_its_time_and_one_that_waits_is_removed_before(
     sides: Sides, request: pytest.FixtureRequest
 ) -> None:
-    # a schedule of every minute lets wait for up to two
+    # a schedule of every minute may wait for up to two
     jobs = {name: job for name, job in JOBS.items() if name != "cron" or request.config.getoption("--all")}
     paths = [{f"/tmp/{side}-{name}": what for name, what in jobs.items()} for side in ("theirs", "ours")]
     for asked in sides.ask_each("starts", *paths):
         for path, (at,) in asked.items():
             file = sides.pool.directory / path.lstrip("/")
             if "removed" in path:
-                # it had a slot, and has left the queue long before its time
+                # the job had a slot, and has left the queue long before its time
                 assert not file.exists()
                 continue
             began = float(file.read_text())
-            # a schedule of every minute names the next full one
+            # a schedule of every minute means the next full minute
             earliest = at if "cron" not in path else (at - JOBS["cron"][0]) // 60 * 60 + 60
             assert began >= earliest, (path, at)
 
 
-#: seconds ahead, and what asks for them; "AT" is the time. Each has a slot of its own
+#: seconds ahead, and the commands that ask for the time; "AT" is the time. Each has a slot of its own
 JOBS = {
     "time": (15, "deferral_time = AT\ndeferral_prep_time = 15\ndeferral_window = 200"),
     "expression": (20, "deferral_time = AT + 0\ndeferral_prep_time = 20\ndeferral_window = 200"),

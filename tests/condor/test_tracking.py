@@ -1,4 +1,4 @@
-"""Following jobs that real HTCondor runs: the manual's example, and condor_wait on a log made of events."""
+"""Tracking jobs that real HTCondor runs: the manual's example, and condor_wait on a log made of events."""
 
 import os
 import re

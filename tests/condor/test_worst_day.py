@@ -15,7 +15,7 @@ from tests.condor.worst_day import Job, WorstDay
 
 @pytest.fixture(scope="module")
 def broken_pool(pool_mode: str, make_pool: Callable[..., PersonalPool]) -> Iterator[PersonalPool]:
-    """One pool for all that is broken here."""
+    """One pool for all faults of these tests."""
     more = ALL_HOOKS["agent"] if pool_mode == "all_hooks" else {}
     pool = make_pool(slots=2, config=RESTARTS, host={"agent": {"log_level": "debug", **more}})
     yield pool
@@ -51,7 +51,7 @@ def test_job_of_a_killed_starter_is_idle_again_before_its_lease_ends(day: WorstD
     day.until(lambda: len(day.stamps(job, "start")) == 2)
     idle_at, reason = day.lost(job)
     report(f"kill -9 of a starter to Idle ({reason})", idle_at - killed_at)
-    # seen by the agent, not missed by the database
+    # noticed by the agent, not by the database's timeout
     assert reason not in ("its host fell silent", "no update came in time")
 
 
@@ -69,7 +69,7 @@ def test_agent_that_was_killed_finds_its_runs_again(day: WorstDay, may_signal: b
     day.until_running(waits, pid_known=False)
     day.until_running(ends, pid_known=False)
     since, idle, log_before = day.log_end, day.submit(0.1), len(day.start_log)
-    # One ends while no agent listens: JOB_EXIT leaves its report in the spool, and its slot gets no work.
+    # One job ends while no agent listens: JOB_EXIT spools its report, and its slot gets no work.
     day.let_go(ends)
     refused = "fetchwork fetch_work: cannot connect to agent socket"
     day.keep_agent_dead(until=lambda: (may_signal or day.spooled) and refused in day.start_log[log_before:])
@@ -131,7 +131,7 @@ def test_orderly_end_of_the_startd_evicts_jobs(day: WorstDay) -> None:
     assert off.returncode == 0, off.stderr
     day.until(lambda: day.status(job) == 1)
     day.until(lambda: not day.family("condor_startd"))
-    # a startd that is ending may still fetch, and then rejects what it gets, or ends before it can say so
+    # a startd that is ending may still fetch, and then rejects the job, or ends before it can reject it
     first, *others = day.outcomes(job)
     on = day.pool.run_command(["condor_on", "-daemon", "startd"])
     assert on.returncode == 0, on.stderr
@@ -146,13 +146,13 @@ def test_orphan_of_a_killed_master_does_not_run_beside_itself(day: WorstDay, may
     day.until_running(job)
     first = day.agent
     day.kill_master()
-    # starter and startd find out by themselves, which takes them ten seconds
+    # starter and startd notice it by themselves after ten seconds
     day.until(lambda: day.logged("orphan", since))
     assert day.agent == first
-    # which its agent ends, by the part of it that kept root
+    # its agent ends it through its privileged part
     day.until(lambda: day.status(job) == 1)
     beside = _new_master_serves_others(day)
-    # its agent has taken over from the one that the killed master had started
+    # the new master's agent has replaced the one that the killed master had started
     assert day.agent != first
     day.until(lambda: day.logged("master_gone", since))
     day.until(lambda: day.status(job) == 4)
@@ -167,7 +167,7 @@ def test_orphan_is_found_when_all_daemons_were_killed(day: WorstDay, may_signal:
     day.kill_all_of_condor(*([agent] if agent else []))
     _new_master_serves_others(day)
     if not may_signal:
-        # it can't be ended, so its run waits for its end
+        # the orphan cannot be ended, so the run waits for its end
         assert day.status(job) == 2
         assert len(day.stamps(job, "start")) == 1
         day.let_go(job)

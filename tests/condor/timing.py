@@ -1,7 +1,7 @@
 """Submits jobs that start at a time: `python timing.py MODULE QUESTION`, with MODULE htcondor2 or fetchwork.
 
-The standard input is JSON, and so is the answer. It runs by itself, where nothing of these tests can be
-imported.
+The standard input is JSON, and so is the answer. It runs by itself, in a place where no module of these tests
+can be imported.
 """
 
 import importlib
@@ -20,7 +20,7 @@ should_transfer_files = NO
 
 
 def schedules(bindings: Any, schedd: Any) -> list[int]:
-    """When each job shall run first; the standard input has the fields of their cron schedules."""
+    """The first start time of each job; the standard input has the fields of their cron schedules."""
     clusters = [
         schedd.submit(
             bindings.Submit(
@@ -43,10 +43,10 @@ def schedules(bindings: Any, schedd: Any) -> list[int]:
 
 
 def starts(bindings: Any, schedd: Any) -> dict[str, list[float]]:
-    """The time for which each job asked; it writes that at which it ran into the file that is named.
+    """The time that each job asked for; the job writes its actual start into the named file.
 
-    One is removed as soon as its starter waits for its time, with a preparation of 4000 s.
-    The standard input has, by that file, how far ahead each job's time is and what its description says.
+    One job is removed as soon as its starter waits for its time, with a preparation of 4000 s.
+    The standard input has, by that file, each job's lead time in seconds and its description.
     """
     asked: dict[str, list[float]] = {}
     for path, (ahead, text) in json.load(sys.stdin).items():

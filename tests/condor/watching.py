@@ -1,4 +1,4 @@
-"""Somebody who follows what a job writes: a command of a process, and the page."""
+"""A watcher of a job's output: a command in a process, and the page."""
 
 import os
 import subprocess
@@ -14,7 +14,7 @@ from fetchwork.pool import PersonalPool
 
 
 class Tail:
-    """``fetchwork tail -f`` of one job; ``directory`` gets what it says."""
+    """``fetchwork tail -f`` of one job; ``directory`` gets its output."""
 
     def __init__(self, pool: PersonalPool, job: str, directory: Path) -> None:
         self._files = directory / "tail.out", directory / "tail.err"
@@ -29,7 +29,7 @@ class Tail:
 
     @property
     def said(self) -> tuple[str, str]:
-        """What it has said until now, on stdout and stderr."""
+        """Its output so far, on stdout and stderr."""
         stdout, stderr = (path.read_text() for path in self._files)
         return stdout, stderr
 
@@ -40,7 +40,7 @@ class Tail:
 
 
 def on_page(pool: PersonalPool, job: str) -> tuple[str, Any]:
-    """What a job's page shows of its output, and what its script is told."""
+    """A job's output on its page, and the data for the page's script."""
     sign_in = SignIn(token="a-token-of-the-tests")
     headers = {"Authorization": "Bearer a-token-of-the-tests"}
     with TestClient(application(pool.conninfo, sign_in), headers=headers) as page:

@@ -1,4 +1,4 @@
-"""A pool to break things in, and jobs that tell by themselves whether they ever ran twice at once."""
+"""A pool to break, and jobs that notice by themselves whether they ever ran twice at once."""
 
 import contextlib
 import signal
@@ -37,7 +37,7 @@ echo "end $$ $(date +%s.%N)" >> stamps.$job
 exit $code
 """
 
-#: what a failed wait shows
+#: shown when a wait fails
 _PICTURE = """
 SELECT 'job', cluster_id, job_status::text, last_reason FROM fetchwork.job
 UNION ALL SELECT 'run', cluster_id, state::text, slot FROM fetchwork.run
@@ -55,7 +55,7 @@ class Job:
 
 
 class WorstDay:
-    """What happens to one pool, and what is true when it is over."""
+    """The faults of one pool, and the checks at the end."""
 
     def __init__(self, pool: PersonalPool) -> None:
         self.pool = pool
@@ -70,23 +70,23 @@ class WorstDay:
 
     @contextlib.contextmanager
     def connection(self) -> Iterator[psycopg.Connection]:
-        """A connection of the administrator."""
+        """An administrator's connection."""
         with psycopg.connect(
             self.pool.conninfo, autocommit=True, connect_timeout=int(PATIENCE_S)
         ) as connection:
             yield connection
 
     def rows(self, statement: str, *params: object) -> list[tuple[Any, ...]]:
-        """An answer of the database."""
+        """The rows of a statement."""
         with self.connection() as connection:
             return connection.execute(statement, params).fetchall()
 
     def value(self, statement: str, *params: object) -> Any:
-        """Its first value, None without a row."""
+        """The first value of a statement, None without a row."""
         return next(iter(self.rows(statement, *params)), (None,))[0]
 
     def submit(self, seconds: float | str = "go", *, later: float | str = 0.2, code: int = 0) -> Job:
-        """A job that takes so long, "go": until ``let_go``; tried again, it takes ``later``."""
+        """Submit a job of this length; "go": until ``let_go``; a later try takes ``later``."""
         name = f"{len(self._jobs) + 1}"
         words = f"job.sh {name} {seconds} {later} {code}"
         job = self.value(
@@ -103,7 +103,7 @@ class WorstDay:
         (self.home / f"go.{job.name}").touch()
 
     def stamps(self, job: Job, what: str) -> list[str]:
-        """What a job wrote: its starts, its ends, its overlaps."""
+        """A job's records: its starts, its ends, its overlaps."""
         path = self.home / f"stamps.{job.name}"
         lines = path.read_text().splitlines() if path.exists() else []
         return [line for line in lines if line.startswith(what)]
@@ -119,7 +119,7 @@ class WorstDay:
         )
 
     def until_running(self, job: Job, *, pid_known: bool = True) -> None:
-        """Wait until a job's script runs, and an update has told its JobPid."""
+        """Wait until a job's script runs, and an update has reported its JobPid."""
         self.until(lambda: self.stamps(job, "start"))
         if pid_known:
             self.until(
@@ -130,7 +130,7 @@ class WorstDay:
             )
 
     def until(self, what: Callable[[], object], timeout_s: float = PATIENCE_S) -> float:
-        """Wait until ``what()`` is true; returns how long that took."""
+        """Wait until ``what()`` is true; return the seconds that it took."""
         began = time.monotonic()
         while not what():
             if time.monotonic() - began > timeout_s:
@@ -149,17 +149,17 @@ class WorstDay:
 
     @property
     def agent_log(self) -> Path:
-        """Where the agent writes."""
+        """The agent's log."""
         return self.pool.condor.log / "FetchworkAgentLog"
 
     def logged(self, event: str, since: int = 0) -> list[str]:
-        """The agent's log lines about an event, from a place in the log."""
+        """The agent's log lines about an event, from a position in the log."""
         lines = self.agent_log.read_text()[since:].splitlines() if self.agent_log.exists() else []
         return [line for line in lines if f" {event} " in f"{line} "]
 
     @property
     def log_end(self) -> int:
-        """The place where the agent's log ends now."""
+        """The current end of the agent's log."""
         return len(self.agent_log.read_text()) if self.agent_log.exists() else 0
 
     @property
@@ -169,15 +169,15 @@ class WorstDay:
         return Process.find(pid) if pid else None
 
     def family(self, *names: str) -> list[Process]:
-        """The pool's processes of these names, the master's own left out."""
+        """The pool's processes of these names, without the master itself."""
         recorded = self.pool.condor._recorded()
         assert recorded
-        # the kernel knows 15 characters of a name
+        # the kernel stores 15 characters of a name
         cut = {name[:15] for name in names}
         return [each for each in self.pool.machine.family(recorded) if each.name in cut]
 
     def kill(self, name: str) -> float:
-        """kill -9 of the one process of that name; tells when."""
+        """kill -9 of the one process of that name; return the time."""
         (process,) = self.family(name)
         process.signal(signal.SIGKILL)
         return time.time()
@@ -190,7 +190,7 @@ class WorstDay:
         assert master.wait(PATIENCE_S)
 
     def kill_all_of_condor(self, *others: Process) -> None:
-        """kill -9 of every daemon at once, and of others."""
+        """kill -9 of every daemon at once, and of other processes."""
         master = self.pool.condor.master
         assert master
         names = ("startd", "starter", "procd", "collector", "shared_port")
@@ -200,7 +200,7 @@ class WorstDay:
         self.until(lambda: not any(each.alive for each in victims))
 
     def keep_agent_dead(self, until: Callable[[], object]) -> None:
-        """kill -9 of the agent, and of each that the master starts in its place, until something is so."""
+        """kill -9 of the agent, and of each successor that the master starts, until a condition is true."""
 
         def so() -> bool:
             if until():
@@ -222,13 +222,13 @@ class WorstDay:
 
     @property
     def spooled(self) -> list[Path]:
-        """Reports that nobody has taken yet."""
+        """Reports that no agent has taken yet."""
         return list(self.spool.glob("*.report"))
 
     # ---- the end
 
     def settle(self) -> None:
-        """Wait for the end of all jobs, and look at everything."""
+        """Wait for the end of all jobs, and check everything."""
         for job in self._jobs:
             self.let_go(job)
         self.until(lambda: self.value("SELECT count(*) FROM fetchwork.job") == 0)
@@ -248,7 +248,7 @@ class WorstDay:
         self.until(lambda: not list(files(self.spool)))
 
     def lost(self, job: Job) -> tuple[float, str]:
-        """When, and for what reason, the job's only lost run was given up."""
+        """The time and the reason of the job's only lost run."""
         ((at, reason),) = self.rows(
             "SELECT extract(epoch FROM ended_at)::float8, reason FROM fetchwork.run_history"
             " WHERE cluster_id = %s AND outcome = 'lost'",
@@ -257,7 +257,7 @@ class WorstDay:
         return at, reason
 
     def outcomes(self, job: Job) -> list[str]:
-        """How its runs ended, in their order."""
+        """The outcomes of the job's runs, in order."""
         ended = self.rows(
             "SELECT outcome::text FROM fetchwork.run_history WHERE cluster_id = %s ORDER BY run_id",
             job.cluster,
@@ -265,7 +265,7 @@ class WorstDay:
         return [outcome for (outcome,) in ended]
 
     def claimed_at(self, job: Job) -> float:
-        """When a job was first given to a slot."""
+        """The time of a job's first claim."""
         return float(
             self.value(
                 "SELECT min(extract(epoch FROM claimed_at)) FROM"
@@ -276,7 +276,7 @@ class WorstDay:
         )
 
     def tries(self, job: Job) -> int:
-        """How often a job that has ended was started."""
+        """The number of starts of a job that has ended."""
         return int(
             self.value("SELECT num_starts FROM fetchwork.job_history WHERE cluster_id = %s", job.cluster)
         )

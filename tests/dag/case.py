@@ -1,7 +1,7 @@
-"""What a DAG of the tests is made of.
+"""The parts of the tests' DAGs.
 
 A node runs ``node NAME STATUS``, a script ``script STATUS WORDS...``; both note their words in the file
-``order`` of their directory. One node at a time runs unless a case says otherwise: the order is the DAG's.
+``order`` of their directory. One node at a time runs unless a case sets more: the order is the DAG's.
 """
 
 from dataclasses import dataclass, field
@@ -37,7 +37,7 @@ FILES = {
 
 @dataclass(frozen=True)
 class Case:
-    """A DAG; what it notes is compared sorted where its order is not the DAG's."""
+    """A DAG; its notes are compared sorted if their order is not the DAG's."""
 
     text: str
     options: tuple[str, ...] = SERIAL
@@ -45,7 +45,7 @@ class Case:
     any_order: bool = False
     #: HTCondor's first major version whose DAGMan knows it
     since: int = 0
-    #: of condor_submit_dag
+    #: for condor_submit_dag
     environment: dict[str, str] = field(default_factory=dict)
 
 

@@ -1,9 +1,9 @@
-"""DAGs of the kinds that HTCondor's own tests have, written anew: each feature of the language."""
+"""DAGs of the kinds in HTCondor's own tests, written anew: each feature of the language."""
 
 from tests.dag.case import FILES, SERIAL, Case, described, nodes
 from tests.dag.shapes import SHAPES
 
-#: a node that notes what its job's ad says of its DAG
+#: a node that notes its job ad's attributes about its DAG
 SEES = {
     "sees.sub": described("sees"),
     "sees": '#!/bin/sh\necho $1 >> order\ngrep -e ^DAG -e ^JobPrio "$_CONDOR_JOB_AD"'
@@ -168,7 +168,7 @@ CASES: dict[str, Case] = {
         {"node": "#!/bin/sh\necho begin >> order\nsleep 0.3\necho end >> order\n"},
     ),
     "wide": Case(nodes("ABCDEFGH"), ("-maxidle", "3"), any_order=True),
-    # what runs beside the nodes, or on their way
+    # nodes beside the others, or on their way
     "a service node": Case(
         "SERVICE S serves.sub\nJOB A served.sub\n",
         (),
@@ -248,7 +248,7 @@ CASES: dict[str, Case] = {
     ),
     "a priority is handed down": Case(
         "SUBDAG EXTERNAL S in.dag\nPRIORITY S 5\n",
-        # throttles are not handed down
+        # throttles are not inherited
         files={
             **SEES,
             "in.dag": "JOB A sees.sub\nJOB B sees.sub\nPRIORITY B 2\n"
@@ -359,7 +359,7 @@ CASES: dict[str, Case] = {
             "once": "#!/bin/sh\necho try >> order\n[ -e tried ] && exit 0\ntouch tried\nexit 7\n",
         },
     ),
-    # what 25 has and 23 has not
+    # features of 25 that 23 lacks
     "inline descriptions": Case(
         "SUBMIT-DESCRIPTION d {\n"
         + described("node").partition("queue")[0]

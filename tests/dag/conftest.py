@@ -1,8 +1,8 @@
 """One pool for DAGs: slots that fetch alice's jobs from the queue, and slots of a schedd for bob's.
 
 HTCondor's condor_dagman runs over both. Alice's access point runs beside the daemons, with the programs of
-the same HTCondor. There is such a pool of each HTCondor (``suites``), one after the other; with the newest
-`make test` runs what the other does not know, `make test-all` all of it.
+the same HTCondor. Each HTCondor (``suites``) has such a pool, one after the other; with the newest `make
+test` runs cases that the other does not know, `make test-all` all of them.
 """
 
 from collections.abc import Callable, Iterator
@@ -55,9 +55,9 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """One pool after the other: pytest itself goes from one to the other with each case that both have.
+    """Order the tests pool by pool: pytest itself would change the pool with each case that both have.
 
-    What kills the pool's parts is last in each.
+    Tests that kill the pool's parts come last in each.
     """
     order = {suite: number for number, suite in enumerate((DEFAULT_SUITE, NEWEST))}
 

@@ -1,4 +1,4 @@
-"""DAGs in the shape of what others generate: Pegasus, CRAB, LSST."""
+"""DAGs in the shapes that other programs generate: Pegasus, CRAB, LSST."""
 
 from tests.dag.case import FILES, Case
 

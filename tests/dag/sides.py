@@ -1,4 +1,4 @@
-"""DAGs over the queue and over a schedd: written into directories of their own, submitted, and looked at."""
+"""DAGs over the queue and over a schedd: written into directories of their own, submitted, and inspected."""
 
 import itertools
 import json
@@ -25,7 +25,7 @@ NODE = """\
 echo "$1" >> "${3:-order}"
 exit "${2:-0}"
 """
-# a script of a node: notes its words, and ends with the first
+# a script of a node: notes its arguments, and exits with the first
 SCRIPT = """\
 #!/bin/sh
 status=$1
@@ -44,7 +44,7 @@ PATH = "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin"
 
 
 class Point:
-    """An access point inside the pool's machine, as root's."""
+    """An access point inside the pool's machine, run by root."""
 
     def __init__(self, pool: PersonalPool) -> None:
         self.pool = pool
@@ -72,7 +72,7 @@ class Point:
                     "PATH": PATH,
                     "FETCHWORK_DSN": dsn,
                     "PYTHONPATH": "/opt/fetchwork/src",
-                    # the environment that fetchwork is installed in can't be written to
+                    # the environment that fetchwork is installed in is read-only
                     "XDG_DATA_HOME": "/tmp/data",
                 },
                 stderr=log,
@@ -105,7 +105,7 @@ class Point:
 
 
 class Side:
-    """Where DAGs run: the queue, or a schedd."""
+    """One of the two places for DAGs: the queue, or a schedd."""
 
     user: str
     _numbers = itertools.count(1)
@@ -153,7 +153,7 @@ class Side:
 
 
 class Queue(Side):
-    """Ours: alice's, by way of the access point."""
+    """Our side: alice's DAGs, through the access point."""
 
     user = "alice"
 
@@ -171,7 +171,7 @@ class Queue(Side):
         ended = pool.run_command(program, check=False)
         assert ended.returncode == 0, ended.stderr
         if compiler.has_compiler():
-            # the pool's root has none
+            # the pool's root has no compiler
             commands = pool.directory / "tmp/data/fetchwork/condor"
             (commands / NAME).unlink()
             compile_command(commands / NAME)
@@ -203,7 +203,7 @@ class Queue(Side):
         return [found for (found,) in self.rows(statement, str(cluster))]
 
     def nodes(self, cluster: int) -> list[str]:
-        """The nodes of a DAG whose jobs were submitted, once for each."""
+        """The nodes of a DAG whose jobs were submitted, repeated for each submission."""
         return [
             name
             for (name,) in self.rows(
@@ -215,7 +215,7 @@ class Queue(Side):
 
 
 class Schedd(Side):
-    """The oracle: bob's, with HTCondor's own commands alone."""
+    """The oracle: bob's DAGs, with only HTCondor's own commands."""
 
     user = "bob"
 
@@ -232,14 +232,14 @@ Found = TypeVar("Found")
 
 
 def on_both(done: Callable[[Side], Found], queue: Queue, schedd: Schedd) -> tuple[Found, Found]:
-    """What comes of the same over the queue and over a schedd, done at once: each mostly waits."""
+    """The results of one function over the queue and over a schedd, run in parallel: each mostly waits."""
     with ThreadPoolExecutor() as both:
         ours, theirs = both.map(done, (queue, schedd))
     return ours, theirs
 
 
 class Dag:
-    """One that was submitted."""
+    """A submitted DAG."""
 
     def __init__(self, side: Side, directory: Path, cluster: int) -> None:
         self.side = side
@@ -247,7 +247,7 @@ class Dag:
         self.cluster = cluster
 
     def wait(self) -> int | None:
-        """Its exit status, once it has ended."""
+        """Wait for its end; return its exit status."""
         found: list[int] = []
 
         def ended() -> bool:
@@ -270,7 +270,7 @@ class Dag:
         return "\n".join([line[:200] for line in lines[-60:]] + ["stderr:", said])
 
     def noted(self, name: str = "order") -> list[str]:
-        """What its nodes and scripts noted."""
+        """The notes of its nodes and scripts."""
         path = self.directory / name
         return path.read_text().split("\n")[:-1] if path.exists() else []
 

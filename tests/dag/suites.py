@@ -1,4 +1,4 @@
-"""With which HTCondor DAGs are tested: Debian's of today, and the newest."""
+"""The HTCondor versions of DAG tests: Debian's current one, and the newest."""
 
 import pytest
 
@@ -10,6 +10,6 @@ MAJOR = {DEFAULT_SUITE: 23, NEWEST: 25}
 
 
 def suites(config: pytest.Config) -> list[str]:
-    """Those that are asked for, by ``--suites``, or both."""
+    """The suites of ``--suites``, or both."""
     asked: str | None = config.getoption("--suites")
     return asked.split(",") if asked else [DEFAULT_SUITE, NEWEST]

@@ -9,7 +9,7 @@ from tests.dag.cases import CASES
 from tests.dag.sides import Dag, Queue, Schedd, Side, on_both
 from tests.dag.suites import MAJOR, NEWEST, suites
 
-#: takes long, or has another beside it that is much the same
+#: slow, or similar to another case
 ONLY_ALL = {
     "one node",
     "vars before the job",
@@ -64,7 +64,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 def started(
     request: pytest.FixtureRequest, suite: str, queue: Queue, schedd: Schedd
 ) -> dict[str, tuple[Dag, Dag]]:
-    """Those that are asked for of this HTCondor, on both sides, at once."""
+    """Start the chosen cases of this HTCondor, on both sides, at once."""
     asked = _asked(request.session)
     cases = {name: case for name, case in CASES.items() if (suite, name) in asked}
 

@@ -1,4 +1,4 @@
-"""A DAG of 200 nodes while condor_dagman, access point, agent and PostgreSQL are killed amid it."""
+"""A DAG of 200 nodes while condor_dagman, access point, agent and PostgreSQL are killed."""
 
 import os
 import random

@@ -1,4 +1,4 @@
-"""What happens to a DAG on its way: held, removed, halted, killed, rescued, looked at."""
+"""A DAG's life: held, removed, halted, killed, rescued, inspected."""
 
 import importlib
 import json
@@ -127,7 +127,7 @@ def test_a_held_dag_goes_on_where_it_was(queue: Queue) -> None:
 
 
 def _rescued(side: Side) -> list[object]:
-    """A DAG fails, is mended, and is submitted again."""
+    """A DAG fails, is repaired, and is submitted again."""
     text = nodes("ABCD", 'PARENT A CHILD B C\nPARENT B C CHILD D\nRETRY C 1\nVARS B status="$(broken:0)"\n')
     dag = side.start(text.replace("$(broken:0)", "3"), *SERIAL)
     found: list[object] = [dag.wait(), dag.noted(), dag.rescue()]
@@ -159,7 +159,7 @@ def test_a_dag_is_rescued_by_its_number(queue: Queue) -> None:
 
 
 def _written(side: Side) -> list[list[str]]:
-    """What DAGMan writes of a DAG for programs, without times and the numbers of jobs."""
+    """DAGMan's files about a DAG for programs, without times and the numbers of jobs."""
     text = nodes("ABC", 'VARS B status="1"\nPARENT A CHILD B\nPARENT B CHILD C\nNODE_STATUS_FILE status 1\n')
     dag = side.start(text + "JOBSTATE_LOG states\nDOT x.dot UPDATE\nRETRY B 1\n", *SERIAL)
     assert dag.wait() == 1, dag.tail
@@ -197,7 +197,9 @@ def test_a_dag_begins_at_a_save_point(queue: Queue, schedd: Schedd) -> None:
 
 
 def _halted(side: Side, *, said: bool = True) -> list[object]:
-    """Halted while its first node runs: its POST script runs, and no other node until the halt is over."""
+    """A DAG is halted while its first node runs: the node's POST script runs, and no other node until the
+    halt ends.
+    """
     text = "JOB A waits.sub\nJOB B node.sub\nPARENT A CHILD B\nSCRIPT POST A script 0 post\n"
     dag = side.start(text, files=WAITS)
     until(lambda: dag.noted() == ["A"], "the first node")
@@ -213,7 +215,7 @@ def _halted(side: Side, *, said: bool = True) -> list[object]:
 
 
 def test_a_halted_dag_submits_nothing(queue: Queue, schedd: Schedd, suite: str) -> None:
-    # that of 25 says nothing of a halt file, and goes by one for ever (src/condor_dagman/dagman_main.cpp)
+    # DAGMan of 25 does not report a halt file, and obeys it for ever (src/condor_dagman/dagman_main.cpp)
     newest = MAJOR[suite] >= 25
     ours, theirs = on_both(partial(_halted, said=not newest), queue, schedd)
     assert ours == theirs
@@ -257,7 +259,7 @@ def test_a_try_of_a_node_that_is_submitted_again_is_the_first_one(queue: Queue) 
 
 
 def test_a_schedd_in_reach_hears_nothing_of_a_dag(queue: Queue) -> None:
-    """There is one on this host, with the numbers of our jobs."""
+    """This host has a schedd, with the numbers of our jobs."""
     dag = queue.start("JOB A node.sub\n")
     assert dag.wait() == 0, dag.tail
     out = (dag.directory / "x.dag.dagman.out").read_text()
@@ -276,7 +278,7 @@ def test_condor_rm_outlives_the_reader_of_what_it_says(queue: Queue) -> None:
     )
     python = str(queue.pool.machine.venv / "bin/python")
     ended = queue.run(directory, python, "-c", program)
-    # a signal is what DAGMan takes for a failure
+    # DAGMan takes a signal for a failure
     assert ended.returncode in (0, 1), ended
     until(lambda: queue.status(cluster) is None, "the job's end")
 
@@ -355,7 +357,7 @@ def _generated(directory: Path) -> dict[str, str]:
         "transfer_executable": "false",
         "should_transfer_files": "IF_NEEDED",
     }
-    # version 2's writes two queue statements
+    # version 2 writes two queue statements
     submit = bindings.old().Submit(described)
     dags = importlib.import_module("htcondor.dags")
     dag = dags.DAG()
@@ -367,7 +369,7 @@ def _generated(directory: Path) -> dict[str, str]:
     return {"x.dag": files.pop(file.name), **files}
 
 
-# they write what test_as_over_a_schedd.py has
+# test_as_over_a_schedd.py tests the language
 @pytest.mark.all
 def test_what_the_bindings_write_runs(queue: Queue, schedd: Schedd, tmp_path: Path) -> None:
     files = _generated(tmp_path)

@@ -1,4 +1,4 @@
-"""A host on which fetching can work: real hooks, spool and database; HTCondor and the agent are played.
+"""A host on which fetching can work: real hooks, spool and database; HTCondor and the agent are simulated.
 
 ``tests/condor/test_doctor.py`` runs the doctor in a real pool; here each test breaks one thing.
 """
@@ -25,7 +25,7 @@ from fetchwork.deploy.condorconfig import CondorConfig, parse_settings
 from fetchwork.doctor import Line, daemons, diagnose
 from fetchwork.hook import wire
 
-# what condor_config_val prints, as seen with 23.9.6
+# the output of condor_config_val, as observed with 23.9.6
 CONDOR_CONFIG_VAL = """\
 #!/bin/sh
 settings={settings}
@@ -69,7 +69,7 @@ cpus = 1
 
 @dataclass
 class TestHost:
-    """What a test may break."""
+    """The parts that a test may break."""
 
     __test__ = False
 
@@ -89,7 +89,7 @@ class TestHost:
         return self.directory / "hooks"
 
     def diagnose(self) -> list[Line]:
-        """The doctor's lines, HTCondor answering with ``settings``."""
+        """The doctor's lines, with ``settings`` as HTCondor's answers."""
         text = "".join(f"{name} = {value}\n" for name, value in self.settings.items())
         (self.directory / "settings").write_text(text)
         return list(diagnose(self.file, CondorConfig((str(self.directory / "condor_config_val"),))))
@@ -99,7 +99,7 @@ class TestHost:
 
 
 def serve(path: Path, rights: str = "root part") -> Callable[[], None]:
-    """Answer ``status`` on a socket as an agent does; returns what ends it."""
+    """Answer ``status`` on a socket as an agent does; return a function that stops it."""
     listening = socket.socket(socket.AF_UNIX)
     listening.bind(str(path))
     listening.listen()

@@ -1,4 +1,4 @@
-"""``fetchwork config check`` and ``install`` on a host, HTCondor's answers played."""
+"""``fetchwork config check`` and ``install`` on a host, with simulated answers of HTCondor."""
 
 import json
 import os
@@ -17,7 +17,7 @@ def on_path(host: TestHost, monkeypatch: pytest.MonkeyPatch) -> TestHost:
     program.write_text("#!/bin/sh\n")
     program.chmod(0o755)
     host.file.chmod(0o600)
-    host.diagnose()  # leaves the settings where condor_config_val looks
+    host.diagnose()  # writes the settings for condor_config_val
     monkeypatch.setenv("PATH", str(host.directory), prepend=os.pathsep)
     return host
 

@@ -1,4 +1,4 @@
-"""The doctor names the cause of what is wrong with a host, and says what to do."""
+"""The doctor names the cause of a host's fault, and the remedy."""
 
 import grp
 import json
@@ -344,7 +344,7 @@ def test_hooks_of_a_removed_keyword_are_named(host: TestHost) -> None:
     assert left.verdict == "warn"
     assert left.text == f"{host.directory}/old: has the hooks of keyword 'OLD', which is not in the host file"
     assert left.remedy == f"rm -r '{host.directory}/old', once no job runs that came by it"
-    # those that ask another agent are not this host file's
+    # hooks that ask another agent do not belong to this host file
     conf = host.directory / "old/hook.conf"
     conf.write_text(conf.read_text().replace("/agent.sock", "/other.sock"))
     assert [line for line in host.diagnose() if line.subject == "leftover"] == []
@@ -556,7 +556,7 @@ def test_spool_that_holds_unusually_many_files(host: TestHost, monkeypatch: pyte
     count = len(list(spool.iterdir()))
     monkeypatch.setattr(hooks, "AT_ONCE", count)
     assert spool_warnings(host) == []
-    # that nothing has written to completely, so no agent takes it away
+    # an incomplete file, so no agent takes it away
     (spool / "1.partial").touch()
     line = only(spool_warnings(host))
     assert f"'{spool}' holds {count + 1} files, " in line.text
@@ -570,7 +570,7 @@ def report(
     name: str = "slot1@test",
     slot_type: str = "Static",
 ) -> None:
-    """The database sees a slot that fetched so long ago."""
+    """Let the database have a slot that fetched so many seconds ago."""
     slot = {
         "name": name,
         "state": state,
@@ -638,7 +638,7 @@ def test_broken_host_file_ends_the_diagnosis(host: TestHost) -> None:
 def test_command_prints_one_screen_and_ends_with_1_on_a_failure(
     host: TestHost, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    host.diagnose()  # leaves the settings where the program finds them
+    host.diagnose()  # writes the settings for the program
     monkeypatch.setenv("PATH", str(host.directory), prepend=os.pathsep)
     assert run(["doctor", "-c", str(host.file)]) == 0
     out = capsys.readouterr().out
@@ -755,5 +755,5 @@ def test_a_bucket_that_a_host_cannot_use_is_told(
     assert f"{bucket.url} " in line.text or f"{bucket.url}: " in line.text
     assert text in line.text
     assert "X-Amz" not in line.text
-    # it was read, and nothing else
+    # only reads were made
     assert {method for method, _, _ in bucket.asked} <= {"GET"}

@@ -20,7 +20,7 @@ TEMPLATE = "faults_template"
 
 @pytest.fixture(scope="session")
 def fragile_server(server_directory: Callable[[], Path]) -> Iterator[PostgresServer]:
-    """A PostgreSQL of these tests alone."""
+    """A PostgreSQL server for these tests only."""
     settings = {**SETTINGS, "max_wal_size": "128MB"}
     server = PostgresServer(server_directory() / "postgres", settings=settings, durable=False)
     server.start()
@@ -31,7 +31,7 @@ def fragile_server(server_directory: Callable[[], Path]) -> Iterator[PostgresSer
 
 
 def new_database(server: PostgresServer) -> str:
-    """A database that has the schema and nothing else; its connection string."""
+    """Make a database that has only the schema; return its connection string."""
     server.start()
     name = f"site_{next(_numbers)}"
     with psycopg.connect(server.conninfo("postgres"), autocommit=True) as connection:
@@ -41,12 +41,12 @@ def new_database(server: PostgresServer) -> str:
 
 @pytest.fixture
 async def site(fragile_server: PostgresServer, public_directory: Callable[[], Path]) -> AsyncIterator[Site]:
-    """A database and no hosts yet."""
+    """A database, with no hosts yet."""
     conninfo = new_database(fragile_server)
     async with Site(fragile_server, conninfo, public_directory()) as site:
         yield site
     fragile_server.start()
-    # whoever still holds a connection belongs to a site that is over
+    # sessions that are still connected belong to a site that has ended
     with psycopg.connect(fragile_server.conninfo("postgres"), autocommit=True) as connection:
         connection.execute(
             f"DROP DATABASE {psycopg.conninfo.conninfo_to_dict(conninfo)['dbname']} WITH (FORCE)"

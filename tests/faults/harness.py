@@ -1,8 +1,8 @@
-"""Simulated hosts with real agents on a real PostgreSQL, and what is checked when all is over.
+"""Simulated hosts with real agents on a real PostgreSQL, and the checks at the end.
 
 A ``Site`` is one database and some hosts. Each host has an agent of its own (a process), a proxy between
-that agent and PostgreSQL, and a simulated startd. What its jobs really did is in ``site.ledger``;
-``site.faults()`` compares that with what the queue has on record.
+that agent and PostgreSQL, and a simulated startd. ``site.ledger`` has the jobs' real executions;
+``site.faults()`` compares it with the queue's records.
 """
 
 import asyncio
@@ -30,7 +30,7 @@ from tests.waiting import PATIENCE_S
 
 OWNER = "nobody"
 
-#: seconds of a job that is to run for as long as its test wants (``Site.end_jobs``)
+#: seconds of a job that runs for as long as its test wants (``Site.end_jobs``)
 UNTIL_TOLD = 1000.0
 
 #: quick, so that a run of the harness takes seconds
@@ -43,7 +43,7 @@ TIMING = Timing(
     hook_start_s=0.002,
     starter_start_s=0.005,
 )
-#: what a hook waits for the agent; the real hooks wait longer
+#: a hook's time limit for the agent; the real hooks wait longer
 DEADLINES_S = {
     "fetch_work": 8.0,
     "reply_fetch": 4.0,
@@ -51,17 +51,17 @@ DEADLINES_S = {
     "update_job_info": 4.0,
     "job_exit": 4.0,
 }
-#: where no hook gives up by itself: whatever ends one is the agent's answer
+#: no hook gives up by itself: only the agent's answer ends a wait
 PATIENT = dict.fromkeys(DEADLINES_S, 2 * PATIENCE_S)
 AGENT = {"lease_s": 15}
 KEYWORD = {"max_fetch_wait_s": 2, "fetch_delay_s": 1}
 
-#: before the agent's program: its host has undivided slots and no REPLY_FETCH
+#: put before the agent's program: its host has undivided slots and no REPLY_FETCH
 NO_REPLIES = """
 from fetchwork.config import HostConfig
 HostConfig.is_told_replies = lambda self, keyword: False
 """
-#: before the agent's program: its clock on the wall is wrong
+#: put before the agent's program: its wall clock is wrong
 _WRONG_CLOCK = """
 import time
 _time, _time_ns = time.time, time.time_ns
@@ -69,7 +69,7 @@ time.time = lambda: _time() + {ahead_s}
 time.time_ns = lambda: _time_ns() + int({ahead_s} * 10**9)
 """
 
-#: what a failed wait shows of the database
+#: the database's state, shown when a wait fails
 _PICTURE = {
     "jobs": """
         SELECT job_status, not_before IS NOT NULL, count(*), min(last_reason) FROM fetchwork.job GROUP BY 1, 2
@@ -96,7 +96,8 @@ _PICTURE = {
 
 @dataclass(frozen=True)
 class HostOptions:
-    """``wrapper`` starts the agent, ``address`` is where it finds the host's proxy, if it goes through that.
+    """``wrapper`` starts the agent, ``address`` is the host's proxy as the agent reaches it, if it uses the
+    proxy.
 
     ``prelude`` is Python that the agent executes before it begins.
     """
@@ -125,7 +126,7 @@ class SimulatedHost:
         self.host: Host
 
     async def start(self) -> None:
-        """Proxy, agent, startd, in that order."""
+        """Start proxy, agent and startd, in that order."""
         options = self.options
         await self.proxy.__aenter__()
         self.agent = AgentProcess(
@@ -163,7 +164,7 @@ class SimulatedHost:
         self.host.start()
 
     def reports(self) -> list[Path]:
-        """What hooks have left for the agent, in its order."""
+        """Reports that hooks have left for the agent, in its order."""
         return sorted(self.agent.spool.glob("*.report"))
 
     async def kill_agent(self, restart_s: float = 0.3) -> None:
@@ -173,18 +174,18 @@ class SimulatedHost:
         await self.agent.start()
 
     async def pause_agent(self, seconds: float) -> None:
-        """SIGSTOP, and SIGCONT later."""
+        """Send SIGSTOP, and SIGCONT later."""
         self.agent.signal(signal.SIGSTOP)
         await asyncio.sleep(seconds)
         self.agent.signal(signal.SIGCONT)
 
     async def lose_power(self) -> None:
-        """Startd, jobs and agent are gone at once."""
+        """Let startd, jobs and agent end at once."""
         self.agent.signal(signal.SIGKILL)
         await self.host.vanish()
 
     async def power_up(self) -> None:
-        """They come back."""
+        """Start them again."""
         await self.agent.start()
         self.host.start()
 
@@ -201,7 +202,7 @@ class SimulatedHost:
 
 
 class Site:
-    """A database in ``server`` and simulated hosts that draw from it."""
+    """A database in ``server`` and simulated hosts that fetch from it."""
 
     def __init__(
         self,
@@ -261,7 +262,7 @@ class Site:
             return connection.execute(statement, params).fetchall()
 
     def submit(self, seconds: Iterable[float], **attributes: Any) -> None:
-        """Put in one job for each number, which is how long it takes."""
+        """Submit one job for each number, its length in seconds."""
         ads = [
             {"Cmd": "/bin/true", "Owner": OWNER, "Iwd": "/", "SimulatedSeconds": length, **attributes}
             for length in seconds
@@ -270,12 +271,12 @@ class Site:
             connection.execute("SELECT fetchwork.submit_many(%s::jsonb[])", [[Jsonb(ad) for ad in ads]])
 
     def end_jobs(self) -> None:
-        """Have every job that runs come to its end now, as if by itself."""
+        """Let every running job end now, as if by itself."""
         for host in self.hosts:
             for slot in host.host.slots:
                 if slot.starter is not None:
                     slot.starter.job = replace(slot.starter.job, seconds=0.0)
-                    # it looks at how long its job takes
+                    # it checks the length of its job
                     slot.starter._wake.set()
 
     def set(self, name: str, number: float) -> None:
@@ -287,7 +288,7 @@ class Site:
         return int(self.value("SELECT count(*) FROM fetchwork.job"))
 
     def state(self, job: str = "1.0") -> int:
-        """JobStatus, 4 and 3 for a job that has left the queue."""
+        """The JobStatus; 4 and 3 for a job that has left the queue."""
         return int(
             self.value(
                 "SELECT job_status FROM (SELECT cluster_id, proc_id, job_status FROM fetchwork.job UNION ALL"
@@ -302,7 +303,9 @@ class Site:
     async def until(
         self, what: Callable[[], object], timeout_s: float = PATIENCE_S, *, every_s: float = 0.05
     ) -> float:
-        """Wait until ``what()`` is true and return how long that took; a database that is away is not yet."""
+        """Wait until ``what()`` is true; return the seconds; an unreachable database counts as not yet
+        true.
+        """
         began = time.monotonic()
         while True:
             with contextlib.suppress(psycopg.OperationalError):
@@ -313,13 +316,13 @@ class Site:
             await asyncio.sleep(every_s)
 
     async def until_running(self, count: int = 1) -> float:
-        """Wait until so many job processes are alive."""
+        """Wait until this many job processes are alive."""
         return await self.until(lambda: self.ledger.running >= count)
 
     async def until_done(self, timeout_s: float = 2 * PATIENCE_S) -> float:
-        """Wait until every job has left the queue, and no report is left to be taken.
+        """Wait until every job has left the queue, and every report is taken.
 
-        Jobs that a fault has put on hold are released. A report leaves its spool after the database has it.
+        Jobs that a fault has held are released. A report leaves its spool after the database has it.
         """
 
         def done() -> bool:
@@ -338,12 +341,14 @@ class Site:
     # ---- the truth
 
     def violations(self) -> list[str]:
-        """What is wrong in the database alone."""
+        """Violated invariants in the database alone."""
         with self.connection() as connection:
             return violations(connection)
 
     def faults(self) -> list[str]:
-        """What is wrong in the database, and where it disagrees with what happened; for when all is over."""
+        """Violated invariants, and differences between the database and the real executions; for the end of a
+        test.
+        """
         return [*self.violations(), *self._unlike_the_ledger(), *self.left_in_spool()]
 
     def _unlike_the_ledger(self) -> list[str]:
@@ -397,7 +402,7 @@ class Site:
         ]
 
     def left_in_spool(self) -> list[str]:
-        """Reports that no agent has taken, and what was moved aside."""
+        """Reports that no agent has taken, and files that were moved aside."""
         found = []
         for host in self.hosts:
             for path in files(host.agent.spool):
@@ -405,7 +410,7 @@ class Site:
         return found
 
     def report(self) -> str:
-        """What a failure is to be understood from."""
+        """The information that explains a failure."""
         lines = [f"ledger: {dict(self.ledger.counts)}, {self.ledger.running} running"]
         with contextlib.suppress(psycopg.Error):
             for name, statement in _PICTURE.items():
@@ -420,7 +425,7 @@ class Site:
 
 @contextlib.asynccontextmanager
 async def deaf(host: SimulatedHost) -> AsyncIterator[None]:
-    """The agent's connections to PostgreSQL stand, and nothing goes through."""
+    """The agent's connections to PostgreSQL stay open, and no data passes."""
     await host.proxy.set_mode("deaf")
     try:
         yield

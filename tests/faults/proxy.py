@@ -1,7 +1,7 @@
 """A proxy before PostgreSQL that can be slow, deaf or cut, and stop at a named point of a conversation.
 
-A point is the call of one SQL function, before the server has seen it or after it has done it, when nobody
-has heard the answer yet. That is where everything interesting dies. "report_runs/exit" is a call of
+A point is the call of one SQL function: before the server has seen it, or after it has executed it and before
+the answer is sent. Deaths at these points are the interesting ones. "report_runs/exit" is a call of
 report_runs that reports an end.
 """
 
@@ -19,7 +19,7 @@ Side = Literal["before", "after"]
 Mode = Literal["open", "slow", "deaf", "cut"]
 
 _CALL = re.compile(rb"fetchwork\.([a-z_]+)\(")
-# what a call of report_runs brings; of those that it brings nothing of, the list is empty
+# the parts of a call of report_runs; a part that the call lacks has an empty list
 _REPORTS = re.compile(rb"\b(accept|start|update|exit)_ids => [^,]*?\{\d")
 # ReadyForQuery, which ends every answer
 _READY = re.compile(rb"Z\x00\x00\x00\x05[ITE]\Z")
@@ -27,7 +27,7 @@ _READY = re.compile(rb"Z\x00\x00\x00\x05[ITE]\Z")
 
 @dataclass
 class Trap:
-    """Waits for a call of ``function``, does something, and cuts that connection unless told to spare it."""
+    """Waits for a call of ``function``, runs an action, and cuts the connection unless told to spare it."""
 
     function: str
     side: Side
@@ -49,7 +49,7 @@ class DatabaseProxy:
         #: calls seen, by function
         self.calls: dict[str, int] = {}
         self.accepted = 0
-        #: keeps the port for us while nobody listens there
+        #: keeps the port for us while no process listens on it
         self._kept: socket.socket | None = None
         self._listener: asyncio.Server | None = None
         self._links: set[asyncio.Task[None]] = set()
@@ -58,7 +58,7 @@ class DatabaseProxy:
 
     async def __aenter__(self) -> "DatabaseProxy":
         self._kept = socket.socket()
-        # else it could not be listened at beside this
+        # else the proxy could not listen on it beside this socket
         self._kept.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         self._kept.bind((self._address, 0))
         self.port = self._kept.getsockname()[1]
@@ -71,11 +71,11 @@ class DatabaseProxy:
             self._kept.close()
 
     def conninfo(self, conninfo: str) -> str:
-        """The same database, through this proxy."""
+        """The connection string of the same database, through this proxy."""
         return make_conninfo(conninfo, host=self._address, port=self.port)
 
     async def set_mode(self, mode: Mode, delay_s: float = 0.0) -> None:
-        """``cut``: connections break, new ones are refused; ``deaf``: they stand, nothing goes through."""
+        """``cut``: connections break, new ones are refused; ``deaf``: they stay open, no data passes."""
         self.mode, self.delay_s = mode, delay_s
         if mode == "deaf":
             self._opened.clear()
@@ -132,7 +132,7 @@ def _called(text: bytes) -> list[str]:
 
 
 class _Statements:
-    """What a client has the server run, read from what it sends: as text, or prepared and bound."""
+    """The statements that a client runs, read from its messages: as text, or prepared and bound."""
 
     def __init__(self) -> None:
         self._unread = b""
@@ -140,7 +140,7 @@ class _Statements:
         self._prepared: dict[bytes, bytes] = {}
 
     def read(self, data: bytes) -> list[bytes]:
-        """The texts, with their parameters in place, of the statements that are whole with this."""
+        """The texts, with their parameters in place, of the statements that these data complete."""
         self._unread += data
         texts: list[bytes] = []
         while True:
@@ -152,7 +152,7 @@ class _Statements:
             letter, body = self._unread[:begin], self._unread[begin + 4 : end]
             self._unread = self._unread[end:]
             if not begin:
-                # 3.x is the version of one that logs in
+                # 3.x is the protocol version in a login
                 self._greeted = body[:2] == b"\0\3"
             elif letter == b"Q":
                 texts.append(body)

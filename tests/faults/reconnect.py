@@ -1,6 +1,6 @@
-"""Many agents lose the same database at the same moment: how they come back.
+"""Many agents lose the same database at the same moment: their return.
 
-An agent here is the agent's own pool of connections, with its pauses, and a call of ``beat`` each second;
+An agent here is the agent's own pool of connections, with its backoffs, and a call of ``beat`` each second;
 hundreds of them fit into one process.
 """
 
@@ -21,7 +21,7 @@ BEAT_S = 1.0
 
 @dataclass
 class Comeback:
-    """Seconds after the server's return at which each agent had its first answer, and a stranger's waits."""
+    """Seconds from the server's return to each agent's first answer, and another client's waits."""
 
     answered_s: list[float] = field(default_factory=list)
     stranger_s: list[float] = field(default_factory=list)
@@ -30,7 +30,7 @@ class Comeback:
 
     @property
     def busiest_second(self) -> int:
-        """How many came back within the busiest second."""
+        """The number of agents that came back within the busiest second."""
         times = sorted(self.answered_s)
         return max(sum(1 for other in times if time <= other < time + 1.0) for time in times)
 
@@ -65,7 +65,7 @@ class _Agent:
 async def lose_and_regain(
     server: PostgresServer, conninfo: str, agents: int, outage_s: float = 3.0
 ) -> Comeback:
-    """Connect so many agents, kill the server, start it again, and wait until all are back."""
+    """Connect this many agents, kill the server, start it again, and wait until all are back."""
     comeback = Comeback()
     since: list[float] = []
     crowd = [_Agent(conninfo, f"host{number}", comeback) for number in range(agents)]
@@ -93,7 +93,7 @@ async def lose_and_regain(
 
 
 async def _ask_now_and_then(conninfo: str, comeback: Comeback, since: float) -> None:
-    """Somebody with nothing to do with the agents, who connects anew each time."""
+    """A client unrelated to the agents, which connects anew each time."""
     while True:
         began = time.monotonic()
         database = AsyncDatabase(conninfo, size=1, application_name="stranger")

@@ -1,7 +1,7 @@
-"""A run of some hundred jobs while things break, all chosen by one number.
+"""A run of some hundred jobs while faults happen, all chosen by one number.
 
-The number decides hosts, versions of HTCondor, jobs, and which faults come when. What the machine makes of it
-differs a little from time to time; the plan does not.
+The number decides hosts, versions of HTCondor, jobs, and which faults come when. The machine's load changes
+the course a little from run to run; the plan stays the same.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ from fetchwork.simulate.hooks import PHASES, HookKilled, Step
 from tests.faults.harness import SimulatedHost, Site
 from tests.faults.proxy import Trap
 
-#: calls that an agent makes for the hooks, where it dies
+#: calls that an agent makes for the hooks, at which it dies
 FUNCTIONS = (
     "read_demand",
     "claim_many",
@@ -32,13 +32,13 @@ FUNCTIONS = (
     "lead",
 )
 HOOKS = ("fetch_work", "reply_fetch", "prepare_job", "update_job_info", "job_exit")
-#: how long a trap waits for its call
+#: a trap's time limit for its call
 _PATIENCE_S = 3.0
 
 
 @dataclass
 class Result:
-    """What a run was and what it found."""
+    """A run's plan and its findings."""
 
     seed: int
     jobs: int
@@ -57,7 +57,7 @@ class SeededRun:
         self.seed = seed
         self.jobs = jobs
         self.number_of_faults = faults
-        # for the plan alone, so that nothing else that draws numbers changes it
+        # for the plan alone, so that no other use of random numbers changes it
         self.random = random.Random(f"plan {seed}")
         self.plan: list[str] = []
         self.found: list[str] = []
@@ -94,7 +94,7 @@ class SeededRun:
     async def _set_up(self) -> None:
         chosen = self.random
         self.site.set("host_lease", 15)
-        # nothing here is a job's own fault, so none is to be held or rest for long
+        # no failure here is a job's own, so none may be held or back off for long
         for name, number in {
             "max_lost": 1000,
             "max_not_started": 1000,
@@ -326,7 +326,7 @@ async def play(
     server: PostgresServer, conninfo: str, directory: Path, seed: int, jobs: int, faults: int
 ) -> Result:
     """Play one run in a database of its own."""
-    # delays that have no part in the plan
+    # delays that are no part of the plan
     random.seed(seed)
     async with Site(server, conninfo, directory) as site:
         return await SeededRun(server, site, seed, jobs, faults).play()

@@ -30,13 +30,13 @@ class Standby(PostgresServer):
         (self.directory / "connection.json").write_text(json.dumps({**connection, "port": port}))
 
     def cut_off(self) -> None:
-        """Receive nothing from now on: what the primary commits is lost when this one takes over."""
+        """Receive nothing from now on: the primary's later commits are lost when this one takes over."""
         self.query("ALTER SYSTEM SET primary_conninfo = ''")
         self.query("SELECT pg_reload_conf()")
 
     @property
     def follows(self) -> bool:
-        """Whether it receives what the primary writes."""
+        """Whether it receives the primary's writes."""
         return self.query("SELECT count(*) FROM pg_stat_wal_receiver WHERE status = 'streaming'") == "1"
 
     def take_over(self) -> None:

@@ -14,7 +14,7 @@ from tests.faults.harness import PATIENT, TIMING, UNTIL_TOLD, SimulatedHost, Sit
 from tests.faults.proxy import Side, Trap
 from tests.waiting import PATIENCE_S
 
-#: what each host calls all the time; other writes are provoked below
+#: each host makes these calls all the time; other writes are provoked below
 WRITES = ("claim_many", "report_runs/start", "report_runs/update", "report_runs/exit", "beat")
 
 #: an account that no host has
@@ -71,7 +71,7 @@ async def _stopped(host: SimulatedHost, function: str, side: Side) -> None:
 
 async def _not_heard(host: SimulatedHost, function: str, side: Side) -> None:
     async def nothing() -> None:
-        """The connection breaks, that is all."""
+        """Break the connection, and do nothing else."""
 
     await _sprung(host.proxy.trap(function, side, nothing))
 
@@ -91,7 +91,7 @@ async def test_agent_may_die_around_each_write(site: Site, function: str) -> Non
         for host, (fault, side) in zip(hosts, cases, strict=True)
     ]
     site.submit([0.3] * 40, SimulatedExitCode=3)
-    # each of the five has had its fault and is well again
+    # each of the five has had its fault and has recovered
     await asyncio.wait_for(asyncio.gather(*masters), 2 * PATIENCE_S)
     await site.until_done()
     await site.until(lambda: not site.left_in_spool())
@@ -107,7 +107,7 @@ async def _killed_around(host: SimulatedHost, *functions: str) -> None:
 
 
 def _submit_for(host: SimulatedHost, seconds: float = 0.1, **attributes: object) -> None:
-    """Put in a job that runs on this host alone."""
+    """Submit a job that runs on this host alone."""
     where = f'/Expr(TARGET.Machine == "{host.name}")/'
     host.site.submit([seconds], SimulatedExitCode=3, Requirements=where, **attributes)
 
@@ -124,7 +124,7 @@ def _edit(host: SimulatedHost, **attributes: object) -> None:
 
 
 async def _reject(site: Site) -> None:
-    """A startd that refuses what it is offered."""
+    """Let a startd refuse its offer."""
     host = await site.add_host("refusing", slots=2)
     host.host.refuses = lambda ad: True
     _submit_for(host)
@@ -133,7 +133,7 @@ async def _reject(site: Site) -> None:
 
 
 async def _refuse_start(site: Site) -> None:
-    """A job of an account that the host does not have."""
+    """Submit a job of an account that the host does not have."""
     host = await site.add_host("strange", slots=2)
     _submit_for(host, Owner=STRANGER)
     await _killed_around(host, "refuse_start")
@@ -146,7 +146,7 @@ async def _while_hooks_die(
     hook: tuple[str, str],
     also: Callable[[FetchingSlot], None] = lambda slot: None,
 ) -> None:
-    """A host whose hook dies in this phase each time, until its agent was killed around the call."""
+    """Let a host's hook die in this phase each time, until its agent was killed around the call."""
     dying = True
 
     def kill(step: Step) -> None:
@@ -161,19 +161,19 @@ async def _while_hooks_die(
 
 
 async def _withdraw(site: Site) -> None:
-    """Fetches that die with the answer in hand, so that their slots ask again."""
+    """Let fetches die with the answer in hand, so that their slots ask again."""
     await _while_hooks_die(site, "hasty", "withdraw", ("fetch_work", "answered"))
 
 
 async def _slot_is_free(site: Site) -> None:
-    """Starters that die unseen, upon which their slots ask again."""
+    """Let starters die unseen, upon which their slots ask again."""
     await _while_hooks_die(
         site, "unseen", "slot_is_free", ("prepare_job", "answered"), lambda slot: slot.kill_starter()
     )
 
 
 async def _starter_gone(site: Site) -> None:
-    """A starter that is seen to die, on a slot that does not ask again."""
+    """Let a starter die on a slot that does not ask again; the agent sees the death."""
     host = await site.add_host("seen", slots=2, family=True)
     host.host.timing = replace(TIMING, claimed_idle_delay_s=NEVER)
     _submit_for(host, 1000.0)
@@ -185,7 +185,7 @@ async def _starter_gone(site: Site) -> None:
 
 
 async def _apply_policy(site: Site) -> None:
-    """A running job that is to be held."""
+    """Make a running job be held by its policy."""
     host = await site.add_host("strict", slots=2)
     host.host.timing = replace(TIMING, starter_initial_update_interval_s=0.2, starter_update_interval_s=0.5)
     _submit_for(host, 1000.0, PeriodicHold="/Expr(JobStatus == 2)/")
@@ -194,12 +194,12 @@ async def _apply_policy(site: Site) -> None:
 
 
 async def _goodbye_and_hello(site: Site) -> None:
-    """An agent that is ended in good order, and started again."""
+    """End an agent in good order, and start it again."""
     host = await site.add_host("polite", slots=2)
     _submit_for(host)
     sides: tuple[Side, ...] = ("before", "after")
     for side in sides:
-        # before it has greeted it has nothing to take leave of
+        # an agent that has not said hello says no goodbye
         await site.until(lambda: host.proxy.calls.get("beat"))
         goodbye = _deadly(host, "goodbye", side)
         host.agent.signal(signal.SIGTERM)
@@ -212,14 +212,14 @@ async def _goodbye_and_hello(site: Site) -> None:
 
 
 async def _maintenance(site: Site) -> None:
-    """What every agent does now and then."""
+    """The periodic calls of every agent."""
     host = await site.add_host("tidy", slots=2, prelude=HURRY)
     _submit_for(host)
     await _killed_around(host, "report_slots", "lead")
 
 
 async def _leader_tasks(site: Site) -> None:
-    """What one agent does now and then for all."""
+    """The periodic calls that one agent makes for all."""
     host = await site.add_host("leader", slots=2, prelude=HURRY)
     _submit_for(host)
     await _killed_around(host, "take_leader_task", "preempt", "maintain_tables")
@@ -242,7 +242,7 @@ async def _leader_tasks(site: Site) -> None:
 async def test_agent_may_die_around_writes_that_are_seldom(
     site: Site, provoke: Callable[[Site], Awaitable[None]]
 ) -> None:
-    # nothing here is a job's own fault, so none is to be held or rest for long
+    # no failure here is a job's own, so none may be held or back off for long
     for name, number in SHORT_RESTS.items():
         site.set(name, number)
     await provoke(site)
@@ -260,7 +260,7 @@ async def test_agent_may_die_around_writes_that_are_seldom(
 
 
 async def test_agent_that_comes_back_lets_jobs_live(site: Site) -> None:
-    # it finds starters and jobs again by pid and start time; each is to start once, however long that takes
+    # it finds starters and jobs again by pid and start time; each must start once, no matter how slowly
     site.deadlines_s = PATIENT
     host = await site.add_host(slots=4, family=True)
     site.submit([UNTIL_TOLD] * 4)
