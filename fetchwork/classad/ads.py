@@ -336,7 +336,7 @@ def _decode_evals(ad: ClassAd) -> None:
 def _inside_eval(text: str) -> ExprTree | None:
     """Return the value that ``print_old`` has put into ``eval("...")``, or None for another expression.
 
-    ``print_old`` does so only with values without a literal: a job's ``eval("1 + 2")`` stays an expression.
+    ``print_old`` does so only for values without a literal: a job's ``eval("1 + 2")`` stays an expression.
     """
     found = _EVAL.fullmatch(text)
     if not found:

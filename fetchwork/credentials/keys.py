@@ -158,7 +158,7 @@ class KeyFile:
                 private = b""
             if len(private) != KEY_BYTES:
                 # the message leaves out the line: it may have most of a key
-                raise CredentialError(f"line {number} of key file '{self.path}' is no key")
+                raise CredentialError(f"line {number} of key file '{self.path}' is not a key")
             keys[key_id(bytes(PrivateKey(private).public_key))] = private
         if not keys:
             raise CredentialError(f"there is no key in '{self.path}'")

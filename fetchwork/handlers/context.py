@@ -122,7 +122,7 @@ class Task:
     async def own_run(self, key: RunKey) -> LiveRun | None:
         """Return the run of this key, if this process knows it; raises Denied if it is another account's.
 
-        If this process does not know the run, the database names its owner: the token alone proves nothing,
+        If this process does not know the run, the database names its owner: the token alone is no proof,
         because HTCondor keeps the ads of ended jobs where other accounts may read them.
         """
         run = self.runs.get(self.context.session, key.run_id)

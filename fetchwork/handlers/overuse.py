@@ -48,7 +48,7 @@ def disk_limit(job: bytes, slot: bytes) -> int | None:
 
 
 def over_memory(limit_mib: int, used_mib: float) -> Verdict:
-    """The hold of a job that used too much memory, in HTCondor's words (vanilla_proc.cpp) less "cgroup"."""
+    """The hold for too much memory, in HTCondor's words (vanilla_proc.cpp) without "cgroup"."""
     return Verdict(
         "hold",
         f"Job has gone over memory limit of {limit_mib} megabytes. Last measured usage: {used_mib:.0f}"
@@ -66,7 +66,7 @@ def killed_for_memory(limit_mib: int | None, used_mib: float, exit_signal: objec
 
 
 def over_disk(limit_kib: int) -> Verdict:
-    """The hold of a job that used too much disk, in HTCondor's words (``CheckLVUsage`` in starter.cpp)."""
+    """The hold for too much disk, in HTCondor's words (``CheckLVUsage`` in starter.cpp)."""
     size, unit = float(limit_kib), 0
     while size >= 1024 and unit + 1 < len(_UNITS):
         size /= 1024

@@ -42,14 +42,14 @@ class Budget:
             self._proven.discard(autocluster)
 
     def suspicious(self) -> frozenset[str]:
-        """Return submitters whose proven autoclusters alone are evaluated, unless nothing else fits."""
+        """Return submitters whose unproven autoclusters are evaluated only if nothing else fits."""
         if self._ended:
             now = time.monotonic()
             self._ended = {name: at for name, at in self._ended.items() if now < at + SUSPICION_S}
         return frozenset(self._ended)
 
     def paused(self) -> frozenset[str]:
-        """Return submitters whose proven autoclusters alone are evaluated, even if nothing else fits."""
+        """Return submitters whose unproven autoclusters are not evaluated now, even if nothing else fits."""
         now = time.monotonic()
         return frozenset(name for name, at in self._ended.items() if now < at + PAUSE_S)
 

@@ -27,7 +27,7 @@ from fetchwork.matchmaker.bounds import AD_BYTES, KEPT_BYTES
 from fetchwork.matchmaker.matchform import Json, MatchRequest, SentLook
 from fetchwork.matchmaker.messages import sentence
 
-#: an expected slot is prepared for so many sets of slot attributes that jobs refer to
+#: the most sets of slot attributes, as jobs refer to them, for which an expected slot is prepared
 _EXPECTED_NAMES = 8
 
 

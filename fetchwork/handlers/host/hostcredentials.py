@@ -1,9 +1,9 @@
 """The credentials of jobs on this host: opened with its keys, renewed by their issuers before they expire.
 
 The agent of a host on which a job uses a credential renews it: only agents can open credentials, and an agent
-without such a job has no use for them. One agent at a time renews a credential (``begin_renewal``), in one
-thread for each owner, which counts until it has ended: a name service may be silent for long. So an issuer
-that does not answer delays only its own users' jobs, however many ask it, and no work in the agent's threads.
+without such a job has no use for them. One agent at a time renews a credential (``begin_renewal``). It has at
+most one thread for each owner, which counts until it has ended: a name service may be silent for long. So an
+issuer that does not answer delays only its own users' jobs, however many ask it, and no other threads' work.
 """
 
 from __future__ import annotations

@@ -84,7 +84,7 @@ def line(job: Mapping[str, Literal], forced: Mapping[str, str], unless_set: Mapp
     added: dict[str, str] = {}
     has_said = False
     for variable, value in unless_set.items():
-        # as the starter's loop: a variable that the job sets also stops the next ones, until an empty one
+        # as in the starter: after a variable that the job sets, it sets none until one that the job set empty
         has_said = bool(there[variable]) if variable in there else has_said
         if not has_said:
             added[variable] = value

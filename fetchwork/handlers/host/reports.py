@@ -3,8 +3,8 @@
 A lone report goes at once. On a busy host starts, updates and ends coincide; then one call of
 ``report_runs`` carries them, so that PostgreSQL has one transaction and one wait for the disk for all. That
 call skips some reports (the run is over, to be ended, or locked by another transaction; the report is a
-repetition). Each of those then gets a call of its own, to the function that waits or gives the reason; so
-does each report of a call that was refused as a whole. Each report gets its own answer, within its own time.
+repetition). Each skipped report, and each report of a call that was refused as a whole, then gets a call of
+its own, to the function that waits or gives the reason. Each gets its own answer, within its own time.
 
 An accept writes nothing by itself: the start, which comes within a second, carries it. Only the accept of a
 run that has not started by then is written, so that its job counts as one that could not start.

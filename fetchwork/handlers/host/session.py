@@ -28,7 +28,7 @@ log = logging.getLogger(__name__)
 
 #: effective priorities are read again after this long
 SHARES_LIFE_S = 1.0
-#: autoclusters of one answer, which bounds its size
+#: autoclusters in one answer, to bound its size
 AUTOCLUSTERS_A_CALL = 1000
 
 

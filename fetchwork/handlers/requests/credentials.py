@@ -80,7 +80,7 @@ async def brought(task: Task, key: RunKey) -> Brought:
 
 
 async def note(task: Task, key: RunKey, brought: Brought) -> None:
-    """Record the credentials for this agent and its successor to renew; raises DatabaseUnavailable."""
+    """Record the credentials, so that this agent or the next replaces them; raises DatabaseUnavailable."""
     await task.context.session.database.run(
         credentials.note_credentials(
             run_id=key.run_id, token=key.token, directory=brought.directory, versions=brought.versions

@@ -71,7 +71,7 @@ async def read_input(task: Task) -> Answer:
 
 
 async def input_done(task: Task) -> Answer:
-    """PREPARE_JOB has everything: the bytes, and the seconds that it took."""
+    """Note that PREPARE_JOB has all inputs: their bytes, and the seconds of the transfer."""
     key, subject, _ = await _asked(task)
     size, seconds = _numbers(task.request.arg, 2)
     await note(task, key, None, "input", int(size), seconds)

@@ -2,7 +2,7 @@
 
 ``fetchwork.sandbox.inline`` has the limits for that. If the end is more than the job's own exit, or the
 database is unavailable, the answer is an error: the compiled hook then executes the hook in Python, which
-first stages everything. That one repeats the steps that were done, with the same result.
+first stages everything. The hook in Python repeats steps that were done, with the same result.
 """
 
 from __future__ import annotations

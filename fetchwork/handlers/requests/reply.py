@@ -59,7 +59,7 @@ async def reject(
     )
     if ended:
         runs.ended(session, key.run_id)
-        # the demand has to be read again with the slot's backoff
+        # the demand has the slot's backoff, and must be read again
         session.demand.outdate()
     return ended
 

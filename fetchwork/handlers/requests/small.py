@@ -1,4 +1,4 @@
-"""The inputs of a job within PREPARE_JOB's answer, where they are few and small.
+"""The inputs of a job within PREPARE_JOB's answer, if they are few and small.
 
 ``fetchwork.sandbox.inline`` has the limits for that. Beyond them the answer has no inputs, and the job is not
 started: the compiled hook then executes the hook in Python, which asks for each file.

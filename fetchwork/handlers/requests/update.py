@@ -3,8 +3,8 @@
 The hook runs as the job's user, so it may send the job a signal, which the agent may not. A job that was
 removed, held or vacated gets its own signal first and SIGKILL after JobMaxVacateTime (at once if
 WantGracefulRemoval says so). A job that its run no longer owns gets SIGKILL at once, because it may run
-elsewhere by now. So does, without a request, the job of a run whose host can't reach the database for longer
-than its lease.
+elsewhere by now. If a run's host can't reach the database for longer than its lease, its job gets SIGKILL,
+too, without a request.
 """
 
 from __future__ import annotations
