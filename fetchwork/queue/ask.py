@@ -1,9 +1,9 @@
-"""The questions that an operation on the queue asks of its driver.
+"""The questions that an operation on the queue asks its driver.
 
 An operation is a generator that holds no connection. It yields a ``Call`` of a SQL function, an ``Ask`` or an
-``Evaluate`` and is sent the answer, or a ``Pause``, and returns its result (``Steps``). One that finds many
-items hands them over as it finds them, in ``Found`` pages (``Stream``). ``Session`` drives them with a
-connection, ``AsyncSession`` with awaited ones, so that ``Queue`` and ``AsyncQueue`` cannot come to differ.
+``Evaluate`` and is sent the answer, or yields a ``Pause``; it returns its result (``Steps``). An operation
+with many results yields them in ``Found`` pages as it finds them (``Stream``). ``Session`` drives operations
+with a connection, ``AsyncSession`` with awaited ones; so ``Queue`` and ``AsyncQueue`` share one behaviour.
 """
 
 from __future__ import annotations
@@ -26,23 +26,23 @@ class Ask:
 
     sql: str
     params: Sequence[object] = ()
-    #: it is asked often, in the same words, and the server may keep it
+    #: the same text is asked often, so the server may keep its plan
     often: bool = False
 
 
 @dataclass(frozen=True)
 class Pause:
-    """Nothing to do for a while."""
+    """A pause before the next step."""
 
     seconds: float
 
 
 @dataclass(frozen=True)
 class Evaluate:
-    """For which of these ads a constraint is true; the generator is sent a list of truths.
+    """A constraint to be evaluated on ads; the generator is sent a list of truths.
 
-    It is a question because a constraint may be anybody's: whose driver serves several people evaluates it
-    where it can hold up nobody.
+    It is a question because any person may have written the constraint: a driver that serves several people
+    evaluates it in a process where it delays no one else.
     """
 
     constraint: str
@@ -51,7 +51,7 @@ class Evaluate:
 
 @dataclass(frozen=True)
 class Found(Generic[Item_co]):
-    """Items for the caller, or none: how many rows of a long view were looked at until now."""
+    """A page of items for the caller; ``looked_at`` is the number of rows of a long view read until now."""
 
     items: Sequence[Item_co]
     looked_at: int | None = None
@@ -59,12 +59,12 @@ class Found(Generic[Item_co]):
 
 @dataclass(frozen=True)
 class Ended(Generic[Result]):
-    """The result of steps that are over."""
+    """The result of finished steps."""
 
     result: Result
 
 
-#: an answer's type depends on the question, which the types of a generator cannot say
+#: an answer's type depends on the question, which a generator's type can't express
 Question: TypeAlias = Ask | Call[Any] | Pause | Evaluate
 Steps: TypeAlias = Generator[Question, Any, Result]
 Stream: TypeAlias = Generator[Question | Found[Item], Any, None]
@@ -72,9 +72,9 @@ Stream: TypeAlias = Generator[Question | Found[Item], Any, None]
 
 @dataclass
 class Memory:
-    """Answers that a queue keeps, because they hold for as long as it lives."""
+    """Answers that a queue keeps for its life, because they do not change."""
 
-    #: attribute names as ads spell them, by their lower-case form
+    #: attribute names in the spelling of ads, by their lower-case form
     spellings: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -95,7 +95,7 @@ def collected(stream: Stream[Item]) -> Steps[list[Item]]:
 
 
 def mapped(stream: Stream[Item], make: Callable[[Item], Made]) -> Stream[Made]:
-    """A stream of what a function makes of another's items."""
+    """A stream with a function applied to each item of another stream."""
     reply: object = None
     while True:
         try:

@@ -21,21 +21,21 @@ Made = TypeVar("Made")
 def _awaited(
     method: Callable[Concatenate[Queue, P], Made],
 ) -> Callable[Concatenate[AsyncQueue, P], Coroutine[Any, Any, Made]]:
-    """A method of ``Queue`` whose result is that of ``_ask`` or ``_list``."""
+    """A method of ``Queue`` that returns the result of ``_ask`` or ``_list``."""
     return cast("Callable[Concatenate[AsyncQueue, P], Coroutine[Any, Any, Made]]", method)
 
 
 def _iterated(
     method: Callable[Concatenate[Queue, P], Iterator[Made]],
 ) -> Callable[Concatenate[AsyncQueue, P], AsyncIterator[Made]]:
-    """A method of ``Queue`` whose result is that of ``_each``."""
+    """A method of ``Queue`` that returns the result of ``_each``."""
     return cast("Callable[Concatenate[AsyncQueue, P], AsyncIterator[Made]]", method)
 
 
 def _in_thread(
     method: Callable[Concatenate[Queue, P], Made],
 ) -> Callable[Concatenate[AsyncQueue, P], Coroutine[Any, Any, Made]]:
-    """A method of ``Queue`` that reads or writes files; it has a ``Queue`` of its own."""
+    """A method of ``Queue`` that reads or writes files; it runs in a thread with a separate ``Queue``."""
 
     @functools.wraps(method)
     async def call(self: AsyncQueue, /, *args: P.args, **kwargs: P.kwargs) -> Made:
@@ -49,9 +49,9 @@ def _in_thread(
 
 
 class AsyncQueue:
-    """A queue in a database; methods, arguments and errors are those of ``Queue``.
+    """A queue in a database, with the methods, arguments and errors of ``Queue``.
 
-    ``timeout_s`` bounds each question to the database.
+    ``timeout_s`` limits each question to the database.
     """
 
     def __init__(self, conninfo: str | None = None, *, timeout_s: float = 60.0) -> None:

@@ -1,10 +1,11 @@
-"""Bringing outputs to where they belong: complete or not at all, as who asks.
+"""Delivers outputs to their destinations: all of a job's outputs or none, with the caller's rights.
 
-Every file is written under a temporary name beside its destination, compared with its hash, and only when all
-of a job's are there, renamed. The temporary name is the same for each attempt of one run's, so what a killed
-attempt left is taken by the next; two at a time wait for each other. Names come from a host, which its job
-may have taken over: of such a name no part is followed that is a link, and no file outside is reached. What
-the submitter wrote himself, Out, Err and targets of remaps, leads where he may go.
+Every file is written under a temporary name beside its destination and compared with its hash. Files are
+renamed only once all of a job's files are complete. The temporary name is the same for each attempt for one
+run, so the next attempt takes over the file of a killed one; two concurrent attempts wait for each other.
+Names come from a host, which its job may have taken over: no link in such a name is followed, and no file
+outside the destination is reached. Paths that the submitter wrote (Out, Err and targets of remaps) may lead
+anywhere he may write.
 """
 
 from __future__ import annotations
@@ -33,19 +34,19 @@ _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 
 @dataclass(frozen=True, slots=True)
 class Want:
-    """A chunk that is needed next."""
+    """The next chunk that is needed."""
 
     content_id: int
     n: int
 
 
-#: asks for chunks, is sent them (None: there is none), and returns how many bytes it brought
+#: asks for chunks, is sent them (None: it does not exist), and returns the number of bytes delivered
 Bringing: TypeAlias = Generator[Want, bytes | None, int]
 
 
 @dataclass
 class _Placed:
-    """A file that is written, and not at its destination yet."""
+    """A complete file that is not at its destination yet."""
 
     directory: int
     temporary: str
@@ -54,17 +55,17 @@ class _Placed:
 
 
 def bring(ad: Json, run_id: int, files: Sequence[JsonObject]) -> Bringing:
-    """Steps: bring what a run of a job left to its destinations; all of it, or TransferFailed and nothing.
+    """Steps: deliver all outputs of a job's run to their destinations; else TransferFailed, and none.
 
-    Directories are made first, so one of an attempt that failed may stay.
+    Directories are made first, so a directory of a failed attempt may stay.
     """
     with contextlib.ExitStack() as stack:
         written: list[_Placed] = []
         brought = 0
-        # directories before what is in them
+        # directories before their contents
         for file in sorted(files, key=lambda file: (not file["name"].endswith("/"), file["name"])):
             if file["source"] == "url":
-                # a plugin took it elsewhere
+                # a plugin uploaded it elsewhere
                 continue
             target = destination(ad, file["name"])
             if target is None:
@@ -90,7 +91,7 @@ def bring(ad: Json, run_id: int, files: Sequence[JsonObject]) -> Bringing:
             with _failing(one.path):
                 os.rename(one.temporary, one.name, src_dir_fd=one.directory, dst_dir_fd=one.directory)
         for number in {one.directory for one in written}:
-            # not every file system takes it, and what was renamed is there
+            # some file systems do not support it, and the renamed files are there
             with contextlib.suppress(OSError):
                 os.fsync(number)
     return brought
@@ -107,9 +108,9 @@ def _failing(path: str) -> Iterator[None]:
 
 
 def _opened(target: Destination, stack: contextlib.ExitStack) -> tuple[int, str]:
-    """The directory that a file goes to, open, and the file's name in it."""
+    """The open directory that a file goes to, and the file's name in it."""
     if target.own:
-        # a file that the submitter named may be a link of his to another
+        # a file that the submitter named may be his own link to another file
         path = target.path.rstrip("/")
         if not target.name.endswith("/"):
             path = os.path.realpath(path)
@@ -137,7 +138,7 @@ def _make(directory: int, name: str, mode: int, *, follow: bool) -> None:
 
 
 def _is_special(directory: int, name: str, *, follow: bool) -> bool:
-    """Is there a device or a pipe, which is written to and not replaced? Raises OSError for a directory."""
+    """Whether it is a device or a pipe, to be written to and not replaced. Raises OSError for a directory."""
     try:
         mode = os.stat(name, dir_fd=directory, follow_symlinks=follow).st_mode
     except FileNotFoundError:
@@ -148,7 +149,7 @@ def _is_special(directory: int, name: str, *, follow: bool) -> bool:
 
 
 def _into_special(directory: int, name: str, file: JsonObject) -> Generator[Want, bytes | None, None]:
-    # O_NONBLOCK: a pipe that nobody reads is an error, and no reason to wait
+    # O_NONBLOCK: a pipe without a reader is an error; do not wait for one
     descriptor = os.open(name, os.O_WRONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC, dir_fd=directory)
     try:
         yield from _written(descriptor, file)
@@ -157,7 +158,7 @@ def _into_special(directory: int, name: str, file: JsonObject) -> Generator[Want
 
 
 def _begun(directory: int, temporary: str, stack: contextlib.ExitStack) -> int:
-    """The temporary file, empty and locked: nobody else writes it, or has just renamed it."""
+    """The temporary file, empty and locked: no other attempt is writing it or has just renamed it."""
     while True:
         flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
         descriptor = os.open(temporary, flags, 0o666, dir_fd=directory)
@@ -178,7 +179,7 @@ def _begun(directory: int, temporary: str, stack: contextlib.ExitStack) -> int:
 
 
 def _drop(directory: int, temporary: str, descriptor: int) -> None:
-    """Take a temporary file away that was not renamed."""
+    """Delete a temporary file that was not renamed."""
     with contextlib.suppress(OSError):
         mine = os.fstat(descriptor)
         there = os.stat(temporary, dir_fd=directory, follow_symlinks=False)
@@ -204,6 +205,6 @@ def _written(descriptor: int, file: JsonObject) -> Generator[Want, bytes | None,
 
 
 def _umask() -> int:
-    # os.umask can't ask without changing it, for all threads
+    # os.umask reads the mask only by changing it, for all threads
     with open("/proc/self/status") as status:  # noqa: PTH123
         return next((int(line.split()[1], 8) for line in status if line.startswith("Umask:")), 0o022)

@@ -1,4 +1,4 @@
-"""Changing jobs in the queue: hold, release, remove, vacate, edit."""
+"""Changes jobs in the queue: hold, release, remove, vacate, edit."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from fetchwork.queue.views import JOBS, Json
 if TYPE_CHECKING:
     from fetchwork.classad.bindings import JobAction
 
-#: ids in one call of a function that changes jobs; each call is a transaction
+#: ids in one call of a SQL function that changes jobs; each call is a transaction
 BATCH = 10_000
 
 _NO_STATE = frozenset[int]()
@@ -30,14 +30,15 @@ _NO_STATE = frozenset[int]()
 @dataclass(frozen=True)
 class _Action:
     call: Callable[..., Call[int]] | None
-    #: the states in which it can be done, and those in which it has been
+    #: the states in which the action is possible, and those in which it is already done
     fitting: frozenset[int] = _NO_STATE
     done: frozenset[int] = _NO_STATE
-    #: whether a schedd looks at each job that a cluster or a constraint selects, or only at fitting ones
+    #: whether a schedd counts all jobs that a cluster or a constraint selects, or only those in fitting
+    #: states
     looks_at_all: bool = False
 
 
-# by the names of JobAction; what is not here (Suspend, Continue) no job is in a state for
+# by the names of JobAction; the missing actions (Suspend, Continue) fit no state
 _ACTIONS = {
     "Hold": _Action(
         job_calls.hold, frozenset({JobStatus.IDLE, JobStatus.RUNNING}), frozenset({JobStatus.HELD}), True
@@ -45,7 +46,7 @@ _ACTIONS = {
     "Release": _Action(job_calls.release, frozenset({JobStatus.HELD})),
     "Remove": _Action(
         job_calls.remove,
-        # one that has ended, and was left in the queue, leaves it
+        # a job that has ended but was left in the queue leaves it
         frozenset({JobStatus.IDLE, JobStatus.RUNNING, JobStatus.HELD, JobStatus.COMPLETED}),
         frozenset({JobStatus.REMOVED}),
         True,
@@ -59,11 +60,11 @@ _IMPOSSIBLE = _Action(None)
 
 @dataclass(frozen=True)
 class Selection:
-    """The jobs that a spec means: their ids, how many they are, and how many named ones are not in the queue.
+    """The jobs that a spec selects: their ids, their number, and the number of named jobs not in the queue.
 
-    A whole cluster stays one id, unless its jobs are too many for one transaction. ``named`` counts, by
-    JobStatus, the jobs that were named one by one, ``others`` those that a cluster or a constraint selected;
-    Suspended is Running here. ``repeated``: how often a job was named again.
+    A whole cluster stays one id, unless it has too many jobs for one transaction. ``named`` counts, by
+    JobStatus, the jobs that were named singly, ``others`` those that a cluster or a constraint selected;
+    Suspended counts as Running here. ``repeated`` is the number of repeated names of jobs.
     """
 
     ids: list[str]
@@ -74,16 +75,16 @@ class Selection:
     repeated: int = 0
 
     def batches(self) -> list[list[str]]:
-        """The ids, in lists that are not too long for one call."""
+        """The ids, in lists short enough for one call."""
         return [self.ids[start : start + BATCH] for start in range(0, len(self.ids), BATCH)]
 
 
-#: what a schedd's tools change as a running job
+#: statuses that a schedd's tools treat as Running
 _AS_RUNNING = (JobStatus.SUSPENDED, JobStatus.TRANSFERRING_OUTPUT)
 
 
 def selected(spec: JobSpec, memory: Memory) -> Steps[Selection]:
-    """The jobs in the queue that a spec means; raises ValueError for an empty constraint."""
+    """The jobs in the queue that a spec selects; raises ValueError for an empty constraint."""
     ids = ids_of(spec)
     if ids is None:
         some = ["ClusterId", "ProcId", "JobStatus"]
@@ -97,7 +98,7 @@ def selected(spec: JobSpec, memory: Memory) -> Steps[Selection]:
     asked: list[reading.NamedJobs] = []
     for start in range(0, len(ids), BATCH):
         asked += yield reading.named_jobs(ids=ids[start : start + BATCH])
-    # each job once, so that what could not be changed can be counted
+    # each job once, so that the jobs that could not be changed can be counted
     count = {one.id: one.jobs for one in asked}
     present = {id: number for id, number in count.items() if number}
     chosen = [id for id in present if "." not in id or id.split(".")[0] not in present]
@@ -132,7 +133,7 @@ def _statuses(named: Iterable[reading.NamedJobs]) -> Counter[int]:
 
 
 def named(action: JobAction, reason: str | None) -> str:
-    """An action's name; raises TypeError for what is none, and for a reason that is no text."""
+    """An action's name; raises TypeError if the action is no JobAction or the reason is no text."""
     from fetchwork.classad.bindings import JobAction
 
     if not isinstance(action, JobAction):
@@ -145,7 +146,7 @@ def named(action: JobAction, reason: str | None) -> str:
 def changed(
     action: JobAction, spec: JobSpec, memory: Memory, reason: str | None
 ) -> Steps[tuple[Selection, int]]:
-    """Hold, release, remove or vacate jobs: which were meant, and how many of them were changed."""
+    """Hold, release, remove or vacate jobs; returns the selection and the number of changed jobs."""
     named(action, reason)
     selection = yield from selected(spec, memory)
     call = _ACTIONS.get(action.name, _IMPOSSIBLE).call
@@ -157,7 +158,7 @@ def changed(
 
 
 class Outcome(Enum):
-    """What an action did to a job that was named."""
+    """The effect of an action on a named job."""
 
     DONE = "done"
     ALREADY = "already done"
@@ -167,7 +168,7 @@ class Outcome(Enum):
 
 
 def standing(action: str, ids: Sequence[str]) -> Steps[dict[str, Outcome | None]]:
-    """What can be said of jobs ('42.0') before the action; None of those that it can be tried on."""
+    """The outcomes that are certain for jobs ('42.0') before the action; None for jobs to try it on."""
     known = _ACTIONS.get(action, _IMPOSSIBLE)
     outcomes: dict[str, Outcome | None] = {}
     for start in range(0, len(ids), BATCH):
@@ -184,7 +185,7 @@ def standing(action: str, ids: Sequence[str]) -> Steps[dict[str, Outcome | None]
 
 
 def changed_of(action: str, spec: JobSpec, memory: Memory, reason: str | None) -> Steps[int]:
-    """Hold, release, remove or vacate jobs; returns how many were changed."""
+    """Hold, release, remove or vacate jobs; returns the number of changed jobs."""
     selection = yield from selected(spec, memory)
     call = _ACTIONS[action].call
     assert call is not None
@@ -195,7 +196,7 @@ def changed_of(action: str, spec: JobSpec, memory: Memory, reason: str | None) -
 
 
 def act(action: JobAction, spec: JobSpec, memory: Memory, reason: str | None) -> Steps[Json]:
-    """The same; the counts are those of ``Schedd.act``."""
+    """As ``changed``; the counts are those of ``Schedd.act``."""
     selection, number = yield from changed(action, spec, memory, reason)
     (total,) = yield Ask("SELECT coalesce(sum(jobs), 0)::bigint AS jobs FROM fetchwork.totals")
     states = _ACTIONS.get(action.name, _IMPOSSIBLE)
@@ -204,13 +205,13 @@ def act(action: JobAction, spec: JobSpec, memory: Memory, reason: str | None) ->
     bad = sum(count for status, count in seen.items() if status not in states.fitting | states.done)
     return {
         "TotalSuccess": number,
-        # a job that is named twice is found done, or unfit, the second time
+        # a repeated name finds the job already done, or unfit
         "TotalBadStatus": bad + (0 if states.done else selection.repeated),
         "TotalNotFound": selection.missing,
         "TotalError": 0,
         "TotalAlreadyDone": already + (selection.repeated if states.done else 0),
         "TotalPermissionDenied": 0,
-        # of an empty list HTCondor asks no schedd
+        # for an empty list HTCondor asks no schedd
         "TotalJobAds": total["jobs"] if ids_of(spec) != [] else 0,
         "TotalChangedAds": int(number > 0),
     }
@@ -219,7 +220,7 @@ def act(action: JobAction, spec: JobSpec, memory: Memory, reason: str | None) ->
 def edit(spec: JobSpec, changes: Mapping[str, object], memory: Memory) -> Steps[int]:
     """Change attributes; returns the number of jobs changed. ``changes`` is in HTCondor's JSON form."""
     selection = yield from selected(spec, memory)
-    # an empty list names no job; whatever else matches none is an error, as in HTCondor
+    # an empty list names no job; any other spec that matches no job is an error, as in HTCondor
     if not selection.ids and (selection.missing or ids_of(spec) is None):
         raise NotFound(f"no job in the queue matches {spec!r}")
     number = 0
@@ -229,7 +230,7 @@ def edit(spec: JobSpec, changes: Mapping[str, object], memory: Memory) -> Steps[
 
 
 def value_of(value: object) -> Any:
-    """The value that ``edit`` is given, in JSON form: an expression, its text, or a plain Python value."""
+    """The argument of ``edit`` in JSON form: an expression, its text, or a plain Python value."""
     from fetchwork.classad.ads import parse_expr
     from fetchwork.classad.jsonform import to_json
     from fetchwork.classad.values import ClassAd

@@ -1,9 +1,8 @@
-"""Checkpoints at their destination that no run needs any more: deleted by HTCondor's clean-up plug-ins.
+"""Deletes checkpoints at their destination that no run needs any more, by HTCondor's clean-up plug-ins.
 
-Which program deletes below which URL says CHECKPOINT_DESTINATION_MAPFILE, a map file of HTCondor's, as for
-its schedd: lines ``* PREFIX PLUGIN,ARGUMENT,...``, of which the longest prefix counts. It is run for each
-file, as ``PLUGIN ARGUMENT... -from BASE -delete FILE -jobad PATH`` (manifest.cpp), with the rights of who
-asks.
+As for HTCondor's schedd, the map file CHECKPOINT_DESTINATION_MAPFILE names the plug-in for each URL prefix:
+lines ``* PREFIX PLUGIN,ARGUMENT,...``; the longest matching prefix counts. The plug-in is run for each file,
+as ``PLUGIN ARGUMENT... -from BASE -delete FILE -jobad PATH`` (manifest.cpp), with the caller's rights.
 """
 
 from __future__ import annotations
@@ -26,18 +25,18 @@ from fetchwork.sandbox import hostsettings
 _SETTINGS = ("CHECKPOINT_DESTINATION_MAPFILE", "LIBEXEC", "CHECKPOINT_CLEANUP_TIMEOUT")
 #: seconds for one file: HTCondor's default
 _TIMEOUT_S = 20.0
-# of the daemon that runs us
+# variables of the daemon that runs us
 _PRIVATE = ("CONDOR_INHERIT", "CONDOR_PRIVATE_INHERIT")
 
 
 class Cleaners:
-    """The clean-up plug-ins of this machine; raises FetchworkError where nobody says which there are."""
+    """The clean-up plug-ins of this machine; raises FetchworkError if its settings can't be read."""
 
     def __init__(self) -> None:
         try:
             path, self._libexec, timeout = hostsettings.ask(*_SETTINGS)
         except hostsettings.SettingsUnknown as error:
-            raise FetchworkError(f"nobody knows this machine's clean-up plug-ins: {error}") from None
+            raise FetchworkError(f"cannot find this machine's clean-up plug-ins: {error}") from None
         #: seconds for one file
         self.timeout_s = float(timeout) if timeout.isdecimal() else _TIMEOUT_S
         try:
@@ -53,7 +52,7 @@ class Cleaners:
         )
 
     def command(self, base: str) -> list[str]:
-        """The command for what lies at ``base``; raises FetchworkError if no plug-in is registered for it."""
+        """The command for a checkpoint at ``base``; raises FetchworkError if no plug-in fits it."""
         for prefix, words in self._commands:
             if base.startswith(prefix):
                 program, *arguments = (word.replace("\\0", prefix) for word in words)
@@ -70,8 +69,8 @@ def delete(
 ) -> int:
     """Delete a checkpoint's files; raises FetchworkError at the first that can't be deleted.
 
-    ``environ`` is what the plug-in gets. Returns how many files are deleted: after the first none is begun
-    for which there are not ``timeout_s`` left of ``within_s`` seconds.
+    ``environ`` is the plug-in's environment. Returns the number of deleted files: after the first file, none
+    is begun unless ``timeout_s`` are left of ``within_s`` seconds.
     """
     end = time.monotonic() + within_s
     ad = ClassAd()
@@ -92,7 +91,7 @@ def delete(
 def _run(argv: list[str], timeout_s: float, environ: Mapping[str, str]) -> None:
     try:
         done = subprocess.run(
-            # the file may have gone in an earlier try
+            # an earlier try may have deleted the file
             [*argv, "-ignore-missing-files"],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
@@ -111,13 +110,13 @@ def _run(argv: list[str], timeout_s: float, environ: Mapping[str, str]) -> None:
 
 
 def clean_up(database: Database) -> Iterator[tuple[str, str]]:
-    """Delete one's own checkpoints that no run needs any more: each, and why it could not be deleted, or "".
+    """Delete the caller's unneeded checkpoints; yields each with the reason that it can't be deleted, or "".
 
-    Who does it twice, or was ended in between, gets the same result.
+    Repeating an interrupted or finished clean-up gives the same result.
     """
     cleaners: Cleaners | None = None
     environ = {name: value for name, value in os.environ.items() if name not in _PRIVATE}
-    # those stay, the first ones, and others are behind them
+    # failed checkpoints stay at the front; skip them to reach the others
     failed = 0
     while page := database.run(files.left_checkpoints(but_for=failed)):
         for one in page:

@@ -1,4 +1,4 @@
-"""``Collector``: what the queue knows of its pool, as ``htcondor2.Collector`` would show it."""
+"""``Collector``: the queue's knowledge of its pool, with the methods of ``htcondor2.Collector``."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 
 
 class Collector:
-    """The ads of slots, submitters and of the queue itself, which takes the place of a schedd.
+    """The ads of slots, of submitters and of the queue itself, which takes the place of a schedd.
 
     ``pool`` is a connection string, as for ``Queue``. Without one, each database that FETCHWORK_DATABASES
-    lists is a schedd of its own, under its name; slots and submitters are those of the first. There are no
-    other daemons, so a query for their ads finds none.
+    lists is a schedd with its name; slots and submitters are those of the first. There are no other daemons,
+    so a query for their ads finds none.
     """
 
     def __init__(self, pool: str | ClassAd | None = None) -> None:
@@ -38,7 +38,7 @@ class Collector:
         projection: Sequence[str] = (),
         statistics: str | None = None,
     ) -> list[ClassAd]:
-        """The ads of one type that a constraint selects; ``statistics`` there are none."""
+        """The ads of one type that a constraint selects; ``statistics`` is ignored: there is no such data."""
         found: list[ClassAd] = []
         if ad_type in (AdType.Any, AdType.Startd, AdType.StartdPrivate):
             found += self._queue.slots(constraint, projection)
@@ -55,7 +55,7 @@ class Collector:
         projection: Sequence[str] = (),
         statistics: str | None = None,
     ) -> ClassAd:
-        """The ad of one daemon; the first, where no name is given. Raises NotFound where there is none."""
+        """The ad of the named daemon, by default the first. Raises NotFound if it does not exist."""
         ads = {
             DaemonType.Schedd: AdType.Schedd,
             DaemonType.Startd: AdType.Startd,
@@ -69,7 +69,7 @@ class Collector:
         raise NotFound(f"there is no {daemon_type.name} daemon {name or 'in the queue'}")
 
     def locate(self, daemon_type: DaemonType, name: str | None = None) -> ClassAd:
-        """The same; ``Queue`` takes the ad of the schedd."""
+        """As ``directQuery``; ``Queue`` accepts the ad of the schedd."""
         return self.directQuery(daemon_type, name)
 
     def locateAll(self, daemon_type: DaemonType) -> list[ClassAd]:  # noqa: N802
@@ -88,7 +88,7 @@ class Collector:
         if not named:
             yield self._schedd(self._queue, f"fetchwork@{socket.getfqdn()}", self._conninfo)
         for database in named:
-            # HTCondor's collector has no ad of a daemon that is away
+            # HTCondor's collector has no ad of a daemon that is down
             with contextlib.suppress(DatabaseUnavailable), Queue(database.conninfo) as queue:
                 yield self._schedd(queue, database.name, database.conninfo)
 

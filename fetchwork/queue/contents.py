@@ -1,7 +1,7 @@
-"""The contents of input files, into the database: each once, what is there is not sent again.
+"""Uploads input files to the database, each distinct content once.
 
-A file is read twice: for its hash, and to be sent. Each chunk is compared with what the first reading saw, so
-a file that changes in between is noticed, and nothing is stored under a hash that is not its own.
+A file is read twice: for its hash, and for the upload. Each chunk is compared with the first reading. So a
+change of the file in between is noticed, and no content is stored under another content's hash.
 """
 
 from __future__ import annotations
@@ -26,33 +26,33 @@ from fetchwork.sandbox import objects
 __all__ = ["Content", "Progress", "check_room", "described", "largest", "measured", "read_chunks", "send"]
 
 T = TypeVar("T")
-#: told how many bytes of how many are sent
+#: called with the bytes sent and the total
 Progress: TypeAlias = Callable[[int, int], None]
-#: small contents travel together: so many bytes, so many of them
+#: small contents travel together: the most bytes and the most contents in one call
 _TOGETHER_BYTES = 4 * CHUNK_BYTES
 _TOGETHER = 500
 #: chunks of one content that are committed together
 _COMMITTED = 8
 #: rows of job_file in one call
 _ROWS = 5000
-#: a content whose chunks do not make it is begun anew so often
+#: the most attempts for a content whose stored chunks do not add up to it
 _TRIES = 3
 
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """What a file held when it was read."""
+    """A file's content when it was read."""
 
     path: str
     size: int
     #: in hex
     sha256: str
-    #: of its chunks
+    #: digests of its chunks
     chunks: tuple[bytes, ...]
 
 
 class Runs(Protocol):
-    """What runs calls: a Database."""
+    """The methods that run calls: a Database's."""
 
     def run(self, call: Call[T]) -> T: ...
 
@@ -62,13 +62,13 @@ class Runs(Protocol):
 
 
 class Source(Protocol):
-    """Where the chunks of a file come from."""
+    """The source of a file's chunks."""
 
     def __call__(self, path: str, numbers: Sequence[int]) -> Iterator[bytes]: ...
 
 
 def measured(paths: Iterable[str]) -> dict[str, Content]:
-    """Read files for their hashes; raises SubmitError for one that can't be read."""
+    """Read files for their hashes; raises SubmitError if a file can't be read."""
     return {path: _measure(path) for path in sorted(paths)}
 
 
@@ -80,7 +80,7 @@ def _measure(path: str) -> Content:
         with _opened(path) as file:
             while data := file.read(CHUNK_BYTES):
                 whole.update(data)
-                # the first chunk is all there is so far
+                # after the first chunk the digest of the whole equals the chunk's
                 chunks.append(whole.digest() if not chunks else _digest(data))
                 size += len(data)
     except OSError as error:
@@ -93,12 +93,12 @@ def _digest(data: bytes) -> bytes:
 
 
 def _opened(path: str) -> BinaryIO:
-    # a pipe that took the file's place must not stop the submission
+    # a pipe that has replaced the file must not block the submission
     return open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb")  # noqa: PTH123
 
 
 def read_chunks(path: str, numbers: Sequence[int]) -> Iterator[bytes]:
-    """Chunks of a file of this machine."""
+    """Chunks of a file on this machine."""
     try:
         with _opened(path) as file:
             for n in numbers:
@@ -117,10 +117,10 @@ def send(
     source: Source = read_chunks,
     progress: Progress | None = None,
 ) -> None:
-    """Store the contents that the owner lacks. Outside of a transaction: what was sent stays sent.
+    """Store the contents that the owner lacks. Call it outside of a transaction: sent contents stay sent.
 
-    Raises DatabaseRefused before a byte is sent where there is no room for them, SubmitError for a file that
-    changes while it is sent.
+    Raises DatabaseRefused before a byte is sent if there is no room for them, SubmitError if a file changes
+    while it is sent.
     """
     lacking = check_room(database, owner, contents, job_bytes)
     sending = _Sending(database, owner, source, sum(one.size for one in lacking), progress)
@@ -131,9 +131,9 @@ def send(
 
 
 def check_room(database: Runs, owner: str, contents: Mapping[str, Content], job_bytes: int) -> list[Content]:
-    """The contents that the owner lacks; raises DatabaseRefused where there is no room for them.
+    """The contents that the owner lacks; raises DatabaseRefused if there is no room for them.
 
-    ``job_bytes`` has the job with the most (``largest``).
+    ``job_bytes`` are the bytes of the job with the most (``largest``).
     """
     unique = list({(one.sha256, one.size): one for one in contents.values()}.values())
     if not unique:
@@ -150,7 +150,7 @@ def check_room(database: Runs, owner: str, contents: Mapping[str, Content], job_
 
 
 def largest(needs: Needed, contents: Mapping[str, Content]) -> int:
-    """Bytes of the files of the job with the most."""
+    """The bytes of the files of the job with the most."""
 
     def bytes_of(files: Sequence[InputFile]) -> int:
         return sum(contents[one.path].size for one in files if one.path is not None and one.path in contents)
@@ -159,7 +159,7 @@ def largest(needs: Needed, contents: Mapping[str, Content]) -> int:
 
 
 def described(needs: Needed, contents: Mapping[str, Content]) -> Iterator[list[Json]]:
-    """The files of jobs as ``add_job_files`` takes them, in lists of a bounded length."""
+    """The files of jobs as ``add_job_files`` takes them, in lists of limited length."""
     rows: list[Json] = []
     every: list[tuple[int | None, Sequence[InputFile]]] = [(None, needs.common), *needs.own.items()]
     for proc, files in every:
@@ -194,7 +194,7 @@ class _Sending:
         self._sent = 0
 
     def whole(self, contents: Sequence[Content]) -> None:
-        """Send contents of one chunk, several in a call, while the next are read."""
+        """Send contents of one chunk, several in a call, while the next are being read."""
         with contextlib.closing(ahead(self._together(contents))) as groups:
             for datas in groups:
                 self._database.carry(file_calls.put_whole_contents(owner=self._owner, datas=datas))
@@ -214,7 +214,7 @@ class _Sending:
             yield together
 
     def in_chunks(self, content: Content) -> None:
-        """Send the chunks of a content that are not there."""
+        """Send the missing chunks of a content."""
         for _ in range(_TRIES):
             begun = self._database.run(
                 file_calls.begin_content(owner=self._owner, sha256=content.sha256, size=content.size)
@@ -244,7 +244,7 @@ class _Sending:
         raise SubmitError(f"input '{content.path}' can't be stored: what arrives is not what is sent")
 
     def _in_parts(self, content: Content, begun: file_calls.BegunContent) -> None:
-        """Put the parts of a content into its bucket that are not there."""
+        """Put the missing parts of a content into its bucket."""
         assert begun.part_bytes is not None
         each = begun.part_bytes // CHUNK_BYTES
         for part in range(-(-content.size // begun.part_bytes)):
@@ -265,7 +265,7 @@ class _Sending:
         try:
             self._database.carry(call)
         except SubmitError:
-            # the server's word for what does not fit its hash
+            # the server raises it for data that does not fit its hash
             raise SubmitError(f"input '{content.path}' changed while it was sent") from None
 
     def _compared(self, content: Content, numbers: Sequence[int]) -> Iterator[bytes]:
@@ -285,7 +285,7 @@ def _bytes(content: Content, numbers: Sequence[int]) -> int:
 
 
 def ahead(items: Iterator[T]) -> Generator[T, None, None]:
-    """The items of an iterator, whose next one is made by a thread: one ahead, so few are in memory."""
+    """The items of an iterator; a thread makes the next one while the caller uses the last."""
     with ThreadPoolExecutor(1) as thread:
         pending = thread.submit(_next_of, items)
         while item := pending.result():

@@ -1,4 +1,4 @@
-"""DAGs: the ads of their jobs, what the jobs of their nodes do, and the DAGs in them."""
+"""DAGs: the ads of their jobs, the states of their nodes' jobs, and the DAGs inside them."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from fetchwork.queue.ask import Ask, Memory, Steps, Stream, collected
 from fetchwork.queue.reading import ads
 from fetchwork.queue.views import HISTORY, JOBS, Json
 
-#: so many of the DAGs in a DAG are shown, and so many are asked for at once
+#: the most DAGs inside a DAG that are shown, and the most that are asked for at once
 MOST_INNER = 100
 _OF_DAG = "ClusterId == {} && ProcId == 0 && JobUniverse == 7"
 
 
 class DagView(TypedDict):
-    """A DAG's job, and what those of its nodes do that are in the queue."""
+    """A DAG's job, and the numbers of its nodes' jobs in the queue by state."""
 
     ad: Json
-    #: its job has left the queue, or is kept there by its leave_in_queue
+    #: the DAG's job has left the queue, or its leave_in_queue keeps it there
     ended: bool
-    #: the DAG around it that was asked for as well
+    #: the enclosing DAG, if that was asked for as well
     parent: int | None
     idle: int
     running: int
@@ -52,7 +52,7 @@ GROUP BY n.dag, j.jobstatus
 
 
 def tree(cluster: int, memory: Memory, projection: Sequence[str]) -> Steps[list[DagView]]:
-    """A DAG, and those in it that are in the queue, each behind the one around it; empty if there is none."""
+    """A DAG and the queued DAGs inside it, each after the enclosing one; empty if there is no such DAG."""
     wanted = [*projection, "ClusterId", "Owner", "JobStatus"]
     first = yield from _dag(cluster, memory, wanted)
     if first is None:
@@ -81,7 +81,7 @@ def tree(cluster: int, memory: Memory, projection: Sequence[str]) -> Steps[list[
 
 
 def dags(memory: Memory, projection: Sequence[str]) -> Stream[Json]:
-    """Yield the ads of the jobs of the scheduler universe that are in the queue."""
+    """Yield the ads of the queued jobs of the scheduler universe."""
     rows: list[SchedulerCluster] = yield reading.scheduler_clusters()
     ids = [row.cluster_id for row in rows]
     for begin in range(0, len(ids), MOST_INNER):
@@ -91,7 +91,7 @@ def dags(memory: Memory, projection: Sequence[str]) -> Stream[Json]:
 
 def _dag(cluster: int, memory: Memory, projection: Sequence[str]) -> Steps[DagView | None]:
     constraint = _OF_DAG.format(int(cluster))
-    # between the two it is in neither, for a reader who asks first for the one and then for the other
+    # a job that moves to history between two reads is in neither of them, so the queue is read again
     for view in (JOBS, HISTORY, JOBS):
         found = yield from collected(ads(view, constraint, memory, projection=projection, limit=1))
         if found:
@@ -111,12 +111,12 @@ def _count(view: DagView, status: int, jobs: int) -> None:
     elif status == JobStatus.HELD:
         view["held"] += jobs
     elif status not in (JobStatus.REMOVED, JobStatus.COMPLETED):
-        # suspended ones have their slots, and so have those whose files are moved
+        # suspended jobs keep their slots, and so do jobs whose files are being transferred
         view["running"] += jobs
 
 
 def _in_order(found: list[DagView]) -> list[DagView]:
-    """Each behind the one around it, by number."""
+    """Each DAG after the enclosing one, by number."""
     inner: dict[int, list[DagView]] = {}
     for view in found[1:]:
         inner.setdefault(view["parent"] or 0, []).append(view)

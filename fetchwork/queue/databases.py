@@ -1,4 +1,4 @@
-"""The databases of a pool that is larger than one server, by name. Each is what a schedd is to HTCondor.
+"""The databases of a pool with several servers, by name. Each database is the counterpart of a schedd.
 
 The file that FETCHWORK_DATABASES names, else /etc/fetchwork/databases.toml, lists them::
 
@@ -9,8 +9,8 @@ The file that FETCHWORK_DATABASES names, else /etc/fetchwork/databases.toml, lis
     [database.physics]
     conninfo = "host=db2.example.org dbname=jobs"
 
-The first is the one that counts where no name is given. ``replica``, a standby that follows the database, is
-read by what shows jobs and history. Job ids belong to a database: two may have a job 42.0.
+The first is the default if no name is given. ``replica``, a standby of the database, is read by commands that
+show jobs and history. Job ids belong to a database: two databases may each have a job 42.0.
 """
 
 from __future__ import annotations
@@ -30,19 +30,19 @@ _SETTINGS = ("conninfo", "replica")
 
 @dataclass(frozen=True, slots=True)
 class NamedDatabase:
-    """One database; ``replica`` is the connection string of a standby of it, if there is one."""
+    """One database; ``replica`` is the connection string of its standby, if it has one."""
 
     name: str
     conninfo: str
     replica: str | None = None
 
     def for_reading(self) -> str:
-        """The connection string of what only shows."""
+        """The connection string for commands that only read."""
         return self.replica if self.replica is not None else self.conninfo
 
 
 def known() -> list[NamedDatabase]:
-    """The databases of this machine, in the file's order; none without a file. Raises ConfigError."""
+    """The databases of this machine, in the file's order; empty without a file. Raises ConfigError."""
     named = os.environ.get(VARIABLE)
     path = Path(named or FILE)
     try:
@@ -60,7 +60,7 @@ def known() -> list[NamedDatabase]:
 
 
 def named(name: str) -> NamedDatabase:
-    """The database of this name; raises ConfigError."""
+    """The database with this name; raises ConfigError."""
     databases = known()
     for database in databases:
         if database.name == name:
@@ -75,10 +75,10 @@ def _read(path: Path, document: dict[str, object]) -> Iterator[NamedDatabase]:
     if set(document) != {"database"} or not isinstance(tables, dict) or not tables:
         raise ConfigError([f"{path}: allowed: tables [database.NAME], one at least"])
     for name, table in tables.items():
-        where = f"{path}: [database.{name}]"
+        place = f"{path}: [database.{name}]"
         if not isinstance(table, dict) or not isinstance(table.get("conninfo"), str):
-            raise ConfigError([f"{where}: no conninfo; allowed: a connection string"])
+            raise ConfigError([f"{place}: no conninfo; allowed: a connection string"])
         for key, value in table.items():
             if key not in _SETTINGS or not isinstance(value, str):
-                raise ConfigError([f"{where}: {key}; allowed: the texts {', '.join(_SETTINGS)}"])
+                raise ConfigError([f"{place}: {key}; allowed: the texts {', '.join(_SETTINGS)}"])
         yield NamedDatabase(name, table["conninfo"], table.get("replica"))

@@ -1,11 +1,12 @@
-"""Submit descriptions, turned into the ads that ``fetchwork.submit_cluster`` takes.
+"""Turns submit descriptions into the ads that ``fetchwork.submit_cluster`` takes.
 
 HTCondor's own ``Submit`` reads descriptions, so macros, ``queue ... from/in/matching`` and defaults are
-HTCondor's. It drops what follows the queue statement, which condor_submit 25 refuses; so does this.
+HTCondor's. It ignores text after the queue statement, which condor_submit 25 refuses; this module refuses it
+too.
 
 A command that fetched work can't honour must be refused by name. Most such commands leave an attribute in
-the ad, and the database refuses that (``fetchwork.attribute``), from any client. Those that leave none are
-refused here.
+the ad, which the database refuses (``fetchwork.attribute``) from any client. This module refuses the commands
+that leave none.
 """
 
 from __future__ import annotations
@@ -27,14 +28,14 @@ from fetchwork.queue.jobads import Jobs, without_domain
 from fetchwork.queue.statements import Statement, assignments, queue_statement
 from fetchwork.queue.views import Json
 
-# set by the queue for each job, whatever the ads say
+# the queue sets these for each job and ignores the ads' values
 _PER_JOB = ("ClusterId", "ProcId", "QDate", "EnteredCurrentStatus", "GlobalJobId", "JobStatus")
 
 _MATERIALIZE = "fetchwork keeps what the jobs of a cluster have in common once by itself"
 _ONE_SLOT = "a fetched job runs in one slot"
 
-#: commands that fetched work does not honour and that leave no trace in the ad -> (values that ask for
-#: nothing, the reason)
+#: commands that fetched work does not honour and that leave no trace in the ad -> (harmless values, the
+#: reason)
 UNHONOURED: dict[str, tuple[tuple[str, ...], str]] = {
     "max_materialize": ((), _MATERIALIZE),
     "nice_user": (("false", "no", "0"), "use priority, or an accounting group with a large priority factor"),
@@ -51,7 +52,7 @@ _DOCKER = (
 )
 _LATER = "it is of a later HTCondor than the one that reads descriptions here"
 
-#: commands of HTCondor's manual that the bindings do not know, and would pass over in silence -> the reason
+#: commands of HTCondor's manual that the bindings do not know, and would silently ignore -> the reason
 UNREAD: dict[str, str] = {
     "container_is_common": "an image comes to each job's sandbox like its other input files",
     "docker_pull_policy": _DOCKER,
@@ -62,11 +63,10 @@ UNREAD: dict[str, str] = {
 
 
 def from_description(text: str, *, cluster_id: int, owner: str | None = None, queue: str = "1") -> Jobs:
-    """The jobs of a submit description, as HTCondor's own submit makes them.
+    """The jobs of a submit description, as HTCondor's own submit code makes them.
 
-    ``queue`` are the arguments of the queue statement of a text that has none. Paths are relative
-    to the working directory. Raises SubmitError with HTCondor's reason, and where a command can't be
-    honoured.
+    ``queue`` are the arguments of the queue statement, for a text that has none. Paths are relative to the
+    working directory. Raises SubmitError with HTCondor's reason, or for a command that can't be honoured.
     """
     statement = queue_statement(text)
     if statement is None:
@@ -87,7 +87,7 @@ _DOMAIN = ("+filesystemdomain", "my.filesystemdomain")
 
 
 def _read(statement: Statement, cluster_id: int) -> tuple[Json, Iterator[Json]]:
-    """The whole ad of a statement's first job, and the differing attributes of each of the others."""
+    """The whole ad of a statement's first job, and the differing attributes of each other job."""
     try:
         first, rest = _ads(f"{statement.commands}\n{statement.queue}\n", cluster_id)
     except SubmitError as error:
@@ -101,14 +101,14 @@ def _read(statement: Statement, cluster_id: int) -> tuple[Json, Iterator[Json]]:
 def _ads(text: str, cluster_id: int) -> tuple[Json, Iterator[Json]]:
     try:
         with warnings.catch_warnings():
-            # the warnings are about schedds
+            # the warnings concern schedds
             warnings.simplefilter("ignore")
             submit = bindings.old().Submit(text)
             _refuse_unhonoured(submit)
             for name, value in [*retries.marked(submit), *oauth.marked(submit)]:
                 submit[name] = value
             if re.match(r"\s*0+(?:\s|$)", submit.getQArgs()):
-                # of "queue 0" the bindings make one job
+                # for "queue 0" the bindings make one job
                 raise StopIteration
             ads = iter(submit.procs(count=0, clusterid=cluster_id, procid=0))
             first = _to_json(next(ads))
@@ -134,7 +134,7 @@ def _rest(ads: Iterator[object]) -> Iterator[Json]:
 
 
 def _to_json(ad: object) -> Json:
-    # the older bindings' ads become classad2's by way of new syntax, which can express every ad
+    # the older bindings' ads become classad2's through new syntax, which can express every ad
     return to_json(ClassAd(repr(ad)))
 
 
@@ -154,10 +154,10 @@ def _refuse_unhonoured(submit: Mapping[str, str]) -> None:
 
 
 def _settle_requests(ad: Json, commands: str) -> None:
-    """Make numbers of the requests that the description leaves to their defaults.
+    """Give the default requests of a description their numbers.
 
-    HTCondor's defaults refer to ImageSize, MemoryUsage and DiskUsage, which its schedd keeps up to date and
-    this queue does not know: the requests would stay undefined, and match no slot.
+    HTCondor's defaults refer to ImageSize, MemoryUsage and DiskUsage. A schedd keeps these up to date, but
+    this queue lacks them: the requests would stay undefined, and match no slot.
     """
     asked = {name.lower() for name, _ in assignments(commands)}
     whole = from_json(ad)
@@ -179,9 +179,9 @@ def _bad_line(text: str) -> str:
 
 
 def missing_executable(jobs: Jobs) -> str | None:
-    """What condor_submit says of an executable that is not on this machine; None if all are.
+    """condor_submit's message about an executable that is not on this machine; None if all are.
 
-    As there, ``transfer_executable = false`` says that it is on the execute hosts, so nobody looks here.
+    As there, ``transfer_executable = false`` says that it is on the execute hosts, so it is not checked.
     """
     if jobs.common.get("TransferExecutable") is False:
         return None
@@ -189,7 +189,7 @@ def missing_executable(jobs: Jobs) -> str | None:
     for own in jobs.own:
         ad = {**jobs.common, **own}
         path = Path(str(ad.get("Iwd", ""))) / str(ad.get("Cmd"))
-        # of what the slot decides nobody knows yet
+        # the slot decides such a path later
         if path in seen or "$$" in str(path):
             continue
         seen.add(path)
@@ -201,7 +201,7 @@ def missing_executable(jobs: Jobs) -> str | None:
 
 
 def read_file(path: str) -> str:
-    """The text of a file, or of standard input for '-': in UTF-8, whatever the locale."""
+    """The text of a file, or of standard input for '-': in UTF-8, in any locale."""
     try:
         if path == "-":
             stream = getattr(sys.stdin, "buffer", None)
@@ -219,10 +219,10 @@ _NO_FILES = "no access point serves this host: 'fetchwork wait' or 'condor_trans
 
 
 def unmet(text: str, *, served: bool) -> list[str]:
-    """What a description expects of a schedd and does not come by itself here, a line for each.
+    """A line for each thing that a description expects of a schedd and that does not happen by itself here.
 
-    For a terminal only: programs that submit take any line on stderr for a failure. ``served``: there is an
-    access point, which does most of it.
+    For terminals only: programs that submit take any line on stderr for a failure. ``served``: there is an
+    access point, which does most of these things.
     """
     said = []
     if (asked := _last_value(text, "notification")) is not None and asked.lower() != "never":
@@ -237,6 +237,6 @@ def unmet(text: str, *, served: bool) -> list[str]:
 
 
 def _last_value(text: str, name: str) -> str | None:
-    """What a description sets a command to last; None where it does not."""
+    """A description's last value of a command; None if it does not set the command."""
     found = re.findall(rf"^[ \t]*{name}[ \t]*=[ \t]*(.*?)[ \t]*$", text, re.IGNORECASE | re.MULTILINE)
     return str(found[-1]) if found else None

@@ -1,6 +1,6 @@
-"""Where the outputs of a job belong on its submitter's machine, by HTCondor's rules; no file is touched here.
+"""The destinations of a job's outputs on its submitter's machine, by HTCondor's rules; touches no file.
 
-``transfer_output_remaps`` (``sandbox.remaps``) do not count beside ``output_destination``.
+``transfer_output_remaps`` (``sandbox.remaps``) are ignored if there is an ``output_destination``.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ __all__ = ["Destination", "TransferFailed", "destination", "remapped"]
 
 
 class TransferFailed(FetchworkError):
-    """Outputs that could not be brought to where they belong; ``errno`` says why, as a hold's subcode."""
+    """Outputs could not be delivered; ``errno`` is the cause, like a hold's subcode."""
 
     def __init__(self, message: str, errno: int = 0) -> None:
         super().__init__(message)
@@ -27,25 +27,25 @@ class TransferFailed(FetchworkError):
 
 @dataclass(frozen=True, slots=True)
 class Destination:
-    """Where a file belongs."""
+    """The destination of a file."""
 
-    #: absolute; in the submitter's own words, so it may lead anywhere he may go
+    #: absolute; written by the submitter, so it may lead anywhere he may go
     directory: str
-    #: below it
+    #: relative to the directory
     name: str
-    #: these are his own words, too; else its parts come from a host, and none that is a link may be followed
+    #: whether the submitter wrote the name, too; else it comes from a host, and links in it are not followed
     own: bool = False
 
     @property
     def path(self) -> str:
-        """The whole."""
+        """The whole path."""
         return posixpath.join(self.directory, self.name)
 
 
 def destination(ad: Json, name: str) -> Destination | None:
-    """Where the file of a sandbox belongs; None where nobody wants it here.
+    """The destination of a sandbox file; None if it is not wanted here.
 
-    Raises TransferFailed for a remap without an end, and for a name that no host may give.
+    Raises TransferFailed for a circular remap, and for a name that a host must not give.
     """
     iwd = str(ad.get("Iwd") or "/")
     if name in (STDOUT, STDERR):
@@ -54,7 +54,7 @@ def destination(ad: Json, name: str) -> Destination | None:
         if not isinstance(target, str) or target in ("", NULL_FILE) or ad.get(wanted) is False:
             return None
         return _named(iwd, target, "")
-    # the database refuses others; this is the machine that would be hurt
+    # the database refuses other names; this check protects the machine that would be harmed
     parts = name.rstrip("/").split("/")
     if name.startswith("/") or any(part in ("", ".", "..") for part in parts):
         raise TransferFailed(
@@ -69,7 +69,7 @@ def destination(ad: Json, name: str) -> Destination | None:
 
 
 def _named(iwd: str, target: str, rest: str, *, slash: str = "") -> Destination | None:
-    """A path of the submitter's own words, and what a host says below it."""
+    """The submitter's path, with the host's name below it."""
     if scheme_of(target):
         return None
     path = posixpath.join(iwd, target)
@@ -80,9 +80,9 @@ def _named(iwd: str, target: str, rest: str, *, slash: str = "") -> Destination 
 
 
 def remapped(remap: object, name: str) -> tuple[str, str] | None:
-    """What a name becomes: a target, and what of the name goes below it ('': nothing).
+    """A name's target by the remaps, and the part of the name that goes below it ('': none).
 
-    None where no remap speaks of it. Raises TransferFailed for a circle.
+    None if no remap applies. Raises TransferFailed for a circular remap.
     """
     rules = remaps.parse(remap)
     own, rest = name, ""

@@ -1,4 +1,4 @@
-"""Which rows of a view a constraint selects that SQL alone can't decide."""
+"""Decides which rows a constraint selects if SQL alone can't."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from fetchwork.queue.constraints.constraint import Constraint, names_in
 from fetchwork.queue.selecting import source_of
 from fetchwork.queue.views import Json, Key, Row, View
 
-# whose answer is made of their arguments alone: the same values are not evaluated twice; of time() the moment
-# counts at which they were first
+# functions whose values depend on their arguments alone: equal arguments are not evaluated twice; for time()
+# the moment of the first evaluation counts
 _OF_ARGUMENTS = frozenset(
     (
         *("regexp", "regexps", "replace", "replaceall", "regexpmember", "strcat", "substr", "size", "join"),
@@ -27,57 +27,57 @@ _OF_ARGUMENTS = frozenset(
     )
 )
 _CALL = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)\s*\(")
-#: attributes that two statements do not see alike
+#: attributes whose values differ from statement to statement
 _MOVING = frozenset({"servertime"})
-#: verdicts that are remembered of one reader, and the characters of the values that one is remembered for
+#: the most verdicts remembered for one reader, and the longest values that a verdict is remembered for
 _MOST, _LONGEST = 100_000, 200
-#: keys of one statement
+#: keys in one statement
 _CHUNK = 200
-#: combinations of values that are looked at instead of rows, and the bytes of one: they come here all at
-#: once, and go back, and what is in an ad may be long
+#: the most combinations of values that are evaluated in place of rows, and the most bytes of one: they are
+#: all fetched at once, and sent back, and values in an ad may be long
 MOST_COMBINATIONS, MOST_BYTES = 2000, 4096
 
 
 class Evaluation:
-    """Decides for one reader what a constraint selects.
+    """Decides for one reader which rows a constraint selects.
 
-    Of each ad it takes the attributes that the constraint names, and the whole of those that are selected.
-    Where many are, or where an attribute's value is an expression, which may name any other, it evaluates
-    whole ads.
+    It reads only the attributes that the constraint names, and then the selected ads as a whole. If many are
+    selected, or if an attribute's value is an expression, which may refer to any other, it evaluates whole
+    ads.
     """
 
     def __init__(self, view: View, selection: Constraint, columns: str, params: Sequence[object]) -> None:
         self._view = view
         self._selection = selection
         self._verdicts: dict[str, bool] = {}
-        #: the columns of whole ads, and what is asked for now
+        #: the columns of whole ads, and the columns that are asked for now
         self.columns, self.params = columns, list(params)
         #: the attributes that are asked for, by their columns; empty: whole ads
         self._names: dict[str, str] = {}
-        #: the SQL of the text that says all their values, None where these are hardly ever the same
+        #: the SQL of a text with all their values; None if rows hardly ever share values
         self._mark: str | None = None
         self._mark_params: tuple[object, ...] = ()
 
     @classmethod
     def of(cls, view: View, selection: Constraint, memory: Memory) -> Steps[Evaluation]:
-        """For a constraint that was compiled for the view."""
+        """Evaluation for a constraint that was compiled for the view."""
         made = cls(view, selection, view.all_columns, [])
-        # a text in quotes may look like a call, which does no harm
+        # a quoted text may look like a call, which does no harm
         if all(name.lower() in _OF_ARGUMENTS for name in _CALL.findall(selection.text)):
             names = names_in(selection.text) - {"mytype"}
-            # what an ad within the ad says comes with the whole ad alone
+            # attributes of a nested ad are read with the whole ad only
             if not any("." in name for name in names):
                 yield from made._narrow(sorted(names), memory)
         return made
 
     @property
     def is_narrow(self) -> bool:
-        """Are ads asked for in part?"""
+        """Whether only parts of ads are asked for."""
         return bool(self._names)
 
     @property
     def combines(self) -> bool:
-        """Can it say of which values a selected row is?"""
+        """Whether it can tell the combinations of values of selected rows."""
         return bool(self._names) and self._mark is not None
 
     def _narrow(self, names: Sequence[str], memory: Memory) -> Steps[None]:
@@ -97,16 +97,16 @@ class Evaluation:
         if names:
             self.columns, self.params = ", ".join(selected), params
         if names and not _MOVING.intersection(names):
-            # as text, where 1 is not 1.0
+            # as text, in which 1 and 1.0 differ
             self._mark = f"jsonb_build_array({', '.join(values)})::text"
             self._mark_params = tuple(params)
 
     def combinations(self, condition: str, params: Sequence[object]) -> Steps[Sequence[str] | None]:
-        """The marks of those of a condition's rows that may be selected; None: too many, or too long.
+        """The marks of the condition's rows that may be selected; None if they are too many or too long.
 
-        So a row whose values others have, too, costs no more than a look at it.
+        So rows that share their values are evaluated once.
         """
-        # what the condition says has no other meaning here
+        # the alias has no other meaning in the condition
         rows: list[Row] = yield Ask(
             f"""
             SELECT CASE WHEN octet_length({self._mark}) <= {MOST_BYTES} THEN {self._mark} END AS mark
@@ -125,11 +125,11 @@ class Evaluation:
         return [mark for mark, chosen in zip(marks, (yield from self._chosen(parts)), strict=True) if chosen]
 
     def marked(self, marks: Sequence[str]) -> tuple[str, list[object]]:
-        """The condition for rows with one of these marks."""
+        """The condition that a row has one of these marks."""
         return f"{self._mark} = ANY(%s)", [*self._mark_params, list(marks)]
 
     def accepted(self, rows: Sequence[Row]) -> Steps[list[tuple[Key, Json]]]:
-        """Of rows with the columns that were asked for: key and whole ad of each that is selected."""
+        """For rows with the requested columns: key and whole ad of each selected row."""
         if not self._names:
             return (yield from self._evaluated(rows))
         parts = [self._part([row[column] for column in self._names]) for row in rows]
@@ -139,26 +139,26 @@ class Evaluation:
             if is_chosen
         ]
         if 5 * len(chosen) > len(rows):
-            # more statements than they save
+            # reading the selected ads would take more statements than it saves
             self._names, self.columns, self.params = {}, self._view.all_columns, []
         return (yield from self.of_keys(chosen))
 
     def of_keys(self, keys: Sequence[Key]) -> Steps[list[tuple[Key, Json]]]:
-        """Of the rows with these keys: key and whole ad of each that is selected."""
+        """For the rows with these keys: key and whole ad of each selected row."""
         found: list[tuple[Key, Json]] = []
         for asked in rows_of(self._view, keys):
             whole: list[Row] = yield asked
-            # evaluated again: they may have changed in between
+            # evaluated again, because they may have changed in between
             found += yield from self._evaluated(whole)
         return found
 
     def _part(self, values: Sequence[object]) -> Json:
-        """The ad of these values alone."""
+        """The ad with these values alone."""
         named = zip(self._names.values(), values, strict=True)
         return {"MyType": self._view.my_type} | {name: value for name, value in named if value is not None}
 
     def _chosen(self, parts: Sequence[Json]) -> Steps[list[bool]]:
-        """May the ads with these values be selected?"""
+        """Whether the ads with these values may be selected."""
         marks = [repr(part) for part in parts]
         unclear = {mark for mark, part in zip(marks, parts, strict=True) if _may_name_others(part)}
         new = {
@@ -190,7 +190,7 @@ class Evaluation:
 def rows_of(
     view: View, keys: Sequence[Key], condition: str = "true", params: Sequence[object] = ()
 ) -> Iterator[Ask]:
-    """The questions for the whole rows with these keys, which are in the view's order, and a condition."""
+    """The statements for the whole rows with these keys, in the view's order, that fulfil a condition."""
     order = [f"{name} DESC" if view.descending else name for name in view.order]
     one = f"({', '.join(['%s'] * len(view.order))})"
     for begin in range(0, len(keys), _CHUNK):
@@ -210,5 +210,5 @@ def key_of(view: View, row: Row) -> Key:
 
 
 def _may_name_others(part: Json) -> bool:
-    """Is a value an expression, or may hold one?"""
+    """Whether a value is an expression, or may contain one."""
     return any(isinstance(value, list | dict) or expr_text(value) is not None for value in part.values())

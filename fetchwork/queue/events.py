@@ -1,4 +1,4 @@
-"""Events of jobs, as HTCondor's bindings show them, and their positions in the stream."""
+"""Events of jobs, with the interface of HTCondor's bindings, and their positions in the stream."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from fetchwork.queue import logentry
 Attributes: TypeAlias = dict[str, Any]
 
 _CURSOR = re.compile(r"e(\d{1,19})\.(\d{1,19})")
-#: as this program wrote cursors once: a transaction and an event
+#: the former form of cursors: a transaction and an event
 _OLD_CURSOR = re.compile(r"\d{1,20}\.\d{1,19}")
 
 
-#: after a restore events have positions that are at least so much higher (put_events_behind.sql)
+#: after a restore, events have positions that are higher by at least this (put_events_behind.sql)
 _JUMP = 2**32
 
 
 class CursorExpired(NotFound):
-    """Events behind a cursor are not kept any more, so some were missed; or it is none of this database's."""
+    """Events after a cursor have expired, so some were missed; or the cursor is another database's."""
 
 
 @dataclass(frozen=True, order=True)
@@ -56,14 +56,14 @@ class Cursor:
         return f"e{self.batch}.{self.event_id}"
 
     def lies_before_move(self, later: Cursor) -> bool:
-        """Whether the database was restored, or moved to another server, between this cursor and a later one.
+        """Whether the database was restored, or moved to another server, between the two cursors.
 
-        A reader may get events of the last seconds before that again.
+        Then a reader may get events of the last seconds before that again.
         """
         return later.batch - self.batch >= _JUMP
 
 
-# HTCondor's classes of events, as the attribute MyType names them
+# HTCondor's classes of events: the values of MyType
 MY_TYPES = {
     EventType.SUBMIT: "SubmitEvent",
     EventType.EXECUTE: "ExecuteEvent",
@@ -83,8 +83,8 @@ MY_TYPES = {
 class JobEvent(Mapping[str, Any]):
     """One event, with the properties of ``htcondor2.JobEvent``, its ``cursor`` and its ``run_id``.
 
-    It is a mapping of the event's attributes, whose names ignore case. ``str`` of it is its entry in an event
-    log of HTCondor, without the line of dots that ends it there.
+    It is a mapping of the event's attributes, whose names ignore case. ``str`` of it is its entry in
+    HTCondor's event log, without the line of dots that ends the entry.
     """
 
     __slots__ = (
@@ -101,7 +101,7 @@ class JobEvent(Mapping[str, Any]):
 
     def __init__(self, line: str) -> None:
         """``line``: batch, event id, type, cluster, proc, run or -1, seconds, perhaps JSON."""
-        # only what a reader of a million events needs of each
+        # parse only the fields that a reader of a million events needs of each
         batch, event_id, type_number, cluster, proc, self._run_id, self._epoch, *self._info = line.split(
             "\t", 7
         )
@@ -114,12 +114,12 @@ class JobEvent(Mapping[str, Any]):
 
     @property
     def cursor(self) -> str:
-        """Its position in the stream: ``events(after=...)`` of it goes on behind it."""
+        """Its position in the stream: ``events(after=...)`` continues after it."""
         return self._cursor
 
     @property
     def type_number(self) -> int:
-        """The number of its type, as HTCondor counts them."""
+        """The number of its type in HTCondor's numbering."""
         return self._type_number
 
     @property
@@ -139,7 +139,7 @@ class JobEvent(Mapping[str, Any]):
 
     @property
     def epoch(self) -> float:
-        """When it happened, in seconds, with a fraction."""
+        """Its time in seconds, with a fraction."""
         return float(self._epoch)
 
     @property
@@ -149,7 +149,7 @@ class JobEvent(Mapping[str, Any]):
 
     @property
     def timestamp(self) -> int:
-        """When it happened, in whole seconds."""
+        """Its time in whole seconds."""
         return int(self.epoch)
 
     @property
@@ -163,7 +163,7 @@ class JobEvent(Mapping[str, Any]):
         return f"{self.cluster}.{self.proc}"
 
     def _all(self) -> Attributes:
-        # most readers look at type and job only, so this waits until someone asks
+        # most readers use type and job only, so the attributes are made on first use
         if self._attributes is None:
             moment = datetime.fromtimestamp(self.epoch, UTC).astimezone().replace(tzinfo=None)
             info = json.loads(self._info[0]) if self._info else {}
@@ -197,11 +197,11 @@ class JobEvent(Mapping[str, Any]):
 
     @property
     def log_entry(self) -> str:
-        """Its entry in an event log, whole."""
+        """Its whole entry in an event log."""
         return logentry.entry(self.type_number, self.job, self.epoch, self)
 
     def entry(self, *, xml: bool) -> str:
-        """Its entry in an event log, in HTCondor's text form or, as ``log_xml`` asks for, as XML."""
+        """Its entry in an event log, in HTCondor's text form or as XML (``log_xml``)."""
         return logentry.xml_entry(self) if xml else self.log_entry
 
     def __str__(self) -> str:
@@ -209,13 +209,13 @@ class JobEvent(Mapping[str, Any]):
 
 
 class EventFile:
-    """The events of a log whose jobs the database does not know, read by the bindings. It can be pickled."""
+    """The events of a log whose jobs the database does not know, read by the bindings; it can be pickled."""
 
     def __init__(self, path: str) -> None:
         self._reader = JobEventLog(path)
 
     def wait(self, stop_after: float | None) -> None:
-        """Wait so long for the next event, in whole seconds; None: for ever."""
+        """Wait for the next event at most this long, rounded up to whole seconds; None: for ever."""
         if stop_after is None:
             self._reader.events()
         else:

@@ -1,4 +1,4 @@
-"""Several databases as one queue that is read: what each answers, one after the other, or added up."""
+"""Reads several databases as one queue: their answers in turn, or added up."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ if TYPE_CHECKING:
     from fetchwork.client.wire import Json
     from fetchwork.queue.databases import NamedDatabase
 
-#: the attribute that says which database an ad is of
+#: the attribute that names an ad's database
 NAME = "ScheddName"
 
 
 class Everywhere:
-    """The sessions of all databases that were named; see ``Session``. What changes something is refused."""
+    """The sessions of all named databases; see ``Session``. Operations that change something are refused."""
 
     def __init__(self, databases: Sequence[NamedDatabase]) -> None:
         if not databases:
             raise ValueError("no database is named")
         self._sessions = {database.name: Session(database.for_reading()) for database in databases}
-        #: as ``Session.looked``, of all databases together
+        #: as ``Session.looked``, for all databases together
         self.looked: Callable[[int], None] | None = None
 
     def __enter__(self) -> Everywhere:
@@ -40,7 +40,7 @@ class Everywhere:
             session.close()
 
     def perform(self, name: str, /, **arguments: object) -> Any:
-        """The result of ``totals``, ``summary`` or ``batches``: all databases' together."""
+        """The result of ``totals``, ``summary`` or ``batches`` over all databases."""
         if name not in ("totals", "summary", "batches"):
             raise _of_one(name)
         answers = {}
@@ -55,7 +55,7 @@ class Everywhere:
         if by is None:
             return [_sum([rows[0] for rows in answers.values()])]
         if by == "autocluster":
-            # their numbers are each database's own
+            # autocluster ids belong to their database
             for of, rows in answers.items():
                 for row in rows:
                     row["autocluster"] = f"{of}:{row['autocluster']}"
@@ -63,7 +63,7 @@ class Everywhere:
         return [_sum(list(rows)) for _, rows in groupby(every, key=lambda row: row[by])]
 
     def found(self, name: str, /, **arguments: object) -> Iterator[Sequence[Any]]:
-        """The ads of jobs or of a view, database after database, up to the limit in all."""
+        """The ads of jobs or of a view, database by database, up to the limit for all together."""
         if name not in ("jobs", "view") or arguments.get("opts"):
             raise _of_one(name)
         limit = arguments.pop("limit", -1)
@@ -90,12 +90,12 @@ class Everywhere:
                     yield page
 
     def items(self, name: str, /, **arguments: object) -> Iterator[Any]:
-        """The same, one by one."""
+        """As ``found``, item by item."""
         for page in self.found(name, **arguments):
             yield from page
 
     def submit(self, *_: object, **__: object) -> Never:
-        """Refused: a cluster is of one database."""
+        """Refused: a cluster belongs to one database."""
         raise _of_one("submit")
 
     def retrieve(self, *_: object, **__: object) -> Never:
@@ -109,7 +109,7 @@ class Everywhere:
 
 @contextlib.contextmanager
 def _named(database: str) -> Iterator[None]:
-    """Say which database it is that does not answer."""
+    """Name the database that does not answer."""
     try:
         yield
     except DatabaseUnavailable as error:
@@ -117,11 +117,11 @@ def _named(database: str) -> Iterator[None]:
 
 
 def _of_one(name: str) -> FetchworkError:
-    return FetchworkError(f"'{name}' is of one database: give its name")
+    return FetchworkError(f"'{name}' works on one database: give its name")
 
 
 def _sum(rows: Sequence[Mapping[str, object]]) -> Json:
-    """One row for several: numbers are added up, other values are the first's."""
+    """One row for several: numbers are added up, other values are taken from the first."""
     total: Json = dict(rows[0])
     for row in rows[1:]:
         for key, value in row.items():

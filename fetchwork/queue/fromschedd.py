@@ -1,4 +1,4 @@
-"""Jobs of a schedd, from their ads: which of them can come into the queue, and what comes with them."""
+"""Plans the move of a schedd's jobs, by their ads: which of them can move into the queue, and how."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from fetchwork.errors import FetchworkError
 from fetchwork.queue.jobads import without_domain
 from fetchwork.queue.views import Json
 
-#: what a schedd writes into an ad, and submit does not drop by itself
+#: attributes that a schedd writes into an ad, and that submit does not drop by itself
 _SCHEDDS = frozenset(
     {
         *("autoclusterattrs", "diskusage_raw", "executablesize_raw", "imagesize_raw", "numckpts_raw"),
@@ -22,39 +22,39 @@ _SCHEDDS = frozenset(
 
 @dataclass(frozen=True)
 class ScheddCluster:
-    """The idle jobs of one cluster of a schedd that are to come over."""
+    """The idle jobs of one of a schedd's clusters that are to move."""
 
     cluster: int
-    #: their ids there, and their ads as they are submitted here
+    #: their ids at the schedd, and their ads as they are submitted here
     jobs: list[str]
     ads: list[Json]
-    #: names this move, so that it is made once
+    #: the key of this move, so that it is made only once
     key: str
 
 
 @dataclass
 class Move:
-    """What is to come over, and what stays."""
+    """The jobs that are to move, and those that stay."""
 
     clusters: list[ScheddCluster] = field(default_factory=list)
-    #: jobs that are not idle, by what they are
+    #: the number of jobs that are not idle, by state
     others: dict[str, int] = field(default_factory=dict)
-    #: idle jobs that can't come: their id, and why
+    #: idle jobs that can't move: their id, and the reason
     stay: list[tuple[str, str]] = field(default_factory=list)
 
     @property
     def number(self) -> int:
-        """How many jobs come."""
+        """The number of jobs that move."""
         return sum(len(cluster.ads) for cluster in self.clusters)
 
 
 def is_schedds(ads: Sequence[Mapping[str, object]]) -> bool:
-    """Whether ads are those of a schedd's jobs, as ``condor_q -long`` prints them."""
+    """Whether these are ads of a schedd's jobs, as ``condor_q -long`` prints them."""
     return bool(ads) and all("GlobalJobId" in ad and "ClusterId" in ad for ad in ads)
 
 
 def planned(ads: Sequence[Json], check: Callable[[list[Json]], None]) -> Move:
-    """What comes over of a schedd's jobs; ``check`` raises FetchworkError for ads that submit refuses."""
+    """Plan the move of a schedd's jobs; ``check`` raises FetchworkError for ads that submit refuses."""
     move = Move()
     clusters: dict[int, list[Json]] = {}
     for ad in ads:
@@ -78,14 +78,14 @@ def planned(ads: Sequence[Json], check: Callable[[list[Json]], None]) -> Move:
 
 
 def as_submitted(ad: Json) -> Json:
-    """An ad without what the schedd made of it, and that does not tie the job to the schedd's file system."""
+    """An ad without the schedd's attributes and without a tie to the schedd's file system."""
     return without_domain({name: value for name, value in ad.items() if name.lower() not in _SCHEDDS})
 
 
 def _accepted(
     ads: Sequence[Json], check: Callable[[list[Json]], None], stay: list[tuple[str, str]]
 ) -> Iterator[Json]:
-    """The ads of a cluster that submit takes; halves of those that it refuses are tried on their own."""
+    """A cluster's ads that submit accepts; if it refuses some, each half is tried on its own."""
     try:
         check([as_submitted(ad) for ad in ads])
     except FetchworkError as error:

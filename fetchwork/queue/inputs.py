@@ -1,4 +1,4 @@
-"""Which files the jobs of a cluster need, read at submit: by the rules of ``sandbox.inputs``."""
+"""Determines, at submit, the files that the jobs of a cluster need, by the rules of ``sandbox.inputs``."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from fetchwork.sandbox.failure import FileFailure
 
 __all__ = ["InputFile", "Key", "Needed", "needed", "read_key", "shared_directories"]
 
-#: attributes that decide which files a job needs
+#: attributes that determine the files that a job needs
 _DECIDE = frozenset(
     {
         *("Cmd", "In", "Iwd", "TransferExecutable", "TransferIn", "ShouldTransferFiles", "TransferInput"),
@@ -25,15 +25,15 @@ _DECIDE = frozenset(
         *("Out", "Err", "EC2AccessKeyId", "EC2SecretAccessKey", "EC2SessionToken"),
     }
 )
-#: names the directories that this machine shares with the execute hosts, as PATH names its own
+#: the variable with the directories that this machine shares with the execute hosts, in PATH's form
 VARIABLE = "FETCHWORK_SHARED"
 
 
 @dataclass(frozen=True, slots=True)
 class InputFile:
-    """A file or directory of a sandbox: its name there, and where it comes from."""
+    """A file or directory of a sandbox: its name there, and its source."""
 
-    #: a directory's ends in "/"
+    #: a directory's name ends in "/"
     name: str
     #: on this machine; None for a URL
     path: str | None
@@ -53,22 +53,22 @@ class Key:
 
 @dataclass(frozen=True)
 class Needed:
-    """Jobs whose ads say what matching knows of their files, these files, and the key for their URLs."""
+    """Jobs with their input files and the key for their URLs; the ads have the facts for matching."""
 
     jobs: Jobs
-    #: of all jobs of the cluster
+    #: the files of all jobs of the cluster
     common: Sequence[InputFile]
-    #: of one job, by its number
+    #: the further files of single jobs, by the job's number
     own: Mapping[int, Sequence[InputFile]]
     key: Key | None = None
 
     @property
     def files(self) -> bool:
-        """Do they need any?"""
+        """Whether the jobs need any files."""
         return bool(self.common or self.own)
 
     def paths(self) -> set[str]:
-        """The files that are to be read, each once."""
+        """The files that are to be read, without duplicates."""
         return {
             one.path
             for files in [self.common, *self.own.values()]
@@ -78,19 +78,19 @@ class Needed:
 
 
 def shared_directories() -> list[str]:
-    """The directories that this machine shares with all execute hosts; everything, unless said otherwise.
+    """The directories that this machine shares with all execute hosts; by default everything.
 
-    ``FETCHWORK_SHARED`` names them with colons between them; empty means none.
+    ``FETCHWORK_SHARED`` lists them, separated by colons; an empty value means no directory.
     """
     named = os.environ.get(VARIABLE, "/")
     return [posixpath.normpath(one) for one in named.split(":") if one.startswith("/")]
 
 
 def needed(jobs: Jobs, shared: Sequence[str], *, reads: bool = True) -> Needed:
-    """The files of jobs, and the jobs with ``FetchWorkFiles`` where they have any (sandbox/FILES.md).
+    """The files of jobs, and the jobs, with ``FetchWorkFiles`` if they have files (sandbox/FILES.md).
 
-    Raises SubmitError for a file that can't be read or kept under its name, and where jobs name several keys.
-    Without ``reads`` no file of this machine is looked at, and jobs are refused that need one.
+    Raises SubmitError if a file can't be read or stored under its name, or if jobs name several keys.
+    Without ``reads`` no file of this machine is accessed, and jobs that need one are refused.
     """
     own = list(jobs.own)
     files = _Files(shared, reads=reads)
@@ -115,12 +115,12 @@ def needed(jobs: Jobs, shared: Sequence[str], *, reads: bool = True) -> Needed:
 
 #: the attributes that name the files of a key: HTCondor's of its EC2 universe
 _KEY_FILES = ("EC2AccessKeyId", "EC2SecretAccessKey", "EC2SessionToken")
-#: bytes of such a file
+#: the most bytes of a key file
 _MAX_KEY = 8192
 
 
 def _key_of(ads: Iterable[Json], reads: bool) -> Key | None:
-    """The key that jobs with s3:// or gs:// URLs name, read from its files; None where they name none."""
+    """The key that jobs with s3:// or gs:// URLs name, read from its files; None if they name no key."""
     named = {
         tuple(str(ad[name]) if ad.get(name) else None for name in (*_KEY_FILES, "Iwd"))
         for ad in ads
@@ -147,7 +147,7 @@ def _has_object_url(ad: Json) -> bool:
 
 
 def read_key(path: str) -> str:
-    """The word in a file that has half of a key; raises SubmitError."""
+    """The word in a key file, one half of the key; raises SubmitError."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         try:
@@ -168,7 +168,7 @@ def _with(ad: Json, says: str | None) -> Json:
 
 
 class _Files:
-    """The files of one job after the other; each path is looked at once."""
+    """The files of one job after the other; each path is examined once."""
 
     def __init__(self, shared: Sequence[str], *, reads: bool = True) -> None:
         self._shared = list(shared)
@@ -176,13 +176,13 @@ class _Files:
         self._seen: dict[tuple[str, str, bool], list[InputFile]] = {}
 
     def of(self, ad: Json) -> tuple[str | None, list[InputFile]]:
-        """What the ad has to say as FetchWorkFiles, and the files to keep for the job."""
+        """The job's value of FetchWorkFiles, and the files to store for the job."""
         says = self._says(ad)
         if says is None or says.startswith("shared:"):
             return says, []
         found: dict[str, InputFile] = {}
         for one in self._all(ad):
-            # the later wins, at its own place
+            # a later file replaces an earlier one, and stands in its own place
             found.pop(one.name, None)
             found[one.name] = one
         return says, list(found.values())
@@ -254,16 +254,16 @@ def _decided_by_slot(name: str) -> SubmitError:
 
 
 def _stays(ad: Json) -> bool:
-    """Does it run where it was submitted or where it says, and move no files?"""
+    """Whether the job runs in its submit directory or its RemoteIwd, and transfers no files."""
     should = str(ad.get("ShouldTransferFiles")).upper()
     return should == "NO" or (should != "YES" and ad.get("RemoteIwd") is not None)
 
 
 def _listed(ad: Json) -> Iterator[str]:
-    """The files that the ad lists, and plugins that the job brings along."""
+    """The files that the ad lists, and the job's own plugins."""
     image = ad.get("ContainerImage") if ad.get("WantSandboxImage") is True else None
     for name in names.words_of(ad.get("TransferInput")):
-        # condor_submit lists "image/", and runs the job in "image"
+        # condor_submit lists "image/", but runs the job in "image"
         yield name.rstrip("/") if image and names.base_name(name) == image else name
     yield from names.words_of(ad.get("PublicInputFiles"))
     for _, _, path in (one.partition("=") for one in str(ad.get("TransferPlugins") or "").split(";")):
@@ -279,11 +279,11 @@ def _stdin(ad: Json) -> str | None:
 
 
 def _leaves_for_url(ad: Json) -> bool:
-    """Do outputs or checkpoints go to a URL, which only a sandbox's do?"""
+    """Whether outputs or checkpoints go to a URL, which requires a sandbox."""
     return any(map(names.scheme_of, _targets(ad)))
 
 
 def _targets(ad: Json) -> list[str]:
-    """Where outputs and checkpoints go, as far as the ad says it."""
+    """The destinations of outputs and checkpoints that the ad names."""
     named = [str(ad.get(name) or "") for name in ("OutputDestination", "CheckpointDestination", "Out", "Err")]
     return [*remaps.parse(ad.get("TransferOutputRemaps")).values(), *named]

@@ -1,4 +1,4 @@
-"""Job ads as they are submitted: those of one cluster, and those that a file has."""
+"""Job ads for submission: the ads of one cluster, and the ads in a file."""
 
 from __future__ import annotations
 
@@ -22,27 +22,27 @@ class Jobs:
     own: Iterable[Json]
 
 
-#: the value of an attribute that is not there
+#: the value of a missing attribute
 _MISSING = object()
-#: ads that are printed at once: by itself, a small one takes three times as long
+#: ads that are serialized at once: one small ad alone takes three times as long
 _BATCH = 50
 
 
 def batches(ads: Iterable[Json]) -> Iterator[list[Json]]:
-    """Lists of some ads each, as they come: what is done with all of a list at once is done faster."""
+    """Lists of some ads each: handling a whole list at once is faster."""
     rest = iter(ads)
     while batch := list(islice(rest, _BATCH)):
         yield batch
 
 
 def from_ads(ads: Sequence[Json]) -> Jobs:
-    """A list of ads as jobs of one cluster; raises SubmitError for a NUL in one."""
+    """A list of ads as jobs of one cluster; raises SubmitError if an ad has a NUL."""
     _refuse_nul(ads)
     others = ads[1:]
     first = ads[0] if ads else {}
     common = {name: value for name, value in first.items() if _all_have(others, name, value)}
     shared = len(common)
-    # most have nothing else
+    # most ads have no other attributes
     own = [{k: v for k, v in ad.items() if k not in common} if len(ad) > shared else {} for ad in ads]
     return Jobs(common, own)
 
@@ -60,7 +60,7 @@ def _refuse_nul(ads: Sequence[Json]) -> None:
 
 
 def _has_nul(what: object) -> bool:
-    # without a value's own backslashes, \\u0000 can only be an escape
+    # once a value's own backslashes are removed, \\u0000 can only be an escape
     return "\\u0000" in json.dumps(what).replace(r"\\", "")
 
 
@@ -68,13 +68,13 @@ def _may_have_nul(batch: list[Json]) -> bool:
     try:
         return _has_nul(batch)
     except (TypeError, ValueError, RecursionError):
-        # JSON can't say one of them, which may stand behind the one with a NUL
+        # JSON can't express one of the ads, which may come after the ad with the NUL
         return True
 
 
 def _all_have(ads: Sequence[Json], name: str, value: object) -> bool:
-    """Does each of them have this attribute with this value?"""
-    # in Python True is 1 and 1 is 1.0, in an ad they differ
+    """Whether each of the ads has this attribute with this value."""
+    # in Python True equals 1 and 1 equals 1.0; in an ad they differ
     wanted = type(value)
     for ad in ads:
         its = ad.get(name, _MISSING)
@@ -84,7 +84,7 @@ def _all_have(ads: Sequence[Json], name: str, value: object) -> bool:
 
 
 def read_ads(text: str) -> list[Json]:
-    """The job ads of a file: JSON (an ad, or a list), or old-syntax ads with blank lines between them."""
+    """The job ads in a file: JSON (an ad, or a list), or old-syntax ads separated by blank lines."""
     start = text.lstrip()[:1]
     if start in ("[", "{"):
         try:
@@ -108,15 +108,15 @@ def read_ads(text: str) -> list[Json]:
 
 #: the clause that HTCondor adds for `should_transfer_files = NO`
 _SAME_DOMAIN = " && (TARGET.FileSystemDomain == MY.FileSystemDomain)"
-#: how the clause begins that HTCondor adds behind that for a job that starts at a time
+#: the beginning of the clause that HTCondor adds after that for a job with a deferred start
 _DEFERRED = " && TARGET.HasJobDeferral && "
 
 
 def without_domain(ad: Json) -> Json:
-    """An ad whose Requirements do not ask for the file system domain of the machine it was submitted on.
+    """The ad, without a requirement of the file system domain of its submit machine.
 
-    HTCondor adds that to each job without file transfer. Here it would let such a job wait for ever on hosts
-    of another domain; a domain counts where the description names one.
+    HTCondor adds this requirement to each job without file transfer. Here it would make the job wait for ever
+    on hosts of another domain. A domain that the description itself names stays.
     """
     requirements = ad.get("Requirements")
     if isinstance(requirements, str):

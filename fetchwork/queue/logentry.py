@@ -1,4 +1,4 @@
-"""Entries of HTCondor's job event log, made from events, and a log that gets them.
+"""Entries of HTCondor's job event log, made from events, and the appending of entries to a log.
 
 The format is HTCondor's own text form with ISO dates in local time, which condor_wait, condor_watch_q and
 ``JobEventLog`` read.
@@ -22,24 +22,24 @@ Event: TypeAlias = Mapping[str, Any]
 
 #: the last line of an entry, in HTCondor's text form or in XML
 _END = re.compile(rb"^(?:\.\.\.|</c>)\n", re.MULTILINE)
-#: what an entry begins with, or what there is of that
+#: the beginning of an entry, or a part of it
 _BEGINS = re.compile(rb"\d{1,3}\Z|\d{3} (?:\Z|\()|<(?:\Z|c)")
-#: what the database keeps, from which attributes of HTCondor's are derived
+#: attributes of the database from which attributes of HTCondor's are derived
 _OURS = frozenset({"RunUserCpu", "RunSysCpu", "TotalUserCpu", "TotalSysCpu", "RunSeconds"})
 
 
-#: what may be better soon where a log can't be written; any other error is for ever
+#: errors of writing a log that may pass; any other error is permanent
 FOR_NOW = frozenset(
     {errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.ESTALE, errno.ETIMEDOUT, errno.EAGAIN, errno.ENFILE}
 )
 
 
-#: of a log that may have entries already so much of its end is looked at
+#: the most bytes of a log's end that are searched for existing entries
 TAIL_BYTES = 64 * 1024 * 1024
 
 
 def append(descriptor: int, data: bytes) -> None:
-    """Append entries to a log, to its disk: all of them, or, where it raises OSError, none."""
+    """Append entries to a log and sync it to disk: all entries, or none if it raises OSError."""
     size = os.fstat(descriptor).st_size
     written = 0
     try:
@@ -47,14 +47,14 @@ def append(descriptor: int, data: bytes) -> None:
             written += os.write(descriptor, data[written:])
         os.fdatasync(descriptor)
     except OSError:
-        # nobody else has appended meanwhile
+        # no other process has appended meanwhile
         if written and os.fstat(descriptor).st_size == size + written:
             os.ftruncate(descriptor, size)
         raise
 
 
 def split(data: bytes) -> tuple[list[bytes], bytes]:
-    """The entries in a piece of a log, which may be of both forms, and one that was cut off behind them."""
+    """The entries in a part of a log, in both forms, and the incomplete entry after them, or b""."""
     found = []
     at = 0
     for end in _END.finditer(data):
@@ -65,7 +65,7 @@ def split(data: bytes) -> tuple[list[bytes], bytes]:
 
 
 def derived(type_number: int, info: Event) -> dict[str, object]:
-    """The attributes of HTCondor's that follow from what the database keeps of an event."""
+    """HTCondor's attributes that follow from the database's attributes of an event."""
     if type_number not in _DERIVED:
         return {}
     return _DERIVED[type_number](info)
@@ -120,7 +120,7 @@ _DERIVED = {
 
 
 def entry(type_number: int, job: tuple[int, int], epoch: float, event: Event) -> str:
-    """An event (its attributes) as an entry of an event log, its last line ``...`` included."""
+    """An event (its attributes) as an entry of an event log, including its last line ``...``."""
     moment = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(epoch))
     body = _BODIES.get(type_number, _generic)(event)
     return f"{type_number:03} ({job[0]:03}.{job[1]:03}.000) {moment} {body}...\n"
@@ -137,7 +137,7 @@ def _item(value: object) -> object:
         return value
     from fetchwork.classad.jsonform import to_json
 
-    return to_json(value)  # type: ignore[arg-type]  # what else it may be is an ad
+    return to_json(value)  # type: ignore[arg-type]  # any other value is an ad
 
 
 def _text(event: Event, name: str, default: str = "") -> str:
@@ -191,7 +191,7 @@ _RESOURCES = (("Cpus", "Cpus"), ("Disk (KB)", "Disk"), ("GPUs", "GPUs"), ("Memor
 
 
 def _resources(event: Event) -> list[str]:
-    """The table of what the job used, asked for and had, as far as it is known."""
+    """The table of resources that the job used, requested and was allocated, as far as they are known."""
     rows = [
         (title, *(_amount(event, name) for name in (f"{tag}Usage", f"Request{tag}", tag)))
         for title, tag in _RESOURCES
@@ -238,7 +238,7 @@ def _bytes(event: Event, scopes: dict[str, str]) -> list[str]:
 
 
 def _number(event: Event, name: str) -> float:
-    """An attribute that may be missing: nothing was counted."""
+    """An attribute's number; 0 if it is missing."""
     value = event.get(name)
     return float(value) if isinstance(value, int | float) else 0.0
 
@@ -285,7 +285,7 @@ def _generic(event: Event) -> str:
 
 
 def _address(host: str) -> str:
-    # readers expect an address in angle brackets; condor_userlog reads past one without a port
+    # readers expect an address in angle brackets; condor_userlog misreads an address without a port
     if host.startswith("<"):
         return host
     return f"<[{host}]:0>" if ":" in host else f"<{host}:0>"

@@ -1,8 +1,8 @@
-"""``SERVICE_oauth_permissions`` and ``SERVICE_oauth_resource``: what a description says of its credentials.
+"""``SERVICE_oauth_permissions`` and ``SERVICE_oauth_resource``: a description's requests for its credentials.
 
-HTCondor's submit sends these to its credd, which refuses a job whose stored credential has other ones, and
-writes nothing of them into the ad but the handles (``build_oauth_service_ads`` in submit_utils.cpp). Here
-they come into the ad, where the database compares them (``check_credentials.sql``).
+HTCondor's submit sends these to its credd, which refuses a job whose stored credential has other ones. Only
+the handles get into the ad (``build_oauth_service_ads`` in submit_utils.cpp). Here the requests are written
+into the ad, and the database compares them (``check_credentials.sql``).
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ from fetchwork.errors import SubmitError
 __all__ = ["is_command", "marked"]
 
 _COMMAND = re.compile(r"(.+)_oauth_(permissions|resource|options)(?:_(.+))?", re.I)
-#: of the ad: name, permissions and resource of each credential, one behind the other
+#: attribute of the ad: name, permissions and resource of each credential, one after the other
 _ATTRIBUTE = "FetchWorkOAuthRequests"
 
 
 def is_command(name: str) -> bool:
-    """Does a description say something of a credential by this name?"""
+    """Whether the command with this name is about a credential."""
     return _COMMAND.fullmatch(name) is not None
 
 
 def marked(commands: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """The command to add to a description that says something of its credentials.
+    """The command to add to a description that has requests for its credentials.
 
-    Raises SubmitError for what nobody could compare.
+    Raises SubmitError for requests that can't be compared.
     """
     asked: dict[str, dict[str, str]] = {}
     services = {name.lower(): commands[name] for name in commands.keys()}.get("use_oauth_services", "")  # noqa: SIM118 - has no __iter__

@@ -1,8 +1,8 @@
-"""What can be asked of a queue, by names and values that are JSON.
+"""The operations on a queue, with names and values that JSON can express.
 
-A ``Session`` performs an operation over its own connection, a ``RemoteSession`` has an access point perform
-it; both find it in these two tables, so that the same question has the same answer on either way. An
-operation of ``STEPS`` has one result, one of ``STREAMS`` yields items.
+A ``Session`` performs an operation over its own connection; a ``RemoteSession`` has an access point perform
+it. Both find it in these two tables, so the same question has the same answer either way. An operation of
+``STEPS`` has one result; an operation of ``STREAMS`` yields items.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ from fetchwork.queue.views import (
 if TYPE_CHECKING:
     from fetchwork.classad.bindings import JobAction
 
-#: of one job or several, as JSON has it
+#: one job or several, in JSON
 Spec: TypeAlias = "str | int | list[str]"
 
-#: the views that are read as they are
+#: the views that are read unchanged
 VIEWS: Mapping[str, View] = {
     "history": HISTORY,
     "runs": RUNS,
@@ -60,18 +60,18 @@ def jobs(
     opts: int = 0,
     me: str | None = None,
 ) -> Stream[Json]:
-    """The ads of jobs in the queue, or what the options make of them."""
+    """The ads of jobs in the queue, or the answer that ``opts`` ask for."""
     return query.query(constraint, memory, projection=projection, limit=limit, opts=opts, me=me)
 
 
 def job_tables(
     memory: Memory, *, constraint: str = "true", projection: Sequence[str], limit: int = -1
 ) -> Stream[Json]:
-    """Some attributes of jobs in the queue, of many jobs at once.
+    """Some attributes of jobs in the queue, for many jobs at once.
 
-    An item is a table, of ``jobs`` ads: ``same`` has the attributes that they share, ``columns`` the values
-    of each other one, None where an ad does not have it. Where an attribute is more than a literal of a
-    simple type, an item has ``ads``, as ``jobs`` does.
+    An item is a table of ``jobs`` ads: ``same`` has the attributes that all share, ``columns`` the values of
+    each other attribute, with None for an ad that lacks it. If an attribute is more than a literal of a
+    simple type, the item has ``ads`` instead, as ``jobs`` does.
     """
     return reading.tables(JOBS, constraint, memory, projection=projection, limit=limit)
 
@@ -99,50 +99,50 @@ def events(
     log: str | None = None,
     stop_after: float | None = None,
 ) -> Stream[str]:
-    """Events as lines (``JobEvent`` reads one)."""
+    """Events as lines (``JobEvent`` reads a line)."""
     from fetchwork.queue.reader import Reader
 
     return Reader(after=after, job=job, log=log).lines(stop_after)
 
 
 def scheduler_jobs(memory: Memory, *, projection: Sequence[str] = ()) -> Stream[Json]:
-    """The ads of the jobs of the scheduler universe in the queue, DAGs above all."""
+    """The ads of the queued jobs of the scheduler universe, mostly DAGs."""
     return dags.dags(memory, projection)
 
 
 def cursor(memory: Memory) -> Steps[str]:
-    """The cursor of this moment."""
+    """The cursor of the present moment."""
     from fetchwork.queue.reader import Reader
 
     return Reader.now()
 
 
 def logs(memory: Memory, *, paths: Sequence[str]) -> Steps[list[str]]:
-    """Those of some paths that are the event log of a job."""
+    """The paths among ``paths`` that are the event log of a job."""
     from fetchwork.queue.reader import logs as known
 
     return sorted((yield from known(paths)))
 
 
 def totals(memory: Memory, *, by: summaries.TotalsBy | None = None, empty: bool = False) -> Steps[list[Json]]:
-    """Counts of all jobs; ``empty``: of those as well that have no job in the queue any more."""
+    """Counts of all jobs; ``empty``: include groups that have no job in the queue any more."""
     if by not in (None, "owner", "autocluster", "queue"):
         raise ValueError(f"there are no totals by '{by}'; allowed: owner, autocluster, queue")
     return summaries.totals(by, empty=empty)
 
 
 def demand(memory: Memory, *, queues: Sequence[str] | None = None) -> Steps[list[summaries.DemandLine]]:
-    """The resources and requirements that idle jobs ask for."""
+    """The resources and requirements of idle jobs."""
     return summaries.demand(queues)
 
 
 def left(memory: Memory) -> Steps[list[Json]]:
-    """How many jobs of each owner have ended, and are in the queue because their leave_in_queue says so."""
+    """The numbers of ended jobs that leave_in_queue keeps in the queue, by owner."""
     return summaries.left()
 
 
 def batches(memory: Memory, *, constraint: str = "true") -> Steps[list[summaries.Batch]]:
-    """The lines of condor_q."""
+    """The lines of condor_q's batch view."""
     return summaries.batches(constraint, memory)
 
 
@@ -152,45 +152,45 @@ def summary(memory: Memory, *, constraint: str = "true") -> Steps[Json]:
 
 
 def progress(memory: Memory, *, cluster: int, proc: int | None = None) -> Steps[Json]:
-    """Where the jobs of a cluster are, and how many have left the queue, by how they ended."""
+    """The states of a cluster's jobs, and the numbers of jobs that have left the queue, by their end."""
     return summaries.progress(cluster, proc)
 
 
 def dag(memory: Memory, *, cluster: int, projection: Sequence[str] = ()) -> Steps[list[dags.DagView]]:
-    """A DAG and those in it."""
+    """A DAG and the DAGs inside it."""
     return dags.tree(cluster, memory, projection)
 
 
 def change(memory: Memory, *, action: str, spec: Spec, reason: str | None = None) -> Steps[Json]:
-    """Hold, release, remove or vacate jobs: how many were meant, were not in the queue, were changed."""
+    """Hold, release, remove or vacate jobs; the numbers selected, missing in the queue, and changed."""
     selection, number = yield from changing.changed(_action(action), spec, memory, reason)
     return {"jobs": selection.jobs, "missing": selection.missing, "changed": number}
 
 
 def standing(memory: Memory, *, action: str, ids: list[str]) -> Steps[dict[str, str | None]]:
-    """What can be said of jobs before an action (``changing.Outcome``); None of those to try it on."""
+    """The certain outcomes for jobs before an action (``changing.Outcome``); None for jobs to try it on."""
     found = yield from changing.standing(action, ids)
     return {id: None if outcome is None else outcome.value for id, outcome in found.items()}
 
 
 def change_jobs(memory: Memory, *, action: str, spec: Spec, reason: str | None = None) -> Steps[int]:
-    """Hold, release, remove or vacate jobs: how many were changed."""
+    """Hold, release, remove or vacate jobs; the number of changed jobs."""
     return changing.changed_of(action, spec, memory, reason)
 
 
 def output_clusters(memory: Memory) -> Steps[list[int]]:
-    """The clusters with outputs that nobody has brought back."""
+    """The clusters with undelivered outputs."""
     found: list[int] = yield files.output_clusters()
     return found
 
 
 def location(memory: Memory) -> Steps[Json]:
-    """Which database it is."""
+    """The database's name, host and port."""
     return summaries.location()
 
 
 def kept_output(memory: Memory, *, cluster: int, proc: int, run_id: int | None = None) -> Steps[Json | None]:
-    """The end of a job's output, where one is kept."""
+    """The stored tail of a job's output, if there is one."""
     from fetchwork.queue import output
 
     kept = yield from output.kept_output(cluster, proc, run_id)
@@ -206,29 +206,29 @@ def live_output(
     stdout_at: int | None = None,
     stderr_at: int | None = None,
 ) -> Steps[Json | None]:
-    """What a running job has written since."""
+    """New output of a running job."""
     from fetchwork.queue import output
 
     return output.live_output(cluster, proc, run_id, stdout_at, stderr_at)
 
 
 def act(memory: Memory, *, action: str, spec: Spec, reason: str | None = None) -> Steps[Json]:
-    """The same, with the counts of ``Schedd.act``."""
+    """As ``change``, with the counts of ``Schedd.act``."""
     return changing.act(_action(action), spec, memory, reason)
 
 
 def edit(memory: Memory, *, spec: Spec, changes: Json) -> Steps[int]:
-    """Change attributes; the number of jobs changed."""
+    """Change attributes; the number of changed jobs."""
     return changing.edit(spec, changes, memory)
 
 
 def reschedule(memory: Memory) -> Steps[None]:
-    """Make waiting agents look for work."""
+    """Make waiting agents look for work now."""
     return changing.reschedule()
 
 
 def sealing_key(memory: Memory) -> Steps[Json | None]:
-    """The key that credentials are sealed to; None where no administrator has published one."""
+    """The key that credentials are sealed to; None if no administrator has published one."""
     key: credentials.SealingKey | None = yield credentials.sealing_key()
     if key is None:
         return None
@@ -247,7 +247,7 @@ def put_credential(
     renewable: bool = False,
     expires_at: float | None = None,
 ) -> Steps[int]:
-    """Store a credential that was sealed (``sealing``; base64) over one of the same name; its version."""
+    """Store a sealed credential (``sealing``; base64), replacing one of the same name; its version."""
     version: int = yield credentials.put_credential(
         owner=owner,
         name=name,
@@ -262,7 +262,7 @@ def put_credential(
 
 
 def delete_credential(memory: Memory, *, owner: str, name: str) -> Steps[bool]:
-    """Delete a credential; whether there was one."""
+    """Delete a credential; whether it existed."""
     deleted: bool = yield credentials.delete_credential(owner=owner, name=name)
     return deleted
 

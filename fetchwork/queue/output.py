@@ -1,4 +1,4 @@
-"""A job's output: its end, which a run keeps where the job asks for that (FetchWorkTailBytes), and live."""
+"""A job's output: its tail, which a run keeps if the job asks for it (FetchWorkTailBytes), and live."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from fetchwork.queue.views import Json
 
 @dataclass(frozen=True)
 class KeptOutput:
-    """The end of what a run wrote; None where nothing is kept of a stream."""
+    """The tail of a run's output; None for a stream without one."""
 
     run_id: int
     stdout: str | None
@@ -30,7 +30,7 @@ LIMIT 1
 
 
 def kept_output(cluster: int, proc: int, run_id: int | None = None) -> Steps[KeptOutput | None]:
-    """The output of one run of a job, or of the last run that has some."""
+    """The stored output of one run of a job, by default of the last run that has some."""
     rows = yield Ask(_LAST, [cluster, proc, run_id, run_id])
     if not rows:
         return None
@@ -45,11 +45,11 @@ def live_output(
     stdout_at: int | None = None,
     stderr_at: int | None = None,
 ) -> Steps[Json | None]:
-    """What a running job has written behind two positions; it is watched for some seconds then.
+    """A running job's output after two positions; it is then watched for some seconds.
 
-    ``run``: to be named the next time, as are the positions ``stdout_at`` and ``stderr_at``. ``running``:
-    more may come; ``problem``: why nothing does. ``pieces``: the stream (1: stdout, 2: stderr), how many
-    bytes were left out before it, and the text. None: the job does not run, and nothing is kept.
+    ``run``, ``stdout_at`` and ``stderr_at`` are to be passed the next time. ``running``: more may come;
+    ``problem``: the reason that nothing comes. ``pieces``: the stream (1: stdout, 2: stderr), the number of
+    bytes left out before the text, and the text. None: the job does not run, and no output is stored.
     """
     rows: list[reading.OutputChunk] = yield reading.watch_output(
         cluster=cluster, proc=proc, run_id=run_id, stdout_at=stdout_at, stderr_at=stderr_at
@@ -57,7 +57,7 @@ def live_output(
     if not rows:
         return None
     last = rows[-1]
-    # of another run the positions say nothing
+    # positions of another run do not apply
     at: dict[int, int | None] = {1: None, 2: None}
     if run_id == last.run_id:
         at = {1: stdout_at, 2: stderr_at}

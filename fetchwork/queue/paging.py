@@ -1,4 +1,4 @@
-"""Where a reader is in a view, and how it goes on."""
+"""A reader's position in a view, and the choice of its next page."""
 
 from __future__ import annotations
 
@@ -10,45 +10,45 @@ from fetchwork.queue.ask import Ask, Steps
 from fetchwork.queue.constraints.constraint import Constraint
 from fetchwork.queue.views import Key, Row, View
 
-#: of so many rows that were looked at one or less is few
+#: found rows are few if they are fewer than one in so many read rows
 FEW = 20
 
 
 class Position:
-    """A reader's position in a view, and the condition for the page behind it.
+    """A reader's position in a view, and the condition for the page after it.
 
-    A short answer that an index finds is asked for as a whole, page by page. The views keep other owners'
-    rows back, and PostgreSQL would read and sort all of such a view for each page of a long answer, and all
-    of it for a few rows that no index finds. So these are read in pieces, which are ranges of an index: the
-    view's edge function says where a piece ends. Pieces grow while little is found in them in little time,
-    and shrink when there is much. Of a few rows that are wanted, the first piece has as many: a view's
-    columns are computed for a whole piece.
+    A short answer that an index supports is read as a whole, page by page. The views hide other owners' rows.
+    For each page of a long answer, or for a few rows that no index supports, PostgreSQL would read and sort
+    all of such a view. So these are read in pieces, which are ranges of an index; the view's edge function
+    finds the end of a piece. Pieces grow while few rows are found in little time, and shrink when many are
+    found. If only a few rows are wanted, the first piece has as many: a view's columns are computed for a
+    whole piece.
 
-    Where hardly anything is found, and what is left won't take long, it is read at once: several processes of
-    the server share that, and nobody has to find where pieces end, which takes a third of the time of these.
+    If hardly any rows are found and the rest will not take long, the rest is read at once: several server
+    processes share the work, and finding the ends of pieces, a third of their time, is saved.
     """
 
     #: rows in one answer
     PAGE = 1000
     SHORT = 20 * PAGE
     SMALLEST, LARGEST = PAGE, 256 * PAGE
-    #: what the planner gives for finding them as a whole at most: some 0.1 s
+    #: the planner's cost up to which an answer is read as a whole: some 0.1 s
     CHEAP = 40_000.0
-    #: seconds that a piece should take at most, so that whoever waits hears of each
+    #: the seconds that a piece should take at most, so that the caller's progress is reported
     SLOW_S = 0.2
-    #: rows of a piece that tells how long one process would read the rest; how long that may be, in seconds
+    #: rows of a piece from which the time of the rest is estimated; and the longest such time, in seconds
     TELLING, REST_S = 50 * PAGE, 6.0
 
     def __init__(self, view: View, *, whole: bool, wanted: int | None, after: Key | None) -> None:
         self._view = view
         self._whole = whole
-        #: rows of the view that lie behind, with those that were not selected
+        #: rows of the view before the position, including rows that were not selected
         self.looked_at = 0
-        #: of the piece that is read: rows that were found, all rows, when it began, when its end was known
+        #: of the present piece: rows found, all rows, its begin, the time at which its end was known
         self._of_piece = self._size_of_piece = 0
         self._piece_began = self._reading_began = 0.0
         self._pages = 0
-        #: about how many rows the view has; None: not known yet. The rest of them is read at once
+        #: the view's approximate number of rows, None: not known yet; whether the rest is being read at once
         self._about: int | None = None
         self._is_rest = False
         self._size = self.SMALLEST if wanted is None else max(1, min(self.SMALLEST, wanted))
@@ -62,9 +62,9 @@ class Position:
     def begin(
         cls, view: View, selection: Constraint, wanted: int | None = None, after: Key | None = None
     ) -> Steps[Position]:
-        """At the beginning, or behind a key; the planner's guess of the answer decides how it is read.
+        """A position at the beginning, or after a key; the planner's estimate decides how the answer is read.
 
-        ``wanted`` is how many rows will be enough, None for all.
+        ``wanted`` is a sufficient number of rows, None for all.
         """
         if view.edge is None:
             return cls(view, whole=True, wanted=wanted, after=after)
@@ -84,12 +84,12 @@ class Position:
 
     @property
     def piece(self) -> int:
-        """The rows of the piece that is looked at; none where an index finds what is selected."""
+        """The rows of the present piece; 0 if an index finds the selected rows."""
         return 0 if self._whole else self._size_of_piece
 
     @property
     def reached(self) -> Key:
-        """The key up to which the view was looked at."""
+        """The key up to which the view was read."""
         return self._after or self._from
 
     def condition(self) -> tuple[str, list[object]]:
@@ -105,16 +105,16 @@ class Position:
             parts.append(_compared(self._view.order, behind, self._until))
             params += self._until
         if begin is not None and self._until is not None and len(self._view.order) > 1:
-            # the planner takes two comparisons of rows for no range, and joins as for many rows
+            # the planner does not take two row comparisons for a range, and joins as if for many rows
             ends = (self._until[0], begin[0]) if self._view.descending else (begin[0], self._until[0])
             parts.append(f"{self._view.order[0]} BETWEEN %s AND %s")
             params += ends
         return " AND ".join(parts), params
 
     def bound(self, selection: Constraint, size: int) -> Steps[None]:
-        """Find where the next page ends, if the answer is longer and is asked for as a whole.
+        """Find the end of the next page, if the answer is longer and is read as a whole.
 
-        A view's columns are computed for all rows that are sorted; so the keys are sorted alone first.
+        A view's columns are computed for all sorted rows, so first the keys alone are sorted.
         """
         if not self._whole:
             return
@@ -135,22 +135,22 @@ class Position:
             self._until = tuple(rows[0].values())
 
     def advance(self, rows: Sequence[Row], size: int) -> Steps[bool]:
-        """Go on behind a page; the result says whether there can be more."""
+        """Move past a page; whether there can be more rows."""
         self.looked_at += len(rows)
         self._of_piece += len(rows)
         last = tuple(rows[-1][name] for name in self._view.order) if rows else None
-        # rows that came in between may make a piece longer than it was
+        # rows inserted meanwhile may have lengthened the piece
         if last is not None and len(rows) == size and (self._whole or last != self._until):
             self._after = last
             self._pages += 1
             self._size = max(self.SMALLEST, self._size // 2)
             if self._whole and self._view.edge is not None and self._pages * self.PAGE > self.SHORT:
-                # the guess was wrong
+                # the estimate was wrong
                 self._whole = False
                 self._from = self._after
                 yield from self._next_piece()
             elif self._is_rest:
-                # there is more in it than before
+                # the rest has more rows than it had
                 self._is_rest, self._size = False, self.SMALLEST
                 self._after, self._from = None, last
                 yield from self._next_piece()
@@ -160,7 +160,7 @@ class Position:
                 self.looked_at += max(0, self._size_of_piece - self._of_piece)
             return False
         if self._whole:
-            # rows of the page have gone since its end was looked up
+            # rows of the page were deleted after its end was found
             self._after = self._until
             return True
         self.looked_at += max(0, self._size_of_piece - self._of_piece)
@@ -175,7 +175,7 @@ class Position:
             if self._about is None:
                 self._about = yield from about(self._view)
             left = self._about - self.looked_at
-            # a view that already had more has grown since its rows were counted: nobody knows what is left
+            # a view with more rows than were counted has grown: the size of its rest is unknown
             if left > 0 and (now - self._reading_began) * left <= self.REST_S * self._size_of_piece:
                 self._is_rest, self._until, self._of_piece, self._size_of_piece = True, None, 0, left
                 return True
@@ -190,7 +190,7 @@ class Position:
         self._reading_began = time.monotonic()
 
 
-# of a table without partitions pg_partition_tree knows nothing
+# pg_partition_tree does not know tables without partitions
 _ROWS = """
 SELECT coalesce(sum(c.reltuples) FILTER (WHERE c.reltuples > 0), 0)::bigint AS number
 FROM pg_class AS c
@@ -204,13 +204,13 @@ WHERE c.relkind = 'r'
 
 
 def about(view: View) -> Steps[int]:
-    """About how many rows a long view has, those of other owners included."""
+    """About the number of rows of a long view, including other owners' rows."""
     rows = yield Ask(_ROWS, [list(view.tables), list(view.tables)])
     return int(rows[0]["number"])
 
 
 def _compared(names: Sequence[str], sign: str, values: Sequence[object]) -> str:
-    """A comparison of the first columns with as many values."""
+    """A comparison of the first columns with the same number of values."""
     columns = names[: len(values)]
     if len(columns) == 1:
         return f"{columns[0]} {sign} %s"

@@ -1,4 +1,4 @@
-"""The ads of a view with some attributes alone."""
+"""Reads the ads of a view with some attributes only."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from fetchwork.classad.exprform import expr_text
 from fetchwork.queue.constraints.source import Source
 from fetchwork.queue.views import Json, Row, View
 
-#: characters of a value that is not remembered
+#: longer values are not cached
 _LONG = 256
-#: attributes that are looked up one by one; with more the ad is taken apart once
+#: the most attributes that are read one by one; for more the ad is taken apart once
 MOST_LOOKED_UP = 25
 _EXPRESSION = object()
 
 
 def has_expression(ad: Json | None) -> bool:
-    """Has an attribute of an ad an expression?"""
+    """Whether an attribute of the ad is an expression."""
     return any(
         type(value) is str and value.startswith("/") and expr_text(value) is not None
         for value in (ad or {}).values()
@@ -26,15 +26,15 @@ def has_expression(ad: Json | None) -> bool:
 
 
 class Projected:
-    """The ads of a view with the wanted attributes alone, of a statement that asks for no more.
+    """The ads of a view with the wanted attributes only, by a statement that asks for no others.
 
-    Putting an ad together and taking it apart costs the server more than all else. So an attribute that has
-    one spelling is looked up by that, as text, and equal texts are read once.
+    Composing an ad and taking it apart costs the server more than all the rest. So an attribute with a
+    single spelling is looked up by it, as text, and equal texts are parsed once.
     """
 
     def __init__(self, view: View, wanted: frozenset[str], source: Source) -> None:
         known = view.columns()
-        #: the names of the attributes that are columns, and of those that are looked up, by their columns
+        #: by their columns: the names of attributes that are columns, and of those that are looked up
         self._names = {key: name for key, name in view.names.items() if key in wanted}
         self._looked_up: dict[str, str] = {}
         self._my_type = {"MyType": view.my_type} if "mytype" in wanted else {}
@@ -59,7 +59,7 @@ class Projected:
         self.columns = ", ".join(columns)
 
     def table(self, rows: Sequence[Row]) -> Json | None:
-        """The same ads as a table (``operations.job_tables``); None where one has more than literals."""
+        """The same ads as a table (``operations.job_tables``); None if an ad has more than literals."""
         same: Json = dict(self._my_type)
         columns: dict[str, list[object]] = {}
         if self._others:
@@ -80,12 +80,12 @@ class Projected:
             _add(name, list(map(read.__getitem__, texts)), len(read) - 1, same, columns)
         for column, name in self._names.items():
             found = [row[column] for row in rows]
-            # of a column of one type: equal numbers are printed alike
+            # a column has one type, and equal numbers are printed alike
             _add(name, found, len(set(found) - {None}), same, columns)
         return {"jobs": len(rows), "same": same, "columns": columns}
 
     def ads(self, rows: Sequence[Row]) -> list[Json] | None:
-        """The ads of rows; None if one has an expression, which may refer to what was not asked for."""
+        """The ads of rows; None if one has an expression, which may refer to attributes not asked for."""
         found = []
         for row in rows:
             ad: Json = {}
@@ -114,7 +114,7 @@ def _is_no_literal(value: object) -> bool:
 def _add(
     name: str, values: list[object], different: int, same: Json, columns: dict[str, list[object]]
 ) -> None:
-    """Add an attribute to a table: ``different`` values has it, and None where an ad does not have it."""
+    """Add an attribute with ``different`` values to a table; ads that lack it have None as its value."""
     if different == 1 and None not in values:
         same[name] = values[0]
     elif different:
@@ -131,9 +131,9 @@ def _marked(value: object) -> object:
 
 
 def _read(text: str) -> object:
-    """A value that is looked up; _EXPRESSION for an expression."""
+    """The value of a looked-up attribute; _EXPRESSION for an expression."""
     if text[0] in "[{":
-        # what is read once must not be what somebody may change
+        # a caller may change a list or a record, so it must not come from the cache
         return json.loads(text)
     return _read_scalar(text) if len(text) <= _LONG else _marked(json.loads(text))
 

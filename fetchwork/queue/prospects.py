@@ -1,7 +1,7 @@
-"""Facts about waiting jobs and slots, from which ``fetchwork.explain`` tells why a job does not run.
+"""Facts about waiting jobs and slots, by which ``fetchwork.explain`` finds out why a job does not run.
 
-Rows are as JSON has them, since an access point may be between the database and the program that judges: an
-ad is evaluated by the account that asks, at its own cost.
+Rows are JSON, because an access point may stand between the database and the program that judges: the asking
+account evaluates an ad, at its own cost.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from fetchwork.db.calls.call import Record
 from fetchwork.queue.ask import Ask, Found, Memory, Steps, Stream
 from fetchwork.queue.views import Json
 
-#: slots of one statement
+#: slots in one statement
 _SLOTS_AT_ONCE = 500
 
 _JOB = """
@@ -85,7 +85,7 @@ WHERE t.idle > 0 AND (%s::text [] IS NULL OR t.fetchworkqueue = ANY (%s::text []
 
 
 def prospects(memory: Memory, *, cluster: int, proc: int) -> Steps[Json | None]:
-    """A job, how it stands, and whether jobs are offered at all; None for one that the asker may not see."""
+    """A job, its prospects, and whether offers are stopped; None if the caller may not see the job."""
     jobs = yield Ask(_JOB, [cluster, proc])
     found = yield matching.prospects(cluster=cluster, proc=proc)
     if not jobs or found is None:
@@ -95,8 +95,8 @@ def prospects(memory: Memory, *, cluster: int, proc: int) -> Steps[Json | None]:
 
 
 def first_idle(memory: Memory, *, at_most: int) -> Steps[list[Json]]:
-    """One idle job of each autocluster, for those with most, and the number of its idle jobs."""
-    # some may have none that waits: all are being offered
+    """An idle job of each of the autoclusters with most idle jobs, and the number of their idle jobs."""
+    # some may have no waiting job: all their jobs are being offered
     counts = yield Ask(_MOST_IDLE, [2 * at_most])
     jobs = {row["autocluster_id"]: row["idle"] for row in counts}
     found = yield reading.first_idle(autoclusters=list(jobs))
@@ -106,7 +106,7 @@ def first_idle(memory: Memory, *, at_most: int) -> Steps[list[Json]]:
 
 
 def known_slots(memory: Memory, *, owner: str, autocluster: int) -> Stream[Json]:
-    """Static and partitionable slots, each with its host, and whether it backs off from a job like this."""
+    """Static and partitionable slots, each with its host and its backoff from jobs like this one."""
     last = ("", "")
     while True:
         rows = yield Ask(_SLOTS, [owner, autocluster, *last, _SLOTS_AT_ONCE])
@@ -117,12 +117,12 @@ def known_slots(memory: Memory, *, owner: str, autocluster: int) -> Stream[Json]
 
 
 def slots_named(memory: Memory, *, name: str) -> Steps[list[Json]]:
-    """The slots that a name stands for: a slot's, a machine's, or a slot's with a short machine name."""
+    """The slots that a name stands for: a slot's name, a machine's, or a slot's with a short machine name."""
     return [dict(row) for row in (yield Ask(_SLOT, [name, name, name]))]
 
 
 def waiting(memory: Memory, *, queues: Sequence[str] | None = None) -> Steps[Json]:
-    """The autoclusters that wait in some queues, and what each submitter used."""
+    """The autoclusters that wait in some queues, and the use of each submitter."""
     autoclusters = yield matching.waiting_autoclusters(queues=queues)
     shares = yield matching.shares()
     return {
@@ -132,7 +132,7 @@ def waiting(memory: Memory, *, queues: Sequence[str] | None = None) -> Steps[Jso
 
 
 def seen_by_slot(memory: Memory, *, machine: str, slot: str, autoclusters: Sequence[int]) -> Steps[Json]:
-    """Some autoclusters, and which ones a slot backs off from."""
+    """The given autoclusters, and those that a slot backs off from."""
     rows = yield Ask(_AUTOCLUSTERS, [list(autoclusters)])
     resting = yield Ask(_RESTING, [machine, slot])
     return {"autoclusters": [dict(row) for row in rows], "resting": [row["autoclusterid"] for row in resting]}

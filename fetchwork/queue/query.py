@@ -26,7 +26,7 @@ def query(
     opts: int = 0,
     me: str | None = None,
 ) -> Stream[Json]:
-    """Yield the ads that ``Schedd.query`` returns, by its options; ``me``: who asks, if not this account."""
+    """Yield the ads that ``Schedd.query`` returns, by its options; ``me``: the asker, if not this account."""
     if not opts:
         yield from ads(JOBS, constraint, memory, projection=projection, limit=limit)
         return
@@ -35,7 +35,7 @@ def query(
     from fetchwork.queue.constraints.constraint import text_of
 
     known = QueryOpts.AutoCluster | QueryOpts.GroupBy | QueryOpts.DefaultMyJobsOnly | QueryOpts.SummaryOnly
-    # there are no job sets, so that asking for their ads asks for nothing
+    # there are no job sets, so a request for their ads adds nothing
     known |= QueryOpts.IncludeClusterAd | QueryOpts.IncludeJobsetAds
     if int(opts) & ~int(known):
         allowed = "AutoCluster, GroupBy, DefaultMyJobsOnly, SummaryOnly, IncludeClusterAd, IncludeJobsetAds"
@@ -63,7 +63,7 @@ ORDER BY clusterid, procid
 
 
 def clusters(constraint: ConstraintSpec, memory: Memory, projection: Sequence[str]) -> Steps[list[Json]]:
-    """The cluster ads that a constraint selects: what a cluster's jobs have in common, without a ProcId."""
+    """The cluster ads that a constraint selects: the shared attributes of a cluster's jobs, no ProcId."""
     from fetchwork.classad.jsonform import from_json
 
     selection = yield from compiled(JOBS, constraint, memory)
@@ -102,7 +102,7 @@ FROM fetchwork.totals
 
 
 def _counted_as(status: int) -> str:
-    """The name of the count that a job in this JobStatus belongs to, as in a schedd's summary."""
+    """The name of the summary's count for a job with this JobStatus, as in a schedd's summary."""
     return STATUS_NAMES[JobStatus.RUNNING if status == JobStatus.TRANSFERRING_OUTPUT else status]
 
 
@@ -159,7 +159,7 @@ ORDER BY autoclusterid
 
 
 def autoclusters(constraint: ConstraintSpec, memory: Memory) -> Steps[list[Json]]:
-    """An ad for each autocluster with jobs: the attributes that matching looks at, JobCount and JobIds."""
+    """An ad for each autocluster with jobs: the attributes that matching reads, JobCount and JobIds."""
     selection = yield from compiled(JOBS, constraint, memory)
     members: dict[int, _Members] = {}
     if selection.exact:
@@ -197,21 +197,21 @@ def autoclusters(constraint: ConstraintSpec, memory: Memory) -> Steps[list[Json]
 
 @dataclass
 class _Members:
-    """How many jobs an autocluster or a group has; the first and the last, by cluster and process."""
+    """The number of jobs of an autocluster or a group, and its first and last, by cluster and process."""
 
     jobs: int
     first: tuple[int, ...]
     last: tuple[int, ...]
 
     def ad(self) -> Json:
-        """JobCount, and JobIds as a schedd writes them: both of two jobs, the ends of more."""
+        """JobCount, and JobIds in a schedd's form: both of two jobs, the first and the last of more."""
         ends = [f"{cluster}.{proc}" for cluster, proc in dict.fromkeys([self.first, self.last])]
         separator = " ... " if self.jobs > 2 else " "
         return {"JobCount": self.jobs, "JobIds": separator.join(ends), "MyType": "AutoCluster"}
 
 
 def _count(members: dict[Group, _Members], group: Group, job: Json) -> None:
-    """Count a job of a group; they come in the order of their ids."""
+    """Count a job of a group; jobs come in the order of their ids."""
     id = (job["ClusterId"], job["ProcId"])
     mine = members.setdefault(group, _Members(0, id, id))
     mine.jobs += 1

@@ -1,23 +1,23 @@
-"""The event stream: what happened to jobs, in order, for readers that remember where they are.
+"""The event stream: the events of jobs, in order, for readers that remember their position.
 
 Theory of operation
 -------------------
 An event is written in the transaction of the change that it reports, under the lock of the job's row, with a
-number. Numbers alone would not do as positions: they are given out before the commit, so a reader that goes
-on behind the last one it saw would step over the events of a slower transaction. So what is committed is put
-into the stream, batch by batch (sql/functions/maintenance/sequence_events.sql), and the position of an event
-is (batch, number). A batch is whole and on disk before a reader sees it. What lies before a cursor can't get
-company any more, so a cursor, once passed, is passed for good, on any machine and after any restart. A
-transaction that stays open delays its own events alone.
+number. Numbers alone can't be positions: they are assigned before the commit, so a reader that continues
+after the last number it saw would skip the events of a slower transaction. So committed events are put into
+the stream, batch by batch (sql/functions/maintenance/sequence_events.sql), and an event's position is (batch,
+number). A batch is complete and on disk before a reader sees it. No event is ever added before a cursor, so a
+cursor that was passed is passed for good, on any machine and after any restart. A transaction that stays open
+delays its own events only.
 
-The leader among the agents and each access point put events into the stream, many times a second while
-something happens. A reader whose role may (an administrator's, an agent's) does so itself before it reads; it
-needs no agent. Others can't: the function's lock lasts to the end of a transaction, and they might leave
-theirs open. On a standby, which no client can write, a reader follows what the primary has put there.
+The leading agent and each access point put events into the stream, many times a second while there are any. A
+reader whose role permits it (an administrator's, an agent's) does so itself before it reads, and needs no
+agent. Other roles can't: the function's lock lasts to the end of a transaction, and they might leave theirs
+open. On a standby, which no client can write to, a reader follows the events that the primary has put there.
 
-A reader that waits asks again every 10 to 50 ms instead of listening to notifications, which would not come
-through a PgBouncer in transaction mode. Where nothing was new, it asks next how far events go, and no more:
-one index probe, by a plan that the server keeps. The page's statement would be planned each time.
+A reader that waits asks again every 10 to 50 ms. It does not listen to notifications, which do not pass a
+PgBouncer in transaction mode. If there was nothing new, it next asks only for the end of the stream: one
+index probe, by a plan that the server keeps. The page's statement would be planned each time.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ from fetchwork.queue.ask import Ask, Found, Pause, Steps, Stream, mapped
 from fetchwork.queue.events import Cursor, CursorExpired, JobEvent
 from fetchwork.queue.selecting import JobSpec, id_of
 
-# events in one answer: at 100 000 a second a page is a fraction of the time between two questions
+# events in one answer: at 100 000 a second, reading a page takes a fraction of the pause between questions
 PAGE = 5000
 SHORTEST_PAUSE_S = 0.01
 LONGEST_PAUSE_S = 0.05
 
 
 class Reader:
-    """One reader of the stream: knows how far it has come, and asks for what follows.
+    """A reader of the stream: knows its position, and asks for the events after it.
 
     ``job`` restricts it to jobs given by id ('42.0', '42', 42, or a list of those), ``log`` to the jobs whose
     UserLog is that path.
@@ -50,7 +50,7 @@ class Reader:
         self.position: Cursor | None = None
         self._from_now = after == "now"
         self._sequencing = _Sequencing()
-        #: nothing was new, of any job, when it asked last
+        #: the last question found no new event of any job
         self._idle = False
         if after is not None and not self._from_now:
             self.position = Cursor.parse(after)
@@ -58,7 +58,7 @@ class Reader:
 
     @staticmethod
     def now() -> Steps[str]:
-        """The cursor of this moment: the newest event of the stream."""
+        """The cursor of the present moment: the newest event of the stream."""
         yield from _Sequencing().put()
         window: reading.EventWindow = yield reading.event_window(after_batch=0, after_id=0)
         return str(
@@ -72,11 +72,11 @@ class Reader:
         return str(Cursor(window.kept_batch, window.kept_id))
 
     def events(self, stop_after: float | None) -> Stream[JobEvent]:
-        """Yield events as they come; ends as ``stop_after`` says, and can be called again to go on."""
+        """Yield events as they come; ends by ``stop_after``, and can be called again to continue."""
         yield from mapped(self.lines(stop_after), JobEvent)
 
     def lines(self, stop_after: float | None) -> Stream[str]:
-        """The same as the lines that ``JobEvent`` reads."""
+        """As ``events``, but yield the lines that ``JobEvent`` reads."""
         deadline = None if stop_after is None else time.monotonic() + stop_after
         pause = SHORTEST_PAUSE_S
         while True:
@@ -101,7 +101,7 @@ class Reader:
         start = self.position or Cursor(0, 0)
         if self._idle and not (yield from self._moved(start)):
             return [], False
-        # those of single jobs are few, and looked up by job
+        # events of single jobs are few, and are found by job
         whole = self._condition == eventpages.all_events()
         most = PAGE if whole else None
         statement = eventpages.page(
@@ -120,15 +120,15 @@ class Reader:
                 f"cursor '{start}' lies behind the last event of this database, which was restored from"
                 " before it or is another; read the jobs' state anew and go on after 'now'"
             )
-        # whatever lies below has been seen or is of other jobs; but never step back
+        # events before this position were seen or are other jobs'; but never step back
         self.position = max(start, Cursor(page.until_batch, page.until_id))
         self._idle = self.position == start
-        # jsonb as text holds neither tab nor line break
+        # jsonb as text contains neither a tab nor a line break
         return page.lines.split("\n") if page.lines is not None else [], page.more
 
     @staticmethod
     def _moved(start: Cursor) -> Steps[bool]:
-        """Are there events behind a cursor, or were some dropped there?"""
+        """Whether there are events after a cursor, or events there were dropped."""
         far: reading.EventWindow = yield reading.event_window(
             after_batch=start.batch, after_id=start.event_id
         )
@@ -137,14 +137,14 @@ class Reader:
 
 
 class _Sequencing:
-    """Puts new events into the stream where the reader's role may, and its server can be written."""
+    """Puts new events into the stream if the reader's role may, and if its server is writable."""
 
     def __init__(self) -> None:
         self._may: bool | None = None
         self._since: str | None = None
 
     def put(self) -> Steps[None]:
-        """Put what was committed since the last time."""
+        """Put events committed since the last call into the stream."""
         if self._may is None:
             self._may = yield reading.may_sequence_events()
         if self._may:
@@ -153,7 +153,7 @@ class _Sequencing:
 
 
 def checked(after: str | None, job: JobSpec | None) -> None:
-    """Raise ValueError for a cursor or a job that is none."""
+    """Raise ValueError for an invalid cursor or job."""
     Reader(after=after, job=job)
 
 
@@ -175,7 +175,7 @@ def _condition(job: JobSpec | None, log: str | None) -> eventpages.Statement:
 
 
 def logs(paths: Sequence[str]) -> Steps[set[str]]:
-    """Those of some paths that are the UserLog of a job that is in the queue, or was."""
+    """The paths among ``paths`` that are the UserLog of a current or past job."""
     statement = eventpages.known_logs(paths)
     rows = yield Ask(statement.sql, statement.params)
     return {row["path"] for row in rows}

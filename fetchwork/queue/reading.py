@@ -1,4 +1,4 @@
-"""Reading the ads of a view, in its order, a page at a time."""
+"""Reads the ads of a view, in its order, a page at a time."""
 
 from __future__ import annotations
 
@@ -17,21 +17,22 @@ from fetchwork.queue.selecting import ConstraintSpec, JobSpec, compiled, constra
 from fetchwork.queue.sifting import Sieve
 from fetchwork.queue.views import Json, Key, View
 
-#: pages that are read at once where little of each ad is needed
+#: pages that are read at once if few attributes are needed
 _NARROW_PAGES = 4
 
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """What a reader found on a stretch of a view."""
+    """The ads that a reader found in one stretch of a view."""
 
     ads: list[Json]
-    #: the key of each of them
+    #: the ads' keys
     keys: list[Key]
-    #: the view was looked at up to here, None: to its end; and so many of its rows since the reader began
+    #: the key up to which the view was read, None: to its end; and the number of its rows read since the
+    #: start
     until: Key | None
     looked_at: int
-    #: these instead, of a reader that asked for tables: where their attributes are literals
+    #: the ads as a table in place of ``ads``, for a reader that asked for tables, if all values are literals
     table: Json | None = None
 
 
@@ -44,11 +45,11 @@ def ads(
     limit: int = -1,
     since: JobSpec | None = None,
 ) -> Stream[Json]:
-    """Yield the ads of a view that a constraint selects, up to the one that ``since`` means."""
+    """Yield the ads of a view that a constraint selects, up to the ad that ``since`` selects."""
     stop = None
     if since is not None:
         stop = yield from compiled(view, constraint_of(since), memory)
-    # evaluating a constraint takes the whole ad
+    # the constraint is evaluated on the whole ad
     wanted = _names(projection)
     asked = () if stop is not None else projection
     stream = stretches(
@@ -92,12 +93,12 @@ def stretches(
     wanted: int | None = None,
     tables: bool = False,
 ) -> Stream[Stretch]:
-    """Read a view in its order, behind a key, until ``wanted`` ads are found (None: all).
+    """Read a view in its order, after a key, until ``wanted`` ads are found (None: all).
 
-    ``tables``: ads whose attributes are literals come as a table, without their keys.
+    ``tables``: ads whose attributes are all literals come as a table, without their keys.
 
-    Pages follow each other by key. A cursor would show one moment, but keep it alive: with a million jobs the
-    database could not clean up for as long as the reader takes.
+    Pages follow each other by key. A cursor would show a single snapshot, but keep it alive: with a million
+    jobs the database could not vacuum for as long as the reader takes.
     """
     selection = yield from compiled(view, constraint, memory)
     names = _names(projection)
@@ -128,7 +129,7 @@ def stretches(
         if sifted is not None:
             rows, found = sifted
         else:
-            # columns, views and conditions are of this package's making; values travel apart
+            # this package makes columns, views and conditions; values travel as parameters
             page = f"""
                 SELECT {columns}
                 FROM {view.source}
@@ -140,7 +141,7 @@ def stretches(
             if narrow is not None and (table := narrow.table(rows) if tables else None) is None:
                 projected = narrow.ads(rows)
             if narrow is not None and projected is None and table is None:
-                # what a wanted expression refers to has to come with it
+                # attributes that a wanted expression refers to have to be read too
                 narrow, columns, params = None, view.all_columns, []
                 continue
             if table is not None:
@@ -172,7 +173,7 @@ def stretches(
 def tables(
     view: View, constraint: ConstraintSpec, memory: Memory, *, projection: Sequence[str], limit: int = -1
 ) -> Stream[Json]:
-    """The ads of ``ads``, many at once: as a table where all are literals, else {"ads": [...]}."""
+    """The ads of ``ads``, many at once: as a table if all are literals, else {"ads": [...]}."""
     left = limit
 
     def item(stretch: Stretch) -> Json:
@@ -191,13 +192,13 @@ def tables(
 
 
 def are_epochs(ad_type: str | Sequence[str] | None) -> bool:
-    """Are epochs among the records that a caller of ``jobEpochHistory`` asks for?"""
+    """Whether the caller of ``jobEpochHistory`` asks for epochs, among others."""
     types = [ad_type] if isinstance(ad_type, str) else ad_type
     return types is None or "EPOCH" in (word.strip().upper() for text in types for word in text.split(","))
 
 
 def _projected(ad: Json, wanted: frozenset[str]) -> Json:
-    """The wanted attributes, and those that their expressions refer to, as a schedd sends them."""
+    """The wanted attributes, and the attributes that their expressions refer to, as a schedd sends them."""
     shown = {name: ad[name] for name in _kept(tuple(ad), wanted)}
     if not has_expression(shown):
         return shown
@@ -217,7 +218,7 @@ def _projected(ad: Json, wanted: frozenset[str]) -> Json:
 
 @functools.lru_cache(maxsize=256)
 def _kept(names: tuple[str, ...], wanted: frozenset[str]) -> tuple[str, ...]:
-    """Those of an ad's names that are wanted: the ads of one answer mostly have the same names."""
+    """The wanted names among an ad's names: the ads of one answer mostly have the same names."""
     return tuple(name for name in names if name.lower() in wanted)
 
 

@@ -1,4 +1,4 @@
-"""The queue by way of this host's access point: the operations of a ``Session``, performed elsewhere."""
+"""The queue through this host's access point: the operations of a ``Session``, performed by it."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ if TYPE_CHECKING:
     from fetchwork.queue.session import Session
     from fetchwork.queue.submission import Description, SubmitResult
 
-#: the attribute of a schedd's location ad that says which database it is
+#: the attribute of a schedd's location ad that names its database
 CONNINFO = "FetchWorkConninfo"
-#: how long a submission may take: its description may run programs
+#: seconds that a submission may take: its description may run programs
 SUBMIT_S = 900.0
-#: how long the bringing of outputs may take without a word
+#: seconds that the delivery of outputs may be silent
 RETRIEVE_S = 3600.0
-#: clusters of one question about ended jobs
+#: clusters in one question about ended jobs
 AT_ONCE = 100
 
 
 class RemoteSession:
-    """An access point at the other end of a socket; ``owner``: whom root acts for."""
+    """A connection to an access point; ``owner`` is the account that root acts for."""
 
     def __init__(self, path: str, owner: str | None = None) -> None:
         self.path = path
@@ -44,7 +44,7 @@ class RemoteSession:
         self.close()
 
     def close(self) -> None:
-        """Close the connection; a later call makes another."""
+        """Close the connection; a later call makes a new one."""
         self._link.close()
 
     def perform(self, name: str, /, **arguments: object) -> Any:
@@ -52,17 +52,17 @@ class RemoteSession:
         return self._link.ask(name, again=name not in CHANGES, **{**self._who(), **arguments})
 
     def found(self, name: str, /, **arguments: object) -> Iterator[Sequence[Any]]:
-        """The items of an operation (``operations.STREAMS``), several at once."""
-        # one that waits for events is silent for as long as nothing happens
+        """The items of an operation (``operations.STREAMS``), in pages."""
+        # while no event comes, the answer is silent
         silence_s = None if name == "events" else SILENCE_S
-        # of its own, so that calls may go on
+        # on a separate connection, so that other calls may run
         with Link(self.path) as link:
             yield from link.pages(
                 name, silence_s=silence_s, looked=self.looked, **{**self._who(), **arguments}
             )
 
     def items(self, name: str, /, **arguments: object) -> Iterator[Any]:
-        """The same, one by one."""
+        """As ``found``, item by item."""
         for page in self.found(name, **arguments):
             yield from page
 
@@ -78,10 +78,11 @@ class RemoteSession:
         progress: Progress | None = None,
         key: str | None = None,
     ) -> SubmitResult:
-        """Put jobs into the queue as ``submission.put`` does; ``progress`` hears of the access point.
+        """Put jobs into the queue as ``submission.put`` does; ``progress`` reports that of the access point.
 
-        Paths and programs of the description are those of this process's account, directory and environment.
-        ``key`` names the submission: one that was made under it is not made again, and is the result.
+        Paths and programs of the description are taken with this process's account, directory and
+        environment. ``key`` names the submission: a repeated key submits nothing, and returns the first
+        result.
         """
         from fetchwork.queue.submission import SubmitResult, sendable
 
@@ -92,7 +93,7 @@ class RemoteSession:
         return result
 
     def retrieve(self, jobs: Sequence[str] | None = None, *, progress: Progress | None = None) -> list[Json]:
-        """Have the access point bring outputs of jobs, or of all, to where they belong, as their owner."""
+        """Have the access point deliver outputs of jobs, or of all, to their destinations, as their owner."""
         answer: list[Json] = self._link.ask(
             "retrieve",
             again=True,
@@ -104,7 +105,7 @@ class RemoteSession:
         return answer
 
     def submit_text(self, text: str, *, key: str | None = None) -> Json:
-        """Submit a description's text, without what a program does with the result: cluster, count."""
+        """Submit a description's text; returns only cluster and count."""
         what = {"description": text, "count": 0, "itemdata": None, "queue": None}
         answer: Json = self._send(what, None, None, key=key or os.urandom(16).hex())
         return answer
@@ -116,7 +117,7 @@ class RemoteSession:
         owner: str | None = None,
         extra: Mapping[str, object] | None = None,
     ) -> None:
-        """Raise what ``submit`` would raise, and put nothing into the queue."""
+        """Raise the errors that ``submit`` would raise, and put nothing into the queue."""
         from fetchwork.queue.submission import sendable
 
         self._send(sendable(description), owner, extra, key=os.urandom(16).hex(), dry_run=True)
@@ -132,12 +133,12 @@ class RemoteSession:
     ) -> Any:
         mask = os.umask(0o077)
         os.umask(mask)
-        # root's own name is nobody's Owner
+        # root is no valid Owner
         owner = self._owner or owner
         arguments: Json = {
             **({"as": owner} if owner else {}),
             **what,
-            "cwd": os.getcwd(),  # noqa: PTH109 - as the shell says it
+            "cwd": os.getcwd(),  # noqa: PTH109 - the shell's working directory
             "env": dict(os.environ),
             "umask": mask,
             "extra": dict(extra or {}),
@@ -160,17 +161,17 @@ def opened(
     everywhere: bool = False,
     reading: bool = False,
 ) -> AnySession:
-    """A session with the queue: over a connection string that was given, else by this host's access point.
+    """A session with the queue: over the given connection string, else through this host's access point.
 
-    ``name`` and ``everywhere`` are one and all of the databases that this machine knows (``databases``).
-    Where nothing is named and there is no access point, the first of them counts, and without any libpq's own
-    environment. ``reading``: nothing will be changed, so a replica will do. ``owner``: whom root acts for at
-    the access point.
+    ``name`` is one of the databases that this machine knows (``databases``); ``everywhere`` means all of
+    them. If none is named and there is no access point, the first of them is used, or without any of them
+    libpq's own environment. ``reading``: nothing will be changed, so a replica will do. ``owner``: the
+    account that root acts for at the access point.
     """
     path = socket_path() if conninfo is None and name is None and not everywhere else None
     if path is not None:
         return RemoteSession(path, owner)
-    # with the library for PostgreSQL, which a client of the access point can do without
+    # this imports the library for PostgreSQL, which a client of the access point does not need
     from fetchwork.queue import databases
 
     if everywhere:
@@ -186,7 +187,7 @@ def opened(
 
 
 def direct(conninfo: str | None, *, name: str | None = None, reading: bool = False) -> Session:
-    """As ``opened``, never by way of an access point."""
+    """As ``opened``, but never through an access point."""
     from fetchwork.queue import databases
     from fetchwork.queue.session import Session
 
@@ -199,10 +200,10 @@ def direct(conninfo: str | None, *, name: str | None = None, reading: bool = Fal
 
 
 def ended_too(session: AnySession, spec: JobSpec | None) -> list[str] | None:
-    """The ids of the jobs that a spec means, in the queue and in history; None for None, which means all.
+    """The ids of the jobs that a spec selects, in the queue and in history; None for None, which means all.
 
-    Of those that a constraint selects, the ones in clusters with outputs that nobody has brought, for it may
-    select all of history. Raises ValueError for an empty constraint.
+    A constraint might select all of history, so it selects only in clusters with undelivered outputs. Raises
+    ValueError for an empty constraint.
     """
     from fetchwork.queue.selecting import as_ids, constraint_of, ids_of
 
@@ -212,7 +213,7 @@ def ended_too(session: AnySession, spec: JobSpec | None) -> list[str] | None:
     if ids is not None:
         return as_ids(ids)
     constraint = constraint_of(spec)
-    # where there are none, a constraint that is no expression is an error all the same
+    # even without any such cluster an invalid constraint must raise its error
     clusters: list[int] = session.perform("output_clusters") or [0]
     found: list[str] = []
     for begin in range(0, len(clusters), AT_ONCE):

@@ -1,8 +1,8 @@
-"""``retry_request_memory`` and its like, for disk too: what a job asks for after it used too much.
+"""``retry_request_memory`` and similar commands: a job's larger request after it used too much.
 
-HTCondor's submit reads these commands from 25.2 on; the bindings that read descriptions here do not, and
-would pass over them. So they are put into each ad by way of an attribute, in which the bindings expand
-macros, and become what HTCondor's submit makes of them (``SetBuiltInOnEvictCheck`` in submit_utils.cpp): a
+HTCondor's submit reads these commands from 25.2 on; the bindings that read descriptions here would ignore
+them. So the commands are put into each ad as attributes, in which the bindings expand macros. Then they
+become the same attributes that HTCondor's submit makes (``SetBuiltInOnEvictCheck`` in submit_utils.cpp): a
 transform in the job's ad, which is applied when the job has used too much (``matchmaker/retrying.py``).
 """
 
@@ -22,16 +22,16 @@ __all__ = ["COMMANDS", "marked", "settled"]
 
 
 class _Resource(NamedTuple):
-    """What a job asks for, and may ask for more of."""
+    """A resource that a job requests, and of which it may request more."""
 
     attribute: str
-    #: the command that asks for it first
+    #: the command for the first request
     request: str
-    #: bytes in one of what the attribute counts
+    #: bytes in one unit of the attribute
     unit: int
-    #: HTCondor's subcode of 21 and 34 for a job that used too much of it
+    #: HTCondor's subcode of 21 and 34 for a job that used too much of the resource
     subcode: int
-    #: the commands, and the part of the transform that each is about
+    #: the commands, and the part of the transform that each command sets
     commands: Mapping[str, str]
 
 
@@ -47,31 +47,31 @@ _RESOURCES = (
             "retry_request_memory_increase": "increase",
         },
     ),
-    # HTCondor has the one command alone
+    # HTCondor has only this command
     _Resource("RequestDisk", "request_disk", 2**10, 104, {"retry_request_disk": "retry"}),
 )
-#: all of them, by name
+#: the names of all commands
 COMMANDS = tuple(command for resource in _RESOURCES for command in resource.commands)
-#: when a job is tried again, but for the subcode
+#: the condition for a retry, without the subcode
 _EXCEEDED = "(VacateReasonCode==21 || VacateReasonCode == 34) && VacateReasonSubCode"
-#: the attribute that brings a command's value through the bindings
+#: prefix of the attributes that carry commands' values through the bindings
 _MARK = "FetchWorkCommand_"
-# a number of more digits is none of 64 bits
+# a number with more digits exceeds 64 bits
 _QUANTITY = re.compile(r"\s*([+-]?\d{1,18})(\.\d*)?\s*(?:([kmgt])b?)?\s*(,|$)", re.I)
 _FACTORS = {"k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
-#: between the lines of a transform in a job's ad
+#: separates the lines of a transform in a job's ad
 _LINE_END = "\x1e"
 
 
 def marked(commands: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """The commands to add to a description, so that its ads have what ``settled`` reads."""
+    """The commands to add to a description, which put the marks that ``settled`` reads into its ads."""
     given = {name.lower(): commands[name] for name in commands.keys()}  # noqa: SIM118 - has no __iter__
     for resource in _RESOURCES:
         for name, part in resource.commands.items():
             asked = given.get(resource.request, "")
             first = _QUANTITY.match(asked)
             if part == "retry" and first is not None and first[4] == ",":
-                # "request_memory = 1 GB, 4 GB": what comes first, and what is asked for next
+                # "request_memory = 1 GB, 4 GB": the first request, and the next one
                 yield resource.request, asked[: first.end() - 1].strip()
                 yield f"MY.{_MARK}{name}", _quoted(asked[first.end() :])
             elif given.get(name, "").strip():
@@ -79,10 +79,10 @@ def marked(commands: Mapping[str, str]) -> Iterator[tuple[str, str]]:
 
 
 def settled(ad: MutableMapping[str, object], common: Mapping[str, object] | None = None) -> Json:
-    """Take the marks out of an ad, and give it what they ask for; the marks that count for it.
+    """Replace the marks in an ad by the attributes that they ask for; returns the marks that apply to it.
 
-    ``common``: the marks and the request of the cluster's first ad, for an ad that has its own part alone.
-    Raises SubmitError where HTCondor's submit refuses the value.
+    ``common``: the marks and requests of the cluster's first ad, for an ad that has only its own part.
+    Raises SubmitError if HTCondor's submit refuses the value.
     """
     common = common or {}
     own = {name: ad.pop(name) for name in list(ad) if name.startswith(_MARK)}
@@ -108,7 +108,7 @@ def settled(ad: MutableMapping[str, object], common: Mapping[str, object] | None
 
 
 def _transform(resource: _Resource, request: object, asked: Mapping[str, tuple[str, str]]) -> Json:
-    """The attributes that make a job ask for more."""
+    """The attributes that make a job request more."""
     name, line = asked.get("retry") or asked.get("max") or ("", "")
     increase_name, increase = ("", "") if "retry" in asked else asked.get("increase", ("", ""))
     if not isinstance(request, int) or isinstance(request, bool):
@@ -149,7 +149,7 @@ def _transform(resource: _Resource, request: object, asked: Mapping[str, tuple[s
 
 
 def _sequence(resource: _Resource, command: str, line: str) -> tuple[list[int], str]:
-    """Quantities by comma, the last of which may be an expression: the numbers, and that expression or ""."""
+    """Comma-separated quantities, the last of which may be an expression: the numbers, and it or ""."""
     numbers: list[int] = []
     rest = line
     while (found := _QUANTITY.match(rest)) is not None:
@@ -167,7 +167,7 @@ def _sequence(resource: _Resource, command: str, line: str) -> tuple[list[int], 
 
 
 def _increase(resource: _Resource, command: str, text: str) -> str:
-    """The expression of what is asked for next, for an increase by a quantity or by an expression."""
+    """The expression for the next request, for an increase by a quantity or by an expression."""
     problem = SubmitError(
         f"command '{command} = {text[:60]}' must be a positive number or an expression that references"
         f" {resource.attribute}"
@@ -186,7 +186,7 @@ def _increase(resource: _Resource, command: str, text: str) -> str:
 
 def _quantity(resource: _Resource, found: re.Match[str]) -> int:
     """A number with its unit, rounded up as HTCondor does (parse_int64_bytes)."""
-    # three digits behind the point count
+    # three digits after the point count
     value = int(found[1]) + float(f"0{found[2] or '.0'}"[:5].rstrip(".") or 0)
     factor = _FACTORS[found[3].lower()] if found[3] else resource.unit
     return int((value * factor) + resource.unit - 1) // resource.unit
@@ -203,7 +203,7 @@ def _readable(command: str, text: str) -> str:
 
 
 def _quoted(text: str) -> str:
-    """A string literal of old syntax, in which a backslash is one."""
+    """A string literal in old syntax, in which a backslash is an ordinary character."""
     return '"' + text.strip().replace('"', '\\"') + '"'
 
 

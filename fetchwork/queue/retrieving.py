@@ -1,4 +1,4 @@
-"""Outputs out of the database, to where they belong: for who asks it himself, without an access point."""
+"""Delivers outputs from the database to their destinations: for a caller without an access point."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ from fetchwork.sandbox import objects
 
 __all__ = ["Told", "bring_outputs", "part_of_output", "report", "retrieve"]
 
-#: so many jobs are asked for at once
+#: jobs that are asked for at once
 _PAGE = 100
 
 
 def retrieve(
     database: Database, jobs: Sequence[str] | None, *, progress: Progress | None = None
 ) -> Iterator[Json]:
-    """Bring what jobs left, and acknowledge it: a report for each job (``report``).
+    """Deliver the outputs of jobs, and acknowledge them; yields a report for each job (``report``).
 
-    ``jobs`` are ids, "42.0" or "42"; None: all that there are. Who does it twice, or was killed in between,
-    gets the same result. Root writes each job's files as the job's owner. What is in a bucket that does not
-    answer stays there, and is in no other job's way.
+    ``jobs`` are ids, "42.0" or "42"; None: all jobs. Repeating an interrupted or finished call gives the same
+    result. Root writes each job's files as the job's owner. If a bucket does not answer, its outputs stay
+    there, and do not delay other jobs.
     """
     after = (-1, -1)
     told = Told(progress)
@@ -60,7 +60,7 @@ def retrieve(
 
 
 def report(outputs: JobOutputs, brought: int, problem: FetchworkError | None) -> Json:
-    """What became of a job's outputs: how many files and bytes, or why not (``errno``)."""
+    """The result for a job's outputs: the numbers of files and bytes, or the problem (``errno``)."""
     return {
         "job": f"{outputs.cluster_id}.{outputs.proc_id}",
         "files": 0 if problem else len(outputs.files),
@@ -71,7 +71,7 @@ def report(outputs: JobOutputs, brought: int, problem: FetchworkError | None) ->
 
 
 class Away:
-    """The servers of buckets that did not answer: each keeps who asks for STALL_S, so none is asked twice."""
+    """The servers of buckets that did not answer: each costs STALL_S, so no server is asked twice."""
 
     def __init__(self) -> None:
         self._problems: dict[str, str] = {}
@@ -96,15 +96,15 @@ def bring_outputs(
     told: Callable[[int], None] = lambda size: None,
     away: Away | None = None,
 ) -> int:
-    """Bring what a job left to its destinations; the number of bytes.
+    """Deliver a job's outputs to their destinations; the number of bytes.
 
-    Raises TransferFailed, and BucketUnavailable; a server that is ``away`` is not asked.
+    Raises TransferFailed and BucketUnavailable; a server that is in ``away`` is not asked.
     """
     servers = away or Away()
     files = {file["content_id"]: file for file in outputs.files if file["source"] == "content"}
     steps = bring(dict(outputs.ad), outputs.run_id, outputs.files)
     data: bytes | None = None
-    # its locks go with it, though an error that somebody keeps may keep it too
+    # closing the steps releases their locks; an error with a traceback could keep the steps alive
     with contextlib.closing(steps), contextlib.ExitStack() as stack:
         while True:
             try:
@@ -112,7 +112,7 @@ def bring_outputs(
             except StopIteration as end:
                 return int(end.value)
             if want.n == 0:
-                # the chunks of a file are asked for one after the other
+                # the chunks of a file are asked for in their order
                 stack.close()
                 chunks = stack.enter_context(
                     contextlib.closing(ahead(_chunks(database, files[want.content_id], servers)))
@@ -133,7 +133,7 @@ def _chunks(database: Database, file: Mapping[str, Any], away: Away) -> Iterator
 
 
 def part_of_output(url: str, first: int, size: int) -> bytes:
-    """Bytes of an object (``objects.get``); raises TransferFailed where there is none, BucketUnavailable."""
+    """Bytes of an object (``objects.get``); raises TransferFailed if it is missing, BucketUnavailable."""
     try:
         return objects.get(url, first, size)
     except NotFound as error:
@@ -141,18 +141,18 @@ def part_of_output(url: str, first: int, size: int) -> bytes:
 
 
 class Told:
-    """Tells ``progress``, if anybody wants to know, how many bytes of how many have been brought."""
+    """Reports to ``progress``, if it is given, the delivered bytes and the total."""
 
     def __init__(self, progress: Progress | None) -> None:
         self._progress = progress
         self._moved = self._total = 0
 
     def more(self, total: int) -> None:
-        """So many more are to be brought."""
+        """Add to the total bytes."""
         self._total += total
 
     def moved(self, size: int) -> None:
-        """So many more were brought."""
+        """Add to the delivered bytes, and report."""
         self._moved += size
         if self._progress is not None:
             self._progress(self._moved, self._total)
@@ -160,7 +160,7 @@ class Told:
 
 @contextlib.contextmanager
 def _acting_for(owner: str) -> Iterator[None]:
-    """With the owner's rights on files, where root asks: names and places are not root's to choose."""
+    """With the owner's rights on files if root calls: root must not follow names and paths of others."""
     if os.geteuid() != 0:
         yield
         return

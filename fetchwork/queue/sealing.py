@@ -1,4 +1,4 @@
-"""Adding credentials: they are sealed here, by who adds them, and pass nobody else as they are.
+"""Adds credentials: the caller's process seals them, so only the sealed form leaves it.
 
 An access point, the database and its backups see the sealed form (``fetchwork.credentials``).
 """
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def owner_of_asker(owner: str | None) -> str:
-    """Whose credentials are meant: those of an account, of who asks where none is named."""
+    """The owner of the credentials that are meant: the named account, else the asking one."""
     return owner or acting_owner() or getpass.getuser()
 
 
@@ -38,7 +38,7 @@ def add(
     resource: str | None = None,
     expires_at: datetime | None = None,
 ) -> str:
-    """Seal a credential and store it; its name. Raises CredentialError, and what the database says."""
+    """Seal a credential and store it; its name. Raises CredentialError, and the database's errors."""
     name = name_of(service, handle)
     whose = owner_of_asker(owner)
     key = session.perform("sealing_key")
@@ -46,7 +46,7 @@ def add(
         raise CredentialError("this pool takes no credentials: fetchwork db credential-key makes a key")
     public = base64.b64decode(key["public_key"])
     if key_id(public) != key["key_id"]:
-        raise CredentialError("the pool's key is not the one that it is called")
+        raise CredentialError("the pool's key does not match its id")
     expires = expires_at or (expiry(content, datetime.now(UTC)) if content else None)
     session.perform(
         "put_credential",
@@ -63,7 +63,7 @@ def add(
 
 
 def listed(session: AnySession, owner: str | None = None, names: Sequence[str] = ()) -> list[Json]:
-    """What is known of stored credentials, by owner and name: of those that the asker may see."""
+    """The ads of stored credentials that the asker may see, by owner and name."""
     constraint = f'Owner =?= "{owner}"' if owner else "true"
     found = session.items("view", name="credentials", constraint=constraint)
     return [ad for ad in found if not names or ad["Name"] in names]

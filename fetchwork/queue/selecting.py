@@ -1,4 +1,4 @@
-"""Which jobs are meant: constraints for one view, and job specs as HTCondor's bindings take them."""
+"""Selects jobs: constraints compiled for a view, and job specs in the form of HTCondor's bindings."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _NO_IDS = "a list of jobs holds ids such as '42.0', or '42' for a whole cluster"
 
 
 def parse_id(text: str) -> tuple[int, int | None] | None:
-    """Cluster and process of a job id ('42.0'), cluster and None of a cluster's ('42'); else None."""
+    """Cluster and process of a job id ('42.0'), cluster and None of a cluster id ('42'); else None."""
     match = _ID.fullmatch(text)
     if match is None or any(int(number) > MAX_ID for number in match.groups() if number):
         return None
@@ -42,7 +42,7 @@ def id_of(text: str) -> tuple[int, int | None]:
 
 
 def constraint_of(spec: JobSpec) -> str:
-    """The constraint that a job spec means; raises ValueError where it is empty."""
+    """The constraint that a job spec stands for; raises ValueError if it is empty."""
     if isinstance(spec, bool):
         raise TypeError("a job spec is a list of ids, an id, a cluster number or a constraint")
     if isinstance(spec, int):
@@ -69,7 +69,7 @@ def _id_constraint(text: str) -> str | None:
 
 
 def ids_of(spec: JobSpec) -> list[str] | None:
-    """The ids, where a spec consists of nothing else."""
+    """The ids of a spec that consists of ids only; else None."""
     if isinstance(spec, int) and not isinstance(spec, bool):
         return [str(spec)]
     items = [spec] if isinstance(spec, str) else spec if isinstance(spec, list | tuple) else None
@@ -80,7 +80,7 @@ def ids_of(spec: JobSpec) -> list[str] | None:
 
 
 def as_spec(spec: JobSpec) -> str | int | list[str]:
-    """A job spec as JSON: an expression as its text, ids as a list."""
+    """A job spec as JSON: an expression as text, ids as a list."""
     if isinstance(spec, str | int) and not isinstance(spec, bool):
         return spec
     ids = ids_of(spec)
@@ -88,7 +88,7 @@ def as_spec(spec: JobSpec) -> str | int | list[str]:
 
 
 def as_ids(spec: JobSpec) -> list[str]:
-    """Jobs that are given by id, as JSON; raises ValueError for what is none."""
+    """Jobs given by id, as JSON; raises ValueError for anything that is no id."""
     items = spec if isinstance(spec, list | tuple | set | frozenset) else [spec]
     return [
         f"{cluster}" if proc is None else f"{cluster}.{proc}" for cluster, proc in map(id_of, map(str, items))
@@ -96,14 +96,14 @@ def as_ids(spec: JobSpec) -> list[str]:
 
 
 def names_of(projection: Sequence[str]) -> list[str]:
-    """A projection as a list; raises TypeError for a string, which is one of letters."""
+    """A projection as a list; raises TypeError for a string, which would be a sequence of letters."""
     if isinstance(projection, str):
         raise TypeError("a projection is a list of attribute names")
     return list(projection)
 
 
 def compiled(view: View, constraint: ConstraintSpec, memory: Memory) -> Steps[Constraint]:
-    """A constraint for one view; None and '' select everything."""
+    """A constraint compiled for one view; None and '' select everything."""
     text = text_of(constraint)
     names = names_in(text)
     forms: dict[str, Form] = {}
@@ -120,7 +120,7 @@ def compiled(view: View, constraint: ConstraintSpec, memory: Memory) -> Steps[Co
 
 
 def source_of(view: View, names: Collection[str], memory: Memory) -> Steps[Source]:
-    """What constraints of these names are asked of."""
+    """The source of the attributes that constraints with these names refer to."""
     columns = view.columns()
     if not set(names) <= columns.keys() and not memory.spellings:
         rows = yield Ask("SELECT key, name FROM fetchwork.attribute")

@@ -1,4 +1,4 @@
-"""The connection behind a queue, what it remembers, and the drivers of its operations (``queue.ask``)."""
+"""The connection behind a queue, its memory, and the drivers of its operations (``queue.ask``)."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ _Driven: TypeAlias = Generator[Question | Found[Item], Any, Result]
 
 
 def default_conninfo(conninfo: str | None) -> str:
-    """The connection string: the one given, else FETCHWORK_DSN, else what libpq finds (PGHOST, ...)."""
+    """The connection string: the given one, else FETCHWORK_DSN, else libpq's environment (PGHOST, ...)."""
     return conninfo if conninfo is not None else os.environ.get("FETCHWORK_DSN", "")
 
 
 def evaluated(question: Evaluate) -> list[bool]:
-    """For which ads the constraint is true, by HTCondor's own code."""
+    """For each ad, whether the constraint is true, by HTCondor's own code."""
     from fetchwork.classad.jsonform import from_json
     from fetchwork.queue.constraints.constraint import Constraint
 
@@ -39,14 +39,14 @@ def evaluated(question: Evaluate) -> list[bool]:
 
 
 class Session:
-    """A connection to a queue's database, made when first needed, and the driver of steps."""
+    """A connection to a queue's database, made on first use, and the driver of steps."""
 
     def __init__(self, conninfo: str | None = None) -> None:
-        #: as given; None stands for the environment's
+        #: as given; None stands for the environment's string
         self.conninfo = conninfo
         self.database = Database(default_conninfo(conninfo))
         self.memory = Memory()
-        #: told how many rows of a long view a reader has looked at, piece by piece
+        #: called with the number of rows of a long view that were read, after each piece
         self.looked: Callable[[int], None] | None = None
 
     def __enter__(self) -> Session:
@@ -56,7 +56,7 @@ class Session:
         self.close()
 
     def close(self) -> None:
-        """Close the connection; a later call makes another."""
+        """Close the connection; a later call makes a new one."""
         self.database.close()
 
     def perform(self, name: str, /, **arguments: object) -> Any:
@@ -64,11 +64,11 @@ class Session:
         return self.run(operations.STEPS[name](self.memory, **arguments))
 
     def found(self, name: str, /, **arguments: object) -> Iterator[Sequence[Any]]:
-        """The items of an operation by its name (``operations.STREAMS``), several at once."""
+        """The items of an operation by its name (``operations.STREAMS``), in pages."""
         return self.pages(operations.STREAMS[name](self.memory, **arguments))
 
     def items(self, name: str, /, **arguments: object) -> Iterator[Any]:
-        """The same, one by one."""
+        """As ``found``, item by item."""
         for page in self.found(name, **arguments):
             yield from page
 
@@ -100,7 +100,7 @@ class Session:
         )
 
     def retrieve(self, jobs: Sequence[str] | None = None, *, progress: Progress | None = None) -> list[Json]:
-        """Bring outputs of jobs, or of all, to where they belong (``retrieving.retrieve``)."""
+        """Deliver outputs of jobs, or of all, to their destinations (``retrieving.retrieve``)."""
         from fetchwork.queue import retrieving
 
         return list(retrieving.retrieve(self.database, jobs, progress=progress))
@@ -112,7 +112,7 @@ class Session:
         owner: str | None = None,
         extra: Mapping[str, object] | None = None,
     ) -> None:
-        """Raise what ``submit`` would raise, and put nothing into the queue."""
+        """Raise the errors that ``submit`` would raise, and put nothing into the queue."""
         from fetchwork.queue import submission
 
         submission.check(self.database, description, owner=owner, extra=extra)
@@ -124,7 +124,7 @@ class Session:
         return end.result
 
     def pages(self, stream: Stream[Item]) -> Iterator[Sequence[Item]]:
-        """Drive a stream and yield its items as they come, several at once."""
+        """Drive a stream and yield its items as they come, in pages."""
         with contextlib.closing(stream):
             while isinstance(page := self._advance(stream), Found):
                 if page.looked_at is not None and self.looked is not None:
@@ -173,7 +173,7 @@ class AsyncSession:
         return end.result
 
     async def found(self, stream: Stream[Item]) -> AsyncIterator[Found[Item]]:
-        """Drive a stream and yield what it finds, also where that is nothing."""
+        """Drive a stream and yield its pages, empty ones too."""
         with contextlib.closing(stream):
             while isinstance(page := await self._advance(stream), Found):
                 yield page

@@ -1,9 +1,8 @@
-"""Few rows of a long piece of a view: found by what is cheap to look at in every row, then read whole.
+"""Finds few rows in a long piece of a view: by cheap columns first; then the found rows are read whole.
 
-A view keeps other owners' rows back, so PostgreSQL computes each column that is asked for before it looks
-whether the row is wanted at all; the ad of a job takes several times as long as everything else. So the keys
-are asked for alone. Where only HTCondor can tell, and many rows have the same values, it is asked once for
-each combination of these, not for each row.
+A view hides other owners' rows, so PostgreSQL computes each requested column before it checks whether the row
+is wanted; the ad of a job takes several times as long as all other columns. So first only keys are read. If
+only HTCondor can decide, and many rows share the same values, it evaluates each combination of values once.
 """
 
 from __future__ import annotations
@@ -18,9 +17,9 @@ from fetchwork.queue.views import Json, Key, Row, View
 
 
 class Sieve:
-    """Decides piece by piece whether it is to be sifted, by what the one before it held."""
+    """Decides whether to sift a piece, by the results of the piece before it."""
 
-    #: rows of a piece that is worth more than one statement
+    #: the fewest rows of a piece that is worth more than one statement
     LEAST = 5000
 
     def __init__(self, view: View, selection: Constraint, evaluation: Evaluation | None) -> None:
@@ -30,12 +29,12 @@ class Sieve:
         self._few_rows = self._few_found = False
 
     def learn(self, *, looked_at: int, rows: int, found: int) -> None:
-        """Of the rows that were looked at so many came from the database, and so many were found."""
+        """Note how many of the read rows came from the database, and how many were selected."""
         self._few_rows = FEW * rows < looked_at
         self._few_found = FEW * found < looked_at
 
     def is_of_use(self, size: int) -> bool:
-        """Is a piece of so many rows to be sifted?"""
+        """Whether a piece with so many rows is to be sifted."""
         if size < self.LEAST:
             return False
         combines = self._evaluation is not None and self._evaluation.combines
@@ -44,26 +43,26 @@ class Sieve:
     def sift(
         self, condition: str, params: Sequence[object], order: str, size: int
     ) -> Steps[tuple[list[Row], list[tuple[Key, Json]]] | None]:
-        """Up to ``size`` rows of a piece, their keys alone, and key and whole ad of what is selected of them.
+        """Up to ``size`` rows of a piece, with their keys only, and key and whole ad of the selected rows.
 
-        None: the piece is better read row by row.
+        None: reading the piece row by row is better.
         """
         evaluation = self._evaluation
-        where, values = f"{self._selection.sql} AND {condition}", [*self._selection.params, *params]
+        selected, values = f"{self._selection.sql} AND {condition}", [*self._selection.params, *params]
         if evaluation is not None and evaluation.combines:
-            marks: Sequence[str] | None = yield from evaluation.combinations(where, values)
+            marks: Sequence[str] | None = yield from evaluation.combinations(selected, values)
             if marks is None and not self._few_rows:
                 return None
             if marks is not None:
                 if not marks:
                     return [], []
                 marked, more = evaluation.marked(marks)
-                where, values = f"{where} AND {marked}", [*values, *more]
+                selected, values = f"{selected} AND {marked}", [*values, *more]
         rows: list[Row] = yield Ask(
             f"""
             SELECT {", ".join(self._view.order)}
             FROM {self._view.source}
-            WHERE {where}
+            WHERE {selected}
             ORDER BY {order}
             LIMIT {size}
             """,  # noqa: S608 - of this package's making
@@ -73,7 +72,7 @@ class Sieve:
         if evaluation is not None:
             return rows, (yield from evaluation.of_keys(keys))
         found: list[tuple[Key, Json]] = []
-        # they may have changed in between
+        # the rows may have changed in between
         for asked in rows_of(self._view, keys, self._selection.sql, self._selection.params):
             whole: list[Row] = yield asked
             found += [(key_of(self._view, row), self._view.ad(row)) for row in whole]

@@ -1,4 +1,4 @@
-"""Where a submit description's queue statement is, and which commands stand above it."""
+"""Finds a submit description's queue statement and the commands above it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from fetchwork.errors import SubmitError
 
 @dataclass(frozen=True)
 class Statement:
-    """The queue statement: its own lines, the commands above it, and the number of its line."""
+    """The queue statement: its own lines, the commands above it, and its line number."""
 
     commands: str
     queue: str
@@ -19,8 +19,8 @@ class Statement:
 
 
 def queue_statement(text: str) -> Statement | None:
-    """The queue statement of a submit description; raises SubmitError if it is not the last of it."""
-    # at some NULs HTCondor's Submit never returns, at others it cuts the text
+    """The queue statement of a submit description; raises SubmitError if other lines follow it."""
+    # at some NULs HTCondor's Submit loops for ever, at others it cuts the text
     if "\0" in text:
         number = len(text[: text.index("\0") + 1].splitlines())
         raise SubmitError(f"line {number} has a NUL; allowed: text without NUL")

@@ -1,4 +1,4 @@
-"""Putting jobs into the queue from Python: descriptions and ads in any form, in calls of a bounded size."""
+"""Submits jobs from Python: descriptions and ads in any form, in calls of limited size."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ Ad: TypeAlias = ClassAd | Json
 #: a submit description or its text, an ad, or several
 Description: TypeAlias = "Submit | str | Ad | Sequence[Ad]"
 
-# the most that one call of submit_ads brings: the server parses it as one value
+# limits of one call of submit_ads, which the server parses as one value
 MAX_JOBS = 5000
 MAX_BYTES = 4 * 1024 * 1024
-# a content may go while a submission is about to name it
+# a content may be deleted just before a submission refers to it
 _TRIES = 3
 
 
@@ -45,7 +45,7 @@ class SubmitResult:
         self._cluster = cluster
         self._count = count
         self._common = common
-        #: what went wrong with the jobs' event logs; the access point that keeps these, if one does
+        #: problems with the jobs' event logs; ``access_point``: the access point that writes them, if any
         self.problems: list[str] = []
         self.access_point: str | None = common.get("FetchWorkAccessPoint")
 
@@ -54,7 +54,7 @@ class SubmitResult:
         return self._cluster
 
     def clusterad(self) -> ClassAd:
-        """The attributes that all of its jobs have in common."""
+        """The attributes that all its jobs share."""
         return from_json(self._common)
 
     def first_proc(self) -> int:
@@ -90,12 +90,12 @@ def put(
 ) -> SubmitResult:
     """Put a description or ads into the queue as one cluster: all of the jobs, or none.
 
-    ``key`` names the submission, of jobs of one Owner: what was made under it is not made again, and is the
-    result, without its ad.
+    ``key`` names the submission of one Owner's jobs: a repeated key submits nothing, and returns the first
+    submission's result, without its ad.
 
-    ``extra`` are attributes that every job gets. The files that the jobs need are stored first; ``progress``
-    is told how many bytes of how many are sent. Without ``reads_files`` jobs are refused that need files of
-    this machine.
+    ``extra`` are attributes that every job gets. The files that the jobs need are uploaded first;
+    ``progress`` is called with the bytes sent and the total. Without ``reads_files``, jobs that need files of
+    this machine are refused.
     """
     with database.transaction():
         cluster = database.run(job_calls.reserve_cluster())
@@ -109,7 +109,7 @@ def put(
             queue=queue,
         )
         if key is not None:
-            # they are looked at twice
+            # the jobs are iterated twice
             jobs = replace(jobs, own=list(jobs.own))
             before = database.run(job_calls.submitted_as(owner=_owner_of(jobs), key=key))
             if before is not None:
@@ -117,7 +117,7 @@ def put(
         needs = inputs.needed(jobs, inputs.shared_directories(), reads=reads_files)
         if not needs.files:
             return _put(database, cluster, needs, {}, key)
-    # from here on the cluster is reserved: what the files take must not be one transaction with the rest
+    # the cluster is reserved from here on: uploading must not happen in the transaction of the rest
     contents = stored.measured(needs.paths())
     for left in reversed(range(_TRIES)):
         stored.send(
@@ -127,7 +127,7 @@ def put(
             with database.transaction():
                 return _put(database, cluster, needs, contents, key)
         except NotFound:
-            # the last job that needed a content has just ended, and the content gone with it
+            # the last job with a content has just ended, and the content was deleted with it
             if not left:
                 raise
     raise AssertionError
@@ -147,7 +147,7 @@ def _put(
     (now,) = database.query("SELECT extract(epoch FROM now())::bigint AS at")
     number = 0
     for chunk in chunks(jobs.own):
-        # the first call makes the cluster
+        # the first call creates the cluster
         common = jobs.common if number == 0 else None
         database.run(job_calls.submit_ads(common=common, procs=chunk, cluster=cluster))
         number += len(chunk)
@@ -177,7 +177,7 @@ def _put(
 
 
 def _owner_of(jobs: jobads.Jobs) -> str:
-    """Whose files those of the jobs are; raises SubmitError where a cluster's jobs have several owners."""
+    """The owner of the jobs' files; raises SubmitError if a cluster's jobs have several owners."""
     owners = {str(ad.get("Owner")) for ad in ({**jobs.common, **own} for own in jobs.own)}
     if len(owners) > 1:
         raise SubmitError("jobs with files have several owners; allowed: one owner for each submission")
@@ -185,7 +185,7 @@ def _owner_of(jobs: jobads.Jobs) -> str:
 
 
 class _Unwanted(Exception):
-    """Rolls a trial back."""
+    """Rolls back a trial submission."""
 
 
 def check(
@@ -195,7 +195,7 @@ def check(
     owner: str | None = None,
     extra: Mapping[str, object] | None = None,
 ) -> None:
-    """Raise what ``put`` would raise, and put nothing into the queue."""
+    """Raise the errors that ``put`` would raise, and put nothing into the queue."""
     with contextlib.suppress(_Unwanted), database.transaction():
         cluster = database.run(job_calls.reserve_cluster())
         jobs = prepared(description, cluster=cluster, owner=owner, extra=extra)
@@ -216,14 +216,14 @@ def prepared(
     extra: Mapping[str, object] | None = None,
     queue: str | None = None,
 ) -> jobads.Jobs:
-    """The jobs of a description (a ``Submit`` object, or its text) or of ads, ready to be put in."""
+    """The jobs of a description (a ``Submit`` object, or its text) or of ads, ready for submission."""
     given: Json = dict(extra or {})
     if owner is not None:
         given["Owner"] = owner
     if is_ad(description):
         description = [description]
     if isinstance(description, list | tuple):
-        # given attributes replace an ad's own, in whatever spelling it has them
+        # the given attributes replace an ad's own, in any spelling
         names = {name.lower() for name in given}
         ads = [as_json(ad) for ad in description]
         if given:
@@ -247,7 +247,7 @@ def sendable(
     itemdata: Iterable[str | Mapping[str, str]] | None = None,
     queue: str | None = None,
 ) -> Json:
-    """A description and what goes with it as JSON, which ``prepared`` takes elsewhere."""
+    """A description and its arguments as JSON, for ``prepared`` in another process."""
     items = None if itemdata is None else list(itemdata)
     if isinstance(description, str):
         return {"description": description, "count": count, "itemdata": items, "queue": queue}
@@ -261,12 +261,12 @@ def sendable(
 
 
 def is_ad(what: object) -> TypeGuard[Ad]:
-    """Is it an ad rather than a description? Both are mappings."""
+    """Whether it is an ad and not a description; both are mappings."""
     return isinstance(what, ClassAd) or type(what) is dict
 
 
 def as_json(ad: Ad) -> Json:
-    """An ad in JSON form, from an ad of HTCondor's bindings or from a dict that is in JSON form already."""
+    """An ad in JSON form, from a ClassAd or from a dict that is in JSON form already."""
     return to_json(ad) if isinstance(ad, ClassAd) else dict(ad)
 
 
@@ -278,8 +278,8 @@ def description_text(
 ) -> str:
     """The text of a ``Submit`` object of HTCondor's bindings, with its queue statement.
 
-    ``count`` takes the place of the statement's own count, ``itemdata`` that of the rest of it;
-    ``queue`` that of the whole statement.
+    ``count`` replaces the statement's own count, ``itemdata`` the rest of it; ``queue`` replaces the whole
+    statement.
     """
     lines = [f"{name} = {description[name]}" for name in description.keys()]  # noqa: SIM118 - v1 has no __iter__
     if itemdata is not None:
@@ -287,21 +287,21 @@ def description_text(
     arguments = (description.getQArgs() if queue is None else queue).strip()
     lines.append(f"queue {_with_count(arguments, count) if count else arguments}")
     if queue is None and arguments.endswith("("):
-        # the items stood in the text; what the object gives is all of them, the slice is taken from these
+        # the items were in the text; the object returns all of them, and the slice is applied to them
         separator = "," if re.search(r"\bfrom\s+table\b", arguments, re.I) else "\x1f"
         lines += [_item(item, None, separator) for item in description.itemdata() or ()]
         lines.append(")")
     return "\n".join(lines)
 
 
-#: the words that may stand before the items of a queue statement
+#: the words before the items of a queue statement
 _ITEMS = re.compile(r"(?:^|\s)(?:in|from|matching)\b", re.I)
 #: a count before the names of variables: a number, a macro, an expression in parentheses
 _COUNT = re.compile(r"(?:\d\S*|\$\S+|\(.*?\))(?:\s+|$)")
 
 
 def _with_count(arguments: str, count: int) -> str:
-    """The arguments of a queue statement with another count: jobs for each item, or in all."""
+    """The arguments of a queue statement with another count: jobs for each item, or in total."""
     if not _ITEMS.search(arguments):
         return str(count)
     return f"{count} {_COUNT.sub('', arguments, count=1) if _COUNT.match(arguments) else arguments}"
@@ -320,7 +320,7 @@ def _with_items(count: int, itemdata: Iterable[str | Mapping[str, str]]) -> Iter
 
 
 def _item(item: str | Mapping[str, str], names: Sequence[str] | None, separator: str = "\x1f") -> str:
-    """An item as a line; the unit separator stands between its values, which may hold commas and blanks."""
+    """An item as a line; a unit separator separates its values, which may contain commas and blanks."""
     values = item
     if not isinstance(values, str):
         values = separator.join(str(values.get(name, "")).strip() for name in names or values)
@@ -330,11 +330,11 @@ def _item(item: str | Mapping[str, str], names: Sequence[str] | None, separator:
 
 
 def chunks(own: Iterable[Json]) -> Iterator[list[Json]]:
-    """Cut the jobs' own parts into lists that are not too many and not too large."""
+    """Split the jobs' own parts into lists of limited length and size."""
     chunk: list[Json] = []
     size = 0
     for batch in jobads.batches(own):
-        # without the brackets, and the separators between them
+        # without the brackets and the separators
         length = len(json.dumps(batch)) - 2 * len(batch)
         if len(chunk) + len(batch) <= MAX_JOBS and size + length <= MAX_BYTES:
             chunk += batch

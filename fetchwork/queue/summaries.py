@@ -13,14 +13,14 @@ from fetchwork.queue.selecting import ConstraintSpec, compiled
 from fetchwork.queue.views import JOBS, Json
 
 COUNTS = ("idle", "running", "held", "suspended", "ending")
-#: the columns of condor_q that count jobs, and the JobStatus that each counts
+#: the columns of condor_q that count jobs, with the JobStatus of these jobs
 _BATCH_COUNTS = {
     "idle": (JobStatus.IDLE,),
     "running": (JobStatus.RUNNING, JobStatus.TRANSFERRING_OUTPUT),
     "removed": (JobStatus.REMOVED,),
     "held": (JobStatus.HELD,),
     "suspended": (JobStatus.SUSPENDED,),
-    # that leave_in_queue keeps
+    # kept by leave_in_queue
     "done": (JobStatus.COMPLETED,),
 }
 
@@ -36,7 +36,7 @@ class Batch(TypedDict):
 
     owner: str
     batch: str
-    #: when the first of them was submitted, in seconds
+    #: the submit time of the first of them, in seconds
     qdate: int
     jobs: int
     idle: int
@@ -81,7 +81,7 @@ def batches(constraint: ConstraintSpec, memory: Memory) -> Steps[list[Batch]]:
         f"count(*) FILTER (WHERE jobstatus IN ({', '.join(map(str, statuses))})) AS {name}"
         for name, statuses in _BATCH_COUNTS.items()
     )
-    # First by cluster: hashing numbers, instead of sorting all jobs by the text that names their batch.
+    # first by cluster: hashing numbers is cheaper than sorting all jobs by the text of their batch name
     statement = f"""
         SELECT
             owner,
@@ -109,7 +109,7 @@ def batches(constraint: ConstraintSpec, memory: Memory) -> Steps[list[Batch]]:
     completed = yield Ask(_COMPLETED, [clusters])
     done = {(row["owner"], row["batch"]): row["done"] for row in completed}
     for row in rows:
-        # what is done is beside the jobs, wherever it is now
+        # completed jobs are counted beside the others, in the queue or in history
         row["jobs"] -= row["done"]
         row["done"] += done.get((row["owner"], row["batch"]), 0)
     return cast(list[Batch], rows)
@@ -128,7 +128,7 @@ ORDER BY 3 DESC
 
 
 class SlotState(TypedDict):
-    """Slots that were in one state at their last fetch, and the Cpus that no dynamic slot has."""
+    """Slots with the same state at their last fetch, and their Cpus outside of dynamic slots."""
 
     state: str
     activity: str
@@ -152,7 +152,7 @@ FROM fetchwork.hosts
 
 
 class HostCounts(TypedDict):
-    """Hosts whose agent keeps its lease, those with runs whose agent does not, and black holes."""
+    """Numbers of live hosts, of hosts with runs whose agent's lease is over, and of black holes."""
 
     alive: int
     silent: int
@@ -160,13 +160,13 @@ class HostCounts(TypedDict):
 
 
 def host_counts() -> Steps[HostCounts]:
-    """How many hosts are in which state."""
+    """The numbers of hosts by state."""
     rows: list[HostCounts] = yield Ask(_HOST_COUNTS)
     return rows[0]
 
 
 def location() -> Steps[Json]:
-    """Which database it is: its name, and the server's host and port."""
+    """The database's name, and its server's host and port."""
     rows: list[Json] = yield Ask(
         """
         SELECT
@@ -179,9 +179,9 @@ def location() -> Steps[Json]:
 
 
 def totals(by: TotalsBy | None = None, *, empty: bool = False) -> Steps[list[Json]]:
-    """Counts of all jobs that one may see, from kept counters: in all, or by owner, autocluster or queue.
+    """Counts of all jobs that the caller may see, from counters: in total, or by owner, autocluster or queue.
 
-    ``empty``: with those that have no job in the queue any more.
+    ``empty``: include groups that have no job in the queue any more.
     """
     counts = _sums(("jobs", *COUNTS, "completed", "removed"))
     if by is None:
@@ -204,7 +204,7 @@ def totals(by: TotalsBy | None = None, *, empty: bool = False) -> Steps[list[Jso
 
 
 def left() -> Steps[list[Json]]:
-    """By owner, the jobs that have ended and that leave_in_queue keeps."""
+    """The numbers of ended jobs that leave_in_queue keeps, by owner."""
     rows = yield Ask(
         """
         SELECT owner, count(*) AS jobs
@@ -218,18 +218,18 @@ def left() -> Steps[list[Json]]:
 
 
 class DemandLine(TypedDict):
-    """A line of ``fetchwork demand``: idle jobs that ask for the same; None where they do not ask."""
+    """A line of ``fetchwork demand``: idle jobs with equal requests; None for a resource not requested."""
 
     queue: str
     request_cpus: float | None
     request_memory_mib: int | None
     request_disk_kib: int | None
     request_gpus: float | None
-    #: the expression, None where there is none
+    #: the expression, None if the jobs have none
     requirements: str | None
     idle: int
     autoclusters: int
-    #: when the one that has waited longest was submitted, in seconds; None where all of them are deferred
+    #: the submit time of the job that has waited longest, in seconds; None if all of them are deferred
     oldest_qdate: int | None
 
 
@@ -245,7 +245,7 @@ ORDER BY idlejobs DESC, oldestqdate
 
 
 def demand(queues: Sequence[str] | None = None) -> Steps[list[DemandLine]]:
-    """What the idle jobs of some queues (None: of all) ask for, most jobs first."""
+    """The requests of the idle jobs of some queues (None: all queues), most jobs first."""
     named = None if queues is None else list(queues)
     rows = yield Ask(_DEMAND, [named, named])
     for row in rows:
@@ -255,7 +255,7 @@ def demand(queues: Sequence[str] | None = None) -> Steps[list[DemandLine]]:
     return cast(list[DemandLine], rows)
 
 
-# one statement: a job is waiting or over in it, and never both
+# one statement, so that a job is either waiting or over, never both
 _PROGRESS = """
 WITH one AS MATERIALIZED (
     SELECT j.procid, j.jobstatus, j.holdreason, (j.facts ->> 'ExitCode')::integer AS exitcode
@@ -295,8 +295,8 @@ FROM over
 def progress(cluster: int, proc: int | None = None) -> Steps[Json]:
     """The jobs of a cluster, or one of them, and how the others ended.
 
-    ``waiting`` has status, first and last process of those that follow each other and have one status: of a
-    cluster with very many jobs that is soon said.
+    ``waiting`` has status, first and last process of each range of consecutive jobs with one status, so it is
+    short for a very large cluster.
     """
     rows = yield Ask(_PROGRESS, [cluster, proc, proc] * 2)
     return dict(rows[0])

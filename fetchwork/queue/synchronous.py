@@ -1,6 +1,6 @@
-"""``Queue``: the queue as ``htcondor2.Schedd`` would show it.
+"""``Queue``: the queue with the interface of ``htcondor2.Schedd``.
 
-HTCondor's bindings are imported where ads are made of them, for a command that asks how many jobs there are.
+HTCondor's bindings are imported only to make ads: a command that only counts jobs does not load them.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ Made = TypeVar("Made")
 class Queue:
     """A queue in a database.
 
-    ``conninfo`` is a libpq connection string; without one FETCHWORK_DSN counts, then libpq's own environment.
-    It may also be the ad of a schedd that a ``Collector`` located. ``name`` is instead one of the databases
-    that FETCHWORK_DATABASES lists; ``everywhere`` means all of them, to be read as one.
+    ``conninfo`` is a libpq connection string, by default FETCHWORK_DSN, else libpq's own environment. It may
+    also be the ad of a schedd that a ``Collector`` located. ``name`` is instead one of the databases that
+    FETCHWORK_DATABASES lists; ``everywhere`` reads all of them as one.
     """
 
     def __init__(
@@ -62,7 +62,7 @@ class Queue:
         self.close()
 
     def __del__(self) -> None:
-        # programs written for Schedd close nothing
+        # programs written for Schedd do not close it
         with contextlib.suppress(Exception):
             self.close()
 
@@ -70,7 +70,7 @@ class Queue:
         return _anew, (self._conninfo, *self._named)
 
     def close(self) -> None:
-        """Close the connection; a later call makes another."""
+        """Close the connection; a later call makes a new one."""
         self._session.close()
 
     # jobs
@@ -90,10 +90,10 @@ class Queue:
 
         ``description`` is a ``Submit`` object or the text of a submit description, or an ad, or a list of ads
         (``ClassAd`` objects, or dicts in HTCondor's JSON form). ``owner`` is the account on the execute hosts
-        that they run as; a description has none of its own, and runs as the caller's account by default.
-        ``queue`` are the arguments of a queue statement in place of the description's. Input files are stored
-        first (sandbox/FILES.md); ``progress`` is told how many bytes of how many are sent.
-        Raises SubmitError for what can't be honoured.
+        that the jobs run as, by default the caller's; a description can't name one. ``queue`` are the
+        arguments of a queue statement in place of the description's. Input files are uploaded first
+        (sandbox/FILES.md); ``progress`` is called with the bytes sent and the total. Raises SubmitError for
+        requests that can't be honoured.
         """
         if spool:
             raise ValueError("spool: input files are stored in any case; say should_transfer_files = YES")
@@ -102,11 +102,11 @@ class Queue:
         )
 
     def retrieve(self, job_spec: JobSpec | None = None, *, progress: Progress | None = None) -> int:
-        """Bring what jobs left to where they were submitted, as ``Schedd.retrieve``; how many jobs were.
+        """Deliver the outputs of jobs to their submit directories, as ``Schedd.retrieve``; the job count.
 
-        ``job_spec`` is one of ``act``, jobs that have ended included; None: all whose outputs nobody has
-        brought. Each job's files appear complete or not at all, as the calling account may write them. Raises
-        TransferFailed for the first job whose files could not be brought; the others' were.
+        ``job_spec`` is that of ``act``, and includes ended jobs; None: all jobs with undelivered outputs.
+        Each job's files appear complete or not at all, with the calling account's rights. Raises
+        TransferFailed for the first job whose files could not be delivered; the others' were.
         """
         from fetchwork.queue.destinations import TransferFailed
         from fetchwork.queue.remote import ended_too
@@ -148,8 +148,8 @@ class Queue:
     ) -> list[ClassAd] | list[Made]:
         """The ads of the jobs in the queue that a constraint selects, by cluster and process.
 
-        With a callback, what it makes of each ad and is not None. ``opts`` as in HTCondor: an ad for each
-        autocluster, for each combination of the projection's values, or one summary.
+        With a callback, its results that are not None. ``opts`` as in HTCondor: an ad for each autocluster,
+        an ad for each combination of the projection's values, or one summary.
         """
         asked = _asked(constraint, projection, limit, opts)
         if callback is None:
@@ -163,7 +163,7 @@ class Queue:
         limit: int = -1,
         opts: int = 0,
     ) -> Iterator[ClassAd]:
-        """The same one by one, holding a page of them at a time."""
+        """As ``query``, one by one, with one page in memory at a time."""
         return self._each(_ad, "jobs", **_asked(constraint, projection, limit, opts))
 
     def history(
@@ -173,9 +173,9 @@ class Queue:
         match: int = -1,
         since: JobSpec | None = None,
     ) -> list[ClassAd]:
-        """The ads of jobs that have left the queue, the last first, up to the job that ``since`` means.
+        """The ads of jobs that have left the queue, the last first, up to the job that ``since`` selects.
 
-        ``match`` is the largest number of ads; with 0 or less it is unlimited.
+        ``match`` is the largest number of ads; 0 or less means no limit.
         """
         return self._list(_ad, "view", **_view("history", constraint, projection, match, since))
 
@@ -186,7 +186,7 @@ class Queue:
         match: int = -1,
         since: JobSpec | None = None,
     ) -> Iterator[ClassAd]:
-        """The same one by one, holding a page of them at a time."""
+        """As ``history``, one by one, with one page in memory at a time."""
         return self._each(_ad, "view", **_view("history", constraint, projection, match, since))
 
     def jobEpochHistory(
@@ -197,9 +197,9 @@ class Queue:
         since: JobSpec | None = None,
         ad_type: str | Sequence[str] | None = None,
     ) -> list[ClassAd]:
-        """As ``runs``, under HTCondor's name: it calls the record of a run an epoch.
+        """As ``runs``, with HTCondor's name: HTCondor calls the record of a run an epoch.
 
-        ``ad_type`` may name types of records: none but epochs (EPOCH) are kept.
+        ``ad_type`` may name types of records; the queue keeps only epochs (EPOCH).
         """
         wanted = constraint if are_epochs(ad_type) else "false"
         return self._list(_ad, "view", **_view("runs", wanted, projection, match, since))
@@ -211,7 +211,7 @@ class Queue:
         match: int = -1,
         since: JobSpec | None = None,
     ) -> list[ClassAd]:
-        """The ads of runs, the last first; live ones too, which have no Outcome yet."""
+        """The ads of runs, the last first; live runs are included, without an Outcome."""
         return self._list(_ad, "view", **_view("runs", constraint, projection, match, since))
 
     def act(self, action: JobAction, job_spec: JobSpec, reason: str | None = None) -> ClassAd:
@@ -224,9 +224,9 @@ class Queue:
         return self._ask(_ad, "act", action=name, spec=as_spec(job_spec), reason=reason)
 
     def edit(self, job_spec: JobSpec, attr: str, value: object, flags: int = 0) -> int:
-        """Change an attribute of jobs to an expression, or its text; returns how many were changed.
+        """Change an attribute of jobs to an expression, or its text; returns the number of changed jobs.
 
-        ``flags`` are HTCondor's TransactionFlags, none of which means anything here.
+        ``flags`` are HTCondor's TransactionFlags, which have no effect here.
         """
         changes = {attr: changing.value_of(value)}
         return self._ask(int, "edit", spec=as_spec(job_spec), changes=changes)
@@ -245,10 +245,10 @@ class Queue:
     ) -> Iterator[JobEvent]:
         """The events of jobs, in order, from ``after`` on.
 
-        ``after`` is the ``cursor`` of an event, or 'now'; None: from the first that is kept. ``job`` is a
-        job spec of ids; ``stop_after`` as in ``htcondor2.JobEventLog``: None waits for ever, 0 does not
-        wait, and a number of seconds waits so long for the next event. Raises CursorExpired if ``after``
-        lies before what is kept.
+        ``after`` is the ``cursor`` of an event, or 'now'; None: from the first stored event. ``job`` is a job
+        spec of ids. ``stop_after`` as in ``htcondor2.JobEventLog``: None waits for ever, 0 does not wait, and
+        a number of seconds waits that long for the next event. Raises CursorExpired if events after ``after``
+        have expired.
         """
         from fetchwork.queue.events import JobEvent
         from fetchwork.queue.reader import checked
@@ -258,7 +258,7 @@ class Queue:
         return self._each(JobEvent, "events", after=after, job=spec, stop_after=stop_after)
 
     def cursor(self) -> str:
-        """The cursor of this moment: ``events(after=...)`` of it yields what happens from now on."""
+        """The cursor of the present moment: ``events(after=...)`` with it yields later events."""
         return self._ask(str, "cursor")
 
     # the pool
@@ -268,15 +268,15 @@ class Queue:
         return self._list(_ad, "view", **_view("slots", constraint, projection))
 
     def hosts(self, constraint: ConstraintSpec = None, projection: Sequence[str] = ()) -> list[ClassAd]:
-        """An ad for each execute host: its agent, whether that is alive, and whether the host fails jobs."""
+        """An ad for each execute host: its agent, whether the agent is alive, and whether jobs fail there."""
         return self._list(_ad, "view", **_view("hosts", constraint, projection))
 
     def queues(self, constraint: ConstraintSpec = None, projection: Sequence[str] = ()) -> list[ClassAd]:
-        """An ad for each queue: its settings, and how many of its jobs are idle, running and held."""
+        """An ad for each queue: its settings, and the numbers of its idle, running and held jobs."""
         return self._list(_ad, "view", **_view("queues", constraint, projection))
 
     def submitters(self, constraint: ConstraintSpec = None, projection: Sequence[str] = ()) -> list[ClassAd]:
-        """An ad for each submitter, in the order in which they are served: usage, priority, limit."""
+        """An ad for each submitter, in the order of service: usage, priority, limit."""
         return self._list(_ad, "view", **_view("submitters", constraint, projection))
 
     def limits(self, constraint: ConstraintSpec = None, projection: Sequence[str] = ()) -> list[ClassAd]:
@@ -286,7 +286,7 @@ class Queue:
     # credentials
 
     def credentials(self, constraint: ConstraintSpec = None, projection: Sequence[str] = ()) -> list[ClassAd]:
-        """An ad for each stored credential that the asker may know of, without what it is."""
+        """An ad for each stored credential that the asker may see, without its secret."""
         return self._list(_ad, "view", **_view("credentials", constraint, projection))
 
     def add_credential(
@@ -301,9 +301,9 @@ class Queue:
         resource: str | None = None,
         expires_at: datetime | None = None,
     ) -> str:
-        """Seal a token that jobs are to find (``use_oauth_services``) and store it; its name.
+        """Seal a token for jobs that ask for it (``use_oauth_services``), and store it; its name.
 
-        ``renewal`` says how hosts get a new one from its issuer; ``content`` may be empty then. Raises
+        ``renewal`` says how hosts get a new token from the issuer; then ``content`` may be empty. Raises
         CredentialError.
         """
         from fetchwork.queue import sealing
@@ -321,28 +321,28 @@ class Queue:
         )
 
     def delete_credential(self, service: str, *, handle: str = "", owner: str | None = None) -> bool:
-        """Delete a credential; False if there is none."""
+        """Delete a credential; False if it does not exist."""
         from fetchwork.credentials.secret import name_of
         from fetchwork.queue import sealing
 
         name, whose = name_of(service, handle), sealing.owner_of_asker(owner)
         return self._ask(bool, "delete_credential", owner=whose, name=name)
 
-    # by these three ``AsyncQueue`` differs
+    # ``AsyncQueue`` replaces these three
 
     def _ask(self, make: Callable[[Any], Made], operation: str, /, **arguments: object) -> Made:
-        """What is made of an operation's result."""
+        """The result of an operation, converted by ``make``."""
         return make(self._session.perform(operation, **arguments))
 
     def _each(
         self, make: Callable[[Any], Made | None], operation: str, /, **arguments: object
     ) -> Iterator[Made]:
-        """What is made of an operation's items, one by one, without None."""
+        """The items of an operation, one by one, converted by ``make``, without None."""
         items = self._session.items(operation, **arguments)
         return (made for item in items if (made := make(item)) is not None)
 
     def _list(self, make: Callable[[Any], Made | None], operation: str, /, **arguments: object) -> list[Made]:
-        """The same, all at once."""
+        """As ``_each``, as a list."""
         return list(self._each(make, operation, **arguments))
 
 
@@ -381,7 +381,7 @@ def _view(
 
 
 def performer_of(queue: Queue) -> AnySession:
-    """What performs a queue's operations, for rooms that ask for some by themselves."""
+    """The session that performs a queue's operations, for rooms that call some themselves."""
     return queue._session
 
 

@@ -1,4 +1,4 @@
-"""Lines of a submit description that nobody reads, as condor_submit warns of them."""
+"""Finds the lines of a submit description without effect, of which condor_submit warns."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from fetchwork.queue import oauth, retries
 
-#: the commands that HTCondor reads, 23.9 to 25.14, those of other universes too
+#: the commands that HTCondor reads, 23.9 to 25.14, including those of other universes
 COMMANDS = frozenset(
     """
 accounting_group accounting_group_user accountinggroup acctgroupuser allowed_execute_duration
@@ -74,7 +74,7 @@ whentotransferoutput x509userproxy xen_initrd xen_kernel xen_kernel_params xen_r
 """.split()  # noqa: SIM905 - a list of them would be a page
 )
 
-#: attributes of the job, and requests of resources, whatever their names
+#: attributes of the job, and requests of resources, which may have any name
 _ANY = re.compile(r"(?:\+|my\.|request_)|.*\.")
 _SETS = re.compile(r"\s*(\+?[\w.]+)\s*(?:@=\s*(\w+)\s*$|=(.*))", re.DOTALL)
 _REFERS = re.compile(r"\$\w*\(\s*([\w.]+)")
@@ -82,7 +82,7 @@ _REFERS = re.compile(r"\$\w*\(\s*([\w.]+)")
 
 @dataclass(frozen=True)
 class Line:
-    """A line that sets something: a command, or a macro of the description's own."""
+    """A line that sets a command, or a macro of the description's own."""
 
     name: str
     value: str
@@ -90,9 +90,9 @@ class Line:
 
 
 def unused(text: str) -> list[Line]:
-    """The lines that set what is no command and is used by none, as condor_submit orders them.
+    """The lines that set a name that is no command and that no line uses, in condor_submit's order.
 
-    Nothing is said of lines in conditions, or where a file is included.
+    Lines in conditions are left out; a description that includes a file gets no warning.
     """
     given: dict[str, Line] = {}
     conditional: set[str] = set()
@@ -108,7 +108,7 @@ def unused(text: str) -> list[Line]:
         found = _SETS.match(line)
         if found is None:
             depth += (word == "if") - (word == "endif")
-            # conditions, and the queue statement
+            # conditions and the queue statement
             refers.update(_REFERS.findall(line.lower()))
             continue
         value = found[3]
@@ -127,7 +127,7 @@ def unused(text: str) -> list[Line]:
 
 
 def _used(given: dict[str, Line], refers: set[str]) -> set[str]:
-    """The commands, and what these, conditions and the queue statement (``refers``) refer to."""
+    """The commands, and the names that they, conditions and the queue statement (``refers``) refer to."""
     has_credentials = "use_oauth_services" in given
     used: set[str] = set()
     new = {

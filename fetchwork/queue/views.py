@@ -1,4 +1,4 @@
-"""The views that the Python API reads, as ClassAds: which column is which attribute."""
+"""The views that the Python API reads as ClassAds, and the attributes of their columns."""
 
 from __future__ import annotations
 
@@ -20,25 +20,25 @@ Key: TypeAlias = tuple[Any, ...]
 
 @dataclass(frozen=True)
 class View:
-    """A view with a row for each ad: some attributes are columns, the others are in the column ``ad``."""
+    """A view with a row for each ad: some attributes are columns, the column ``ad`` has the others."""
 
     source: str
     my_type: str
     attributes: Mapping[str, ColumnType]
-    #: the key: what makes a page follow the one before it
+    #: the key by which pages follow each other
     order: Sequence[str]
-    #: attributes that no column is named after, and the SQL of their value
+    #: attributes without a column of their name, and the SQL of their value
     expressions: Mapping[str, str] = field(default_factory=dict)
-    #: the call that says where a piece of so many rows behind a key ends, and the key to begin with; None for
-    #: a view that is never long
+    #: the call that finds the end of a piece with so many rows after a key; and the first key. None for a
+    #: view that is never long
     edge: Callable[[Key, int], Call[Record | None]] | None = None
     beginning: Key = ()
     descending: bool = False
-    #: the tables that a long view's rows are those of
+    #: the tables that hold the rows of a long view
     tables: Sequence[str] = ()
-    #: the columns of what the ad holds beside these; what a later one has counts
+    #: the columns of the ad's other attributes; a later one overrides an earlier one
     layers: Sequence[str] = ("ad",)
-    #: how attributes are composed of others, none of which is NULL: as {Attribute} and {database}
+    #: the compositions of composed attributes, which are never NULL, from {Attribute} and {database}
     compositions: Mapping[str, str] = field(default_factory=dict)
 
     @functools.cached_property
@@ -48,7 +48,7 @@ class View:
 
     @functools.cached_property
     def inner(self) -> str:
-        """The SQL of what the ad holds beside the columns."""
+        """The SQL of the ad's attributes without a column."""
         if len(self.layers) == 1:
             return self.layers[0]
         return "(" + " || ".join(f"coalesce({layer}, '{{}}')" for layer in self.layers) + ")"
@@ -63,7 +63,7 @@ class View:
         }
 
     def forms(self, database: str) -> dict[str, Form]:
-        """What the composed attributes are in a database of this name, for constraints."""
+        """The forms of the composed attributes in the database with this name, for constraints."""
         return {name.lower(): form_of(text, database) for name, text in self.compositions.items()}
 
     def selected(self, key: str) -> str:
@@ -77,7 +77,7 @@ class View:
         return ", ".join(dict.fromkeys([*self.order, *map(self.selected, self.names), f"{self.inner} AS ad"]))
 
     def ad(self, row: Row) -> Json:
-        """The ad of a row: what a column says overrides what was submitted."""
+        """The ad of a row; columns override the submitted attributes."""
         names = self.names
         inner: Row = row["ad"] or {}
         ad = {name: value for name, value in inner.items() if name.lower() not in names}
@@ -88,7 +88,7 @@ class View:
         return ad
 
 
-# integers of four bytes, and seconds of a PostgreSQL timestamp and between two
+# four-byte integers, and seconds of a PostgreSQL timestamp or interval
 _SMALL = frozenset(
     (
         *("ClusterId", "ProcId", "JobStatus", "JobPrio", "QDate", "EnteredCurrentStatus", "JobStartDate"),
@@ -144,7 +144,7 @@ _COMMON: dict[str, ColumnType] = {
 }
 
 _COMPOSED = {"User": "{Owner}@{database}", "GlobalJobId": "{database}#{ClusterId}.{ProcId}#{QDate}"}
-# what HTCondor has several names for, and what follows from other columns
+# attributes for which HTCondor has several names, and attributes that follow from other columns
 _DERIVED = {
     **{name: sql_of(composition) for name, composition in _COMPOSED.items()},
     "CurrentHosts": "CASE WHEN jobstatus IN (2, 7) THEN 1 ELSE 0 END",
@@ -158,7 +158,7 @@ _DERIVED = {
     "CumulativeSlotTime": "remotewallclocktime",
     "FirstJobMatchDate": "jobstartdate",
     "InitialWaitDuration": "jobstartdate - qdate",
-    # a schedd rounds what has these names without _RAW
+    # a schedd rounds the attributes with these names without _RAW
     "ImageSize_RAW": "coalesce((facts ->> 'ImageSize')::bigint, 0)",
     "ResidentSetSize_RAW": "(facts ->> 'ResidentSetSize')::bigint",
     "MachineAttrCpus0": "(facts ->> 'CpusProvisioned')::float8::bigint",
@@ -249,7 +249,7 @@ RUNS = View(
     beginning=(2**63 - 1,),
     tables=("fetchwork.run", "fetchwork.run_history"),
     descending=True,
-    # as HTCondor's epochs do, a run tells what its job is
+    # a run's ad includes its job's attributes, like HTCondor's epochs
     layers=("job_ad", "ad"),
 )
 
@@ -356,7 +356,7 @@ SUBMITTERS = View(
     order=("priority", "name"),
 )
 
-# what is saved of jobs for their next run
+# the files that runs saved for their job's next run
 CHECKPOINTS = View(
     f"(SELECT *, {_NO_AD} FROM fetchwork.checkpoints) AS checkpoints",  # noqa: S608 - a constant
     "Job",
@@ -374,7 +374,7 @@ CHECKPOINTS = View(
     expressions={"LastCkptTime": _epoch("saved_at")},
 )
 
-# which credentials are stored, and nothing of what they are
+# stored credentials, without their secrets
 CREDENTIALS = View(
     f"(SELECT *, {_NO_AD} FROM fetchwork.credentials) AS credentials",  # noqa: S608 - a constant
     "Credential",

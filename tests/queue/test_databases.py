@@ -107,9 +107,9 @@ def test_queue_in_python_is_one_of_them_or_all() -> None:
             ("physics", 1),
             ("physics", 2),
         }
-        with pytest.raises(FetchworkError, match="'submit' is of one database: give its name"):
+        with pytest.raises(FetchworkError, match="'submit' works on one database: give its name"):
             queue.submit({"Cmd": "/bin/true"})
-        with pytest.raises(FetchworkError, match="'edit' is of one database"):
+        with pytest.raises(FetchworkError, match="'edit' works on one database"):
             queue.edit("1.0", "Foo", 1)
 
 

@@ -1,1 +1,1 @@
-"""ClassAd constraints as SQL, over the views of the queue."""
+"""Translates ClassAd constraints to SQL over the queue's views."""

@@ -1,12 +1,12 @@
-"""Numbers that a constraint compares, as SQL, with the results that HTCondor has.
+"""Numeric comparisons of a constraint as SQL, with HTCondor's results.
 
-HTCondor computes with integers of 64 bits, which wrap, and with C's doubles; PostgreSQL stops a statement at
-what is too large, and at what is too small. So nothing is translated that could come there, and the integers
-stay below 2**53, where a double is the same number. Of columns that is known before. Of an attribute inside
-the ad it is not, nor whether it is an integer, or a number at all: where HTCondor alone can tell, its value
-is NaN, which every operation hands on and every comparison takes for "may be".
+HTCondor computes with integers of 64 bits, which wrap, and with C's doubles; PostgreSQL fails a statement on
+overflow and on underflow. So expressions that could get there are not translated, and integers stay below
+2**53, where a double is the same number. Columns have known types and bounds. For an attribute inside the ad
+neither its bounds nor its type are known: if only HTCondor can tell, its value is NaN, which every operation
+passes on and every comparison takes for "may be true".
 
-Division of integers, and ``%``, round towards zero on both sides; by zero HTCondor has an error.
+Division of integers, and ``%``, round towards zero on both sides; division by zero is an error in HTCondor.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ __all__ = ["compared"]
 
 _OPPOSITE = {"==": "<>", "!=": "=", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
 _SQL = {"==": "=", "!=": "<>"}
-#: integers are computed below 2**53; a quotient of such is rounded as in HTCondor below 2**52
+#: integers are computed below 2**53; a quotient of integers is rounded as in HTCondor below 2**52
 _BITS = 52
-#: an attribute's number has so many digits before the point, the most that lets a product stay small enough
+#: the most digits before the point of an attribute's number, tried in turn until products stay small enough
 _DIGITS = (15, 9, 6, 4)
-#: and is so long; with so many numbers in an expression no real is too large or too small for PostgreSQL
+#: the longest text of an attribute's number, and the most numbers: so no real overflows in PostgreSQL
 _LENGTH, _LEAVES = 30, 6
 _LEAST, _MOST = "1e-29", "1e15"
 _NAN = "'NaN'::float8"
-#: comparisons of two numbers by their difference, true also where that is NaN
+#: comparisons of two numbers by their difference, true also if it is NaN
 _OF_DIFFERENCE = {
     "=": "- abs({}) >= 0",
     "<>": "abs({}) > 0",
@@ -50,26 +50,26 @@ class _Number:
     """A number in SQL, of type bigint (``whole``) or float8; NULL for undefined and for an error."""
 
     sql: Sql
-    #: None: one or the other
+    #: None: either type
     type: OneOf["integer", "real"] | None
-    #: an integer is below 2**bits, of either sign
+    #: an integer is between -2**bits and 2**bits
     bits: int
     whole: bool
-    #: NULL means undefined, and it is never NaN
+    #: NULL means undefined, and the number is never NaN
     sure: bool
 
     def real(self) -> Sql:
-        """Its SQL as float8."""
+        """The number as SQL of type float8."""
         return _sql("({}::float8)", self.sql) if self.whole else self.sql
 
 
 def compared(operator: str, left: Node, right: Node, source: Source) -> Rails | None:
-    """When a comparison of two numbers can be true and when false; None: it is none, or can't be told."""
+    """The rails of a comparison of two numbers; None if it is not one, or can't be translated."""
     if operator not in _OPPOSITE or _leaves(left) + _leaves(right) > _LEAVES:
         return None
     names = [side.name for side in (left, right) if isinstance(side, Attribute)]
     if len(names) == 2 and None in map(source.column, names):
-        # they might be texts
+        # both might be texts
         return None
     for digits in _DIGITS:
         try:
@@ -85,14 +85,14 @@ def _rails(operator: str, one: _Number, other: _Number) -> Rails:
     if one.whole and other.whole:
         true, false = (_sql(f"{{}} {sign} {{}}", one.sql, other.sql) for sign in signs)
     else:
-        # NaN is more than any other number for PostgreSQL, so it is true of each, and computed once
+        # PostgreSQL takes NaN for the greatest number, so each condition is true for it, with one computation
         difference = _sql("({} - {})", one.real(), other.real())
         true, false = (_sql(_OF_DIFFERENCE[sign], difference) for sign in signs)
     return Rails(true, false, one.sure and other.sure)
 
 
 def _alike(one: _Number, other: _Number) -> tuple[Sql, Sql]:
-    """The SQL of two numbers, of one type."""
+    """The SQL of two numbers, both of one type."""
     return (one.sql, other.sql) if one.whole and other.whole else (one.real(), other.real())
 
 
@@ -101,21 +101,21 @@ def _leaves(node: Node) -> int:
 
 
 def _sql(form: str, *parts: Sql) -> Sql:
-    """SQL of parts, in the places of ``{}``."""
+    """SQL composed of a form, with the parts in the places of ``{}``."""
     return Sql(form.format(*(part.text for part in parts)), sum((part.params for part in parts), ()))
 
 
 @dataclass(frozen=True, slots=True)
 class _Reader:
-    """Reads a tree as a number, where attributes inside the ad have so many digits at most."""
+    """Reads a tree as a number; attributes inside the ad have at most ``digits`` digits."""
 
     source: Source
     digits: int
-    #: of an attribute inside the ad a real is not taken
+    #: reals in attributes inside the ad are not taken
     of_integers: bool = False
 
     def number(self, node: Node) -> _Number | None:
-        """The SQL of a number; None for what is none, or unknown here; raises _Large."""
+        """The SQL of a number; None if the node is not a number, or not known here; raises _Large."""
         match node:
             case Literal(value):
                 return _literal(value)
@@ -126,7 +126,7 @@ class _Reader:
                 inner = self.number(operand)
                 if inner is None:
                     return None
-                # of a boolean it is an error, which NULL and NaN are right for
+                # the negation of a boolean is an error, for which NULL and NaN are right
                 return _Number(_sql("(- {})", inner.sql), inner.type, inner.bits, inner.whole, inner.sure)
             case Operation("+" | "-" | "*" as sign, (left, right)):
                 one, other = self.number(left), self.number(right)
@@ -136,16 +136,16 @@ class _Reader:
         return None
 
     def _held(self, name: str) -> _Number:
-        """An attribute inside the ad: a text, a list or a record can't be computed with, and is an error."""
+        """The number of an attribute inside the ad; a text, a list or a record gives an error."""
         held, text = self.source.held(name), self.source.text(name)
-        # most are so short that nothing more has to be looked at
+        # most numbers are so short that the length alone decides
         short = _sql(f"length({{}}) <= {self.digits}", text) | (
             _sql(f"length({{}}) <= {_LENGTH}", text)
             & _sql(f"length(split_part({{}}, '.', 1)) <= {self.digits}", text)
         )
         if self.of_integers:
             short = short & _sql("strpos({}, '.') = 0", text)
-        # CASE, because only there is the order of evaluation promised: a cast must not meet another type
+        # CASE alone guarantees the order of evaluation: the cast must not meet another type
         sql = _sql(
             f"(CASE jsonb_typeof({{}}) WHEN 'number' THEN CASE WHEN {{}} THEN {{}}::float8 ELSE {_NAN} END"
             f" WHEN 'string' THEN CASE WHEN starts_with({{}}, '/Expr(') THEN {_NAN} END"
@@ -166,7 +166,7 @@ class _Reader:
         if "real" in (one.type, other.type):
             if sign == "%":
                 return None
-            # 0.0 / 0.0 is NaN for HTCondor, too, and not equal to anything
+            # HTCondor's 0.0 / 0.0 is NaN too, and equal to nothing
             form = (
                 "({0} / {1})" if by_literal else f"(CASE WHEN {{1}} = 0 THEN {_NAN} ELSE {{0}} / {{1}} END)"
             )
@@ -233,7 +233,7 @@ def _of_ring(sign: str, one: _Number, other: _Number) -> _Number:
 
 
 def _sql_by_number(form: str, *parts: Sql) -> Sql:
-    """SQL of parts, in the places of ``{0}`` and ``{1}``, each as often as it is named."""
+    """SQL composed of a form, with the parts in the places of ``{0}`` and ``{1}``, which may repeat."""
     params: tuple[object, ...] = ()
     for piece in form.split("{")[1:]:
         params += parts[int(piece[0])].params

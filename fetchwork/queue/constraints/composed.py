@@ -1,7 +1,7 @@
-"""Comparisons of attributes that are composed of others, as comparisons of these, which an index finds.
+"""Translates comparisons of composed attributes into comparisons of their parts, which an index supports.
 
-``GlobalJobId == "pool#42.0#1700000000"`` says ``ClusterId == 42 && ProcId == 0 && QDate == 1700000000``, and
-whatever ``regexp("#42[.]", GlobalJobId)`` finds has ``ClusterId == 42``.
+``GlobalJobId == "pool#42.0#1700000000"`` means ``ClusterId == 42 && ProcId == 0 && QDate == 1700000000``, and
+every match of ``regexp("#42[.]", GlobalJobId)`` has ``ClusterId == 42``.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from fetchwork.queue.constraints.source import Form, Source
 __all__ = ["taken_apart"]
 
 _NEGATED = {"==": False, "is": False, "!=": True, "isnt": True}
-#: digits of a number in a pattern that is looked at
+#: digits of a number that is read from a pattern
 _DIGITS = r"(\d{1,18})"
 
 
 def taken_apart(node: Node, source: Source) -> Node:
-    """The same expression, where composed attributes are compared with their parts compared instead."""
+    """The same expression, with comparisons of composed attributes replaced by comparisons of their parts."""
     match node:
         case Operation("&&" | "||" | "!", operands):
             return dataclasses.replace(node, operands=tuple(taken_apart(each, source) for each in operands))
@@ -37,7 +37,7 @@ def taken_apart(node: Node, source: Source) -> Node:
 
 
 def _compared(node: Operation, source: Source) -> Node | None:
-    """A comparison of a composed attribute with a text by the parts of both; None for another operation."""
+    """A comparison of a composed attribute with a text, by the parts of both; None for another operation."""
     if node.operator not in _NEGATED:
         return None
     cased, negated = node.operator in ("is", "isnt"), _NEGATED[node.operator]
@@ -62,7 +62,7 @@ def _compared(node: Operation, source: Source) -> Node | None:
 
 
 def _found(call: Call, pattern: str, name: str, options: str, source: Source) -> Node:
-    """What a pattern finds, and what that says of the parts."""
+    """The pattern's match, and the comparisons of parts that it implies."""
     form = source.forms.get(name.lower())
     if form is None:
         return call
@@ -70,7 +70,7 @@ def _found(call: Call, pattern: str, name: str, options: str, source: Source) ->
 
 
 def _same(form: Form, text: str, cased: bool, source: Source, span: Span) -> Node:
-    """That an attribute is this text: that each of its parts is the text's."""
+    """The condition that an attribute equals this text: each of its parts equals the text's part."""
     numbers = {name for _, name in form if name and _is_number(name, source)}
     expression = "".join(
         re.escape(before) + ("" if not name else r"(-?\d+)" if name in numbers else "(.*)")
@@ -86,7 +86,7 @@ def _same(form: Form, text: str, cased: bool, source: Source, span: Span) -> Nod
                 Operation("is" if cased else "==", (Attribute(name, span), Literal(part, span)), span)
             )
             continue
-        # a number is written in one way, and has 64 bits
+        # a number has one decimal form, and 64 bits
         if len(part) > 20 or str(int(part)) != part:
             return Literal(False, span)
         parts.append(Operation("==", (Attribute(name, span), Literal(int(part), span)), span))
@@ -94,9 +94,9 @@ def _same(form: Form, text: str, cased: bool, source: Source, span: Span) -> Nod
 
 
 def _implied(form: Form, runs: list[str], source: Source, span: Span) -> list[Node]:
-    """What a text says of the numbers that it is composed of, if it has these pieces.
+    """The comparisons of numbers that follow if a composed text contains these pieces.
 
-    A number is known by the characters on both sides of it, where there are such in one place only.
+    A number is recognized by the characters on both sides of it, if the form has them in one place only.
     """
     if not all(_is_number(name, source) for _, name in form if name):
         return []

@@ -1,4 +1,4 @@
-"""ClassAd constraints as SQL, as far as they translate; the rest is evaluated by HTCondor's own code.
+"""Translates ClassAd constraints to SQL as far as possible; HTCondor's own code evaluates the rest.
 
 Theory of operation
 -------------------
@@ -6,24 +6,24 @@ A constraint selects an ad if it evaluates to true; ``undefined`` and ``error`` 
 the expression is translated into *two* SQL conditions, one for "can be true" and one for "can be false":
 
 - a comparison of a typed column with a literal of its type is known exactly;
-- a comparison with an attribute inside the ad is known where the ad holds a plain string or number; where it
-  holds an expression both conditions are true, because only HTCondor knows;
-- numbers are computed as far as HTCondor and PostgreSQL come to the same (``arithmetic``); ``time()`` is the
-  moment at which the constraint was compiled, for HTCondor too (``folding``);
+- a comparison with an attribute inside the ad is known if the ad holds a plain string or number; if it holds
+  an expression, both conditions are true, because only HTCondor knows its value;
+- numbers are computed as far as HTCondor and PostgreSQL agree (``arithmetic``); ``time()`` is the moment at
+  which the constraint was compiled, for HTCondor too (``folding``);
 - an attribute that is composed of others is compared part by part (``composed``);
-- what ``regexp`` finds has the plain text of its pattern, and matches what PostgreSQL makes of it
-  (``regexes``); an item of a list is a part of the list's text;
-- whatever this module does not know (another function, a choice) can be both.
+- a text that ``regexp`` matches contains the plain text of its pattern, and matches its translation for
+  PostgreSQL (``regexes``); an item of a list is a part of the list's text;
+- any expression that this module does not know (another function, a choice) can be both.
 
 ``!`` swaps the two, ``&&`` and ``||`` combine them. So the condition "can be true" of the whole never loses
-an ad that the constraint selects, and whatever it selects too much is sorted out by evaluating the
-constraint on the ads that came. Where every part was exact (``exact``) nothing is left to sort out.
+an ad that the constraint selects. Ads that it selects in addition are sorted out by evaluating the constraint
+on them. If every part was exact (``exact``), no ad has to be evaluated.
 
-HTCondor compares strings without regard to case (but not with ``=?=``), for ASCII letters only, which is what
-``lower`` does under the collation "C".
+HTCondor compares strings without regard to case (except with ``=?=``), for ASCII letters only. ``lower`` with
+the collation "C" does the same.
 
-HTCondor's reader says whether a text is an expression. What commands make of job ids is one without asking
-it, which spares them the import.
+HTCondor's parser decides whether a text is an expression. The constraints that commands make of job ids are
+known to be expressions; not asking the parser spares these commands its import.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Constraint:
-    """A constraint: its SQL condition (``%s`` for each of params), and the whole of it for ads."""
+    """A constraint: its SQL condition (with ``%s`` for each of params), and its whole text for ads."""
 
     text: str
     sql: str
@@ -65,13 +65,13 @@ class Constraint:
         return parse_expr(self.text)
 
     def accepts(self, ad: ClassAd) -> bool:
-        """Does the constraint select this ad?"""
+        """Whether the constraint selects this ad."""
         from fetchwork.classad.values import evaluate, truth
 
         return truth(evaluate(ad, self._expression)) is True
 
 
-# of ids as commands write them: what is made of nothing else, and ``read`` reads, is an expression
+# constraints of ids as commands write them: such a text is an expression if ``read`` can read it
 _OF_IDS = re.compile(r"(?:\(|\)| && | \|\| |true|(?:ClusterId|ProcId|JobStatus) == \d{1,10})+")
 
 
@@ -95,7 +95,7 @@ def names_in(text: str) -> frozenset[str]:
 
 
 def _read_of_ids(text: str) -> Node | None:
-    """The tree of a constraint of ids; None for any other, and for none."""
+    """The tree of a constraint of ids; None for any other text."""
     if not _OF_IDS.fullmatch(text):
         return None
     try:
@@ -118,7 +118,7 @@ def compile_constraint(text: str, source: Source) -> Constraint:
         text = pinned(text, tree, now)
         rails = _translate(taken_apart(fold(tree, now, source), source), source)
     except (Unreadable, RecursionError):
-        # the latter: longer, or in deeper brackets, than Python goes
+        # RecursionError: the text is longer, or nested deeper, than Python can handle
         rails = UNKNOWN
     return Constraint(text, rails.true.text, rails.true.params, rails.exact)
 
@@ -155,13 +155,13 @@ def _constant(value: Value) -> Rails:
     if value is None:
         return Rails(NEVER, NEVER, True)
     if isinstance(value, str):
-        # an error, beside which HTCondor's && and || may have no value at all
+        # an error: HTCondor's && and || with an error may have no value at all
         return UNKNOWN
     return Rails(ALWAYS, NEVER, True) if value else Rails(NEVER, ALWAYS, True)
 
 
 def _called(call: Call, source: Source) -> Rails:
-    """A function of an attribute: what can't be found is not looked at, as far as that is known."""
+    """A function of an attribute: a necessary condition of its truth, as far as one is known."""
     match call:
         case Call("isundefined", (Attribute(name),)):
             return _against_undefined("is", name, source.column(name), source)
@@ -180,11 +180,11 @@ def _called(call: Call, source: Source) -> Rails:
 
 
 def _found(pattern: str, name: str, options: str, source: Source) -> Rails:
-    """What ``regexp`` may find: by the plain text of its pattern, soon looked for, and by the whole."""
+    """``regexp``: by the plain text of its pattern, which is searched fast, and by the whole pattern."""
     like, regex = like_of(pattern, options), regex_of(pattern, options)
     constant = [before for before, _ in source.forms.get(name.lower(), ())]
     if regex and constant and all(any(run in text for text in constant) for run in runs_of(pattern, options)):
-        # all texts have that, and to compose them once is enough
+        # every composed text contains the plain text; composing it once is enough
         like = None
     conditions = {"{} LIKE %s": like, "{} ~ %s": regex}
     forms = [form for form, value in conditions.items() if value]
@@ -193,14 +193,14 @@ def _found(pattern: str, name: str, options: str, source: Source) -> Rails:
 
 
 def _of_text(name: str, form: str, params: tuple[object, ...], folds: bool, source: Source) -> Rails:
-    """What can be true of texts alone: SQL with ``{}`` for the text, folded or not, and ``%s`` for params."""
+    """A condition on texts: SQL with ``{}`` for the text, folded or not, and ``%s`` for each of params."""
     column = source.column(name)
     if column is not None and column.type != "string":
         return UNKNOWN
     text = source.text(name) if column is None else Sql(f"({column.sql})")
     folded = f'lower({text.text} COLLATE "C")' if folds else f'({text.text} COLLATE "C")'
     values: list[object] = []
-    # the text's own parameters are wherever it is
+    # the text's own parameters repeat in each place of the text
     for number, piece in enumerate(form.split("{}")):
         values += [*(text.params if number else ()), *params[: piece.count("%s")]]
         params = params[piece.count("%s") :]
@@ -226,14 +226,14 @@ def _comparison(operator: str, left: Node, right: Node, source: Source) -> Rails
 
 def _against_undefined(operator: str, name: str, column: Column | None, source: Source) -> Rails:
     if operator not in ("is", "isnt"):
-        # an attribute inside the ad may be an error, and HTCondor's || ends at one
+        # an attribute inside the ad may be an error, which ends HTCondor's ||
         return Rails(NEVER, NEVER, column is not None)
     if column is not None:
         absent, present = Sql(f"{column.sql} IS NULL"), Sql(f"{column.sql} IS NOT NULL")
         exact = True
     else:
         value = source.held(name)
-        # what an expression comes to, HTCondor knows
+        # only HTCondor knows an expression's value
         absent = Sql(f"fetchwork.can_be_undefined({value.text})", value.params)
         present = Sql(f"coalesce({value.text}, 'null') <> 'null'", value.params)
         exact = False
@@ -246,7 +246,7 @@ def _column_comparison(operator: str, column: Column, value: Value, source: Sour
         return UNKNOWN
     if operator in ("is", "isnt"):
         if numeric and (type(value) is int) != (column.type == "integer"):
-            # 1 is not 1.0
+            # for "is", 1 is not 1.0
             return UNKNOWN
         same = Sql(f"{column.sql} = %s", (value,))
         other = Sql(f"{column.sql} IS DISTINCT FROM %s", (value,))
@@ -258,7 +258,7 @@ def _column_comparison(operator: str, column: Column, value: Value, source: Sour
             _plain(column.sql, operator, value), _plain(column.sql, _OPPOSITE[operator], value), True
         )
     if column.sql == "owner" and operator in ("==", "!=") and source.owners is not None:
-        # one who has no jobs yet is not among them
+        # the named owner may have no jobs yet and be missing from the known owners
         alike = sorted({value, *(owner for owner in source.owners if _folded(owner) == _folded(value))})
         same, other = Sql("owner = ANY(%s)", (alike,)), Sql("owner <> ALL(%s)", (alike,))
         return Rails(same, other, True) if operator == "==" else Rails(other, same, True)
@@ -271,7 +271,7 @@ def _ad_comparison(operator: str, name: str, value: Value, source: Source) -> Ra
     if value is None or not (isinstance(value, str) or _is_exact(value)):
         return UNKNOWN
     if operator in ("is", "isnt"):
-        # what is not the same may be of another type, or nothing at all
+        # a value that differs may be of another type, or undefined
         same = _can_hold("==", name, value, source)
         return Rails(same, ALWAYS, False) if operator == "is" else Rails(ALWAYS, same, False)
     holds, fails = (_can_hold(sign, name, value, source) for sign in (operator, _OPPOSITE[operator]))
@@ -279,9 +279,9 @@ def _ad_comparison(operator: str, name: str, value: Value, source: Source) -> Ra
 
 
 def _can_hold(operator: str, name: str, value: Value, source: Source) -> Sql:
-    """When an attribute inside the ad may compare so with a value; written out, as each row pays for it."""
+    """The condition that an attribute inside the ad may compare so; inlined, because each row pays for it."""
     held, text = source.held(name), source.text(name)
-    # what an expression comes to, HTCondor knows
+    # only HTCondor knows an expression's value
     expression = f"starts_with({text.text}, '/Expr(')"
     if isinstance(value, str):
         compared = f'lower({text.text} COLLATE "C") {_SQL_OPERATORS.get(operator, operator)} %s'
@@ -290,7 +290,7 @@ def _can_hold(operator: str, name: str, value: Value, source: Source) -> Sql:
     if type(value) is not bool:
         compared = f"{text.text}::double precision {_SQL_OPERATORS.get(operator, operator)} %s"
         params = [*text.params, value]
-    # CASE, because only there is the order of evaluation promised: a cast must not meet another type;
+    # CASE alone guarantees the order of evaluation: the cast must not meet another type.
     # HTCondor compares a boolean with a number
     return Sql(
         f"CASE jsonb_typeof({held.text}) WHEN 'number' THEN {compared} WHEN 'string' THEN {expression}"
@@ -300,7 +300,7 @@ def _can_hold(operator: str, name: str, value: Value, source: Source) -> Sql:
 
 
 def _is_exact(value: Value) -> bool:
-    """Whether HTCondor and PostgreSQL compare with this number alike: both read it as a real."""
+    """Whether HTCondor and PostgreSQL compare with this number alike: both read it as a double."""
     return isinstance(value, int | float) and -(2**53) <= value <= 2**53
 
 
@@ -309,12 +309,12 @@ def _plain(sql: str, operator: str, value: object) -> Sql:
 
 
 def _folded(text: str) -> str:
-    # as the C library's strcasecmp: ASCII only
+    # like the C library's strcasecmp: ASCII only
     return re.sub("[A-Z]+", lambda found: found[0].lower(), text)
 
 
 def joined(texts: Sequence[str]) -> str:
-    """One constraint that holds where all of them hold; each must be an expression by itself."""
+    """A constraint that holds if all of these hold; each must be an expression by itself."""
     for text in texts:
         names_in(text)
     return " && ".join(f"({text})" for text in texts) or "true"

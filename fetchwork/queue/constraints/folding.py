@@ -1,7 +1,7 @@
-"""An expression with what is known of it worked out: ``time()``, and arithmetic of numbers.
+"""Simplifies an expression by its known values: ``time()``, and arithmetic of numbers.
 
-A whole answer is of one moment: what ``time()`` is when the constraint is compiled it is for SQL and for
-HTCondor, in each row and piece.
+A whole answer refers to one moment: ``time()`` is the moment at which the constraint is compiled, for SQL and
+for HTCondor, in each row and page.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from fetchwork.queue.constraints.source import Source
 
 __all__ = ["MIRRORED", "fold", "pinned"]
 
-#: each order's sign with its sides exchanged
+#: each comparison's operator with exchanged sides
 MIRRORED: Final = {"<": ">", ">": "<", "<=": ">=", ">=": "<=", "==": "==", "!=": "!="}
-#: integers up to here are the same as reals
+#: integers up to this bound are exact as reals
 _LARGEST = 2**53
 
 
 def pinned(text: str, tree: Node, now: int) -> str:
-    """The text of a tree with a moment in place of each ``time()`` that the tree shows."""
+    """The text of a tree, with the moment in place of each ``time()``."""
     for begin, end in sorted(_times(tree), reverse=True):
         text = f"{text[:begin]}{now}{text[end:]}"
     return text
@@ -39,7 +39,7 @@ def _times(node: Node) -> Iterator[tuple[int, int]]:
 
 
 def fold(node: Node, now: int, source: Source) -> Node:
-    """The same expression with fewer parts: ``time()`` is a number, and columns are compared with numbers."""
+    """A simpler equal expression: ``time()`` becomes a number, and columns are compared with numbers."""
     match node:
         case Call("time", ()):
             return Literal(now, node.span)
@@ -52,7 +52,7 @@ def fold(node: Node, now: int, source: Source) -> Node:
 
 
 def _computed(node: Operation) -> Literal | None:
-    """The value of an operation on two numbers, where it is one in HTCondor and small enough to be sure."""
+    """The value of an operation on two numbers, if HTCondor has one and it is small enough to be exact."""
     match node.operands:
         case Literal(int() | float() as one), Literal(int() | float() as other):
             pass
@@ -72,7 +72,7 @@ def _computed(node: Operation) -> Literal | None:
 
 def _quotient(one: float, other: float) -> float:
     if isinstance(one, int) and isinstance(other, int):
-        # towards zero, as C
+        # rounds towards zero, as in C
         return abs(one) // abs(other) * (1 if (one < 0) == (other < 0) else -1)
     return one / other
 
@@ -82,13 +82,13 @@ _ARITHMETIC: Final[dict[str, Callable[[float, float], float]]] = {
     "-": lambda one, other: one - other,
     "*": lambda one, other: one * other,
     "/": _quotient,
-    # the sign is that of the first, as in C; both are integers
+    # the sign is the first operand's, as in C; both are integers
     "%": lambda one, other: int(math.fmod(one, other)),
 }
 
 
 def _moved(node: Operation, source: Source) -> Operation:
-    """``ClusterId + 1 == 43`` as ``ClusterId == 42``, which an index finds: of columns of integers alone."""
+    """``ClusterId + 1 == 43`` as ``ClusterId == 42``, which an index supports; for integer columns only."""
     left, right = node.operands
     operator = node.operator
     if isinstance(left, Literal):

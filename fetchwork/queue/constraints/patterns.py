@@ -1,8 +1,8 @@
-"""What of a regular expression SQL can look for: its plain text, as a pattern of LIKE.
+"""Translates the plain text of a regular expression to a pattern of LIKE.
 
-HTCondor's ``regexp`` is PCRE's, of which PostgreSQL's expressions are no part. So only the text is taken that
-each match has, with ``%`` for whatever lies between; what has it may still not match, but what has not does
-not. A pattern whose text depends on a choice, a group or an option inside it is left alone.
+HTCondor's ``regexp`` uses PCRE, which PostgreSQL lacks. So only the text that every match contains is taken,
+with ``%`` for anything between. A text with it may still not match, but a text without it does not match. A
+pattern whose text depends on a choice, a group or an inner option is left alone.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ _IN_GROUP = re.compile(
 
 
 def like_of(pattern: str, options: str = "") -> str | None:
-    """A LIKE pattern that every text has in which PCRE finds ``pattern``; None where none can be told.
+    """A LIKE pattern for every text in which PCRE finds ``pattern``; None if there is no useful one.
 
-    With the option ``i`` it is for the text in lower case.
+    With the option ``i`` it applies to the text in lower case.
     """
     parts = _parts(pattern, options)
     if parts is None:
@@ -56,7 +56,7 @@ def runs_of(pattern: str, options: str = "") -> list[str]:
 
 
 def _parts(pattern: str, options: str) -> list[str | None] | None:
-    """The characters of a pattern's text, with None for whatever lies between; None: can't be told."""
+    """The characters of a pattern's text, with None for anything between; None if they can't be told."""
     if options.strip("i"):
         return None
     parts: list[str | None] = []
@@ -72,7 +72,7 @@ def _parts(pattern: str, options: str) -> list[str | None] | None:
         elif found["quantifier"] == "+":
             parts.append(None)
         elif found["quantifier"]:
-            # what is before it may be missing
+            # the character before it may be missing
             parts[-1:] = [None]
         else:
             if found["group"]:
@@ -85,7 +85,7 @@ def _parts(pattern: str, options: str) -> list[str | None] | None:
 
 
 def _end_of_group(pattern: str, position: int) -> int | None:
-    """Where a group ends that has begun; None for one that may change what is behind it."""
+    """The end of a group that has begun; None if the group may change the meaning of the rest."""
     depth = 1
     while depth:
         found = _IN_GROUP.match(pattern, position)
@@ -100,6 +100,6 @@ def _literal(character: str, options: str) -> str | None:
     if not options:
         return character
     if not character.isascii() or character in "kKsS":
-        # there are letters of other alphabets that a caseless k and s match
+        # caseless, k and s also match letters of other alphabets
         return None
     return character.lower()

@@ -1,4 +1,4 @@
-"""When a part of a constraint can be true, and when it can be false: two conditions of SQL."""
+"""The rails of a part of a constraint: an SQL condition for "can be true", and one for "can be false"."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ NEVER = Sql("false")
 
 @dataclass(frozen=True)
 class Rails:
-    """When a part can be true, when it can be false, and whether that is all there is to know."""
+    """The conditions that a part can be true or can be false, and whether they are exact."""
 
     true: Sql
     false: Sql
     exact: bool
 
 
-#: whatever HTCondor alone can tell
+#: only HTCondor can tell
 UNKNOWN = Rails(ALWAYS, ALWAYS, False)

@@ -1,9 +1,9 @@
-"""What of a regular expression PostgreSQL can match: an expression of its own that finds no less.
+"""Translates a regular expression to one of PostgreSQL's that matches at least the same texts.
 
-HTCondor's ``regexp`` is PCRE's. Of that, alternatives, groups, sets of ASCII characters and repetitions mean
-the same to PostgreSQL, whose matching takes no longer for any of them. Where they might differ (letters of
-other alphabets, white space, a number of repetitions) the expression here finds more. What is not read here
-(options inside a pattern, references back, looking ahead) is left alone.
+HTCondor's ``regexp`` uses PCRE. Its alternatives, groups, sets of ASCII characters and repetitions mean the
+same in PostgreSQL, whose matching takes no longer for any of them. If meanings might differ (letters of other
+alphabets, white space, a number of repetitions), the expression here matches more. Patterns with other
+constructs (inner options, back references, lookahead) are left alone.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import re
 
 __all__ = ["regex_of"]
 
-#: longer ones, and such in more brackets, PostgreSQL may refuse
+#: PostgreSQL may refuse longer patterns, and patterns nested deeper
 _LONGEST, _DEEPEST = 200, 8
 _TOKEN = re.compile(
     r"""
@@ -29,19 +29,19 @@ _TOKEN = re.compile(
     re.VERBOSE,
 )
 _RANGE = re.compile(r"([0-9])-([0-9])|([a-z])-([a-z])|([A-Z])-([A-Z])|([^-])|(-)(?=$)")
-#: whatever one character, or none, is
+#: any one character, or none
 _WILD = ".?"
 
 
 def regex_of(pattern: str, options: str = "") -> str | None:
-    """An expression for PostgreSQL that finds every text in which PCRE finds ``pattern``; None: unknown.
+    """A PostgreSQL expression that matches every text in which PCRE finds ``pattern``; None if not known.
 
-    With the option ``i`` it is for the text in lower case.
+    With the option ``i`` it applies to the text in lower case.
     """
     if options.strip("i") or len(pattern) > _LONGEST or not pattern.isascii():
         return None
     parts: list[str] = []
-    #: may the last part be repeated, and where do open groups begin
+    #: whether the last part may be repeated, and the beginnings of open groups
     repeatable = False
     groups: list[int] = []
     position = 0
@@ -57,7 +57,7 @@ def regex_of(pattern: str, options: str = "") -> str | None:
             begin = found["quantifier"][0]
             at_least_once = begin == "+" or (begin == "{" and not re.match(r"\{0+[,}]", found["quantifier"]))
             parts[-1] = f"(?:{parts[-1]})" + ("+" if at_least_once else "?" if begin == "?" else "*")
-            # another one behind it would mean something else
+            # a second quantifier would change the meaning of the first
             repeatable = False
             continue
         repeatable = form not in ("edge", "begin", "end", "open", "or")
@@ -91,17 +91,17 @@ def _part(form: str, found: re.Match[str], options: str) -> str | None:
         case "begin":
             return "^"
         case "end":
-            # PCRE's is also before a line end that ends the text
+            # PCRE's $ also matches before a line end at the end of the text
             return r"(?:\n)?$"
     return _literal(found["plain"] or found["escaped"], options)
 
 
 def _literal(character: str, options: str) -> str:
     if character == "\n":
-        # behind PCRE's $ there may be one
+        # PCRE's $ may be followed by one
         return _WILD
     if options and character in "kKsS":
-        # there are letters of other alphabets that a caseless k and s match
+        # caseless, k and s also match letters of other alphabets
         return _WILD
     if options:
         character = character.lower()

@@ -1,4 +1,4 @@
-"""What a constraint is asked of: a view's columns, and the ads beside them, in SQL."""
+"""The source of a constraint's attributes: a view's columns, and the ads beside them, in SQL."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from typing import Literal, TypeAlias
 from fetchwork.queue.constraints.rails import Sql
 
 ColumnType: TypeAlias = Literal["integer", "real", "string", "boolean"]
-#: what a text is composed of: pieces of text, each with the attribute behind it ('' for none)
+#: the composition of a text: pieces of text, each with the attribute after it ('' at the end)
 Form: TypeAlias = Sequence[tuple[str, str]]
 
 
 @dataclass(frozen=True)
 class Column:
-    """A column of a view: ``sql`` is its name there; its values are of one type, or NULL for undefined.
+    """A column of a view: ``sql`` is its name there; its values have one type, or are NULL for undefined.
 
-    An integer is below 2**``bits``, of either sign.
+    An integer is between -2**``bits`` and 2**``bits``.
     """
 
     sql: str
@@ -28,12 +28,12 @@ class Column:
 
 @dataclass(frozen=True)
 class Source:
-    """What a constraint is asked of: a view with columns (keys in lower case) and, for other names, an ad.
+    """A view with columns (keys in lower case) and, for other names, an ad.
 
-    ``layers`` are the columns that the ad is put together from, where it is: what a later one has counts.
-    ``spellings`` are the attributes that an ad can hold in one spelling only, by their lower-case name.
-    ``owners`` are the values of the column Owner: named in the condition, they make its index of use.
-    ``forms`` are those of the columns that are composed of others, none of which is NULL.
+    ``layers`` are the columns that the ad is composed of, if it is; a later one overrides an earlier one.
+    ``spellings`` are the attributes that an ad holds in one spelling only, by their lower-case name.
+    ``owners`` are the values of the column Owner: a condition that names them can use its index.
+    ``forms`` are those of the columns that are composed of others, which are never NULL.
     """
 
     columns: Mapping[str, Column]
@@ -44,23 +44,23 @@ class Source:
     forms: Mapping[str, Form] = field(default_factory=dict)
 
     def column(self, name: str) -> Column | None:
-        """The column of an attribute, in any spelling; None for one inside the ad."""
+        """The column of an attribute, in any spelling; None for an attribute inside the ad."""
         return self.columns.get(name.lower())
 
     def held(self, name: str) -> Sql:
-        """An attribute that is no column, as jsonb."""
+        """An attribute inside the ad, as jsonb."""
         spelling = self.spellings.get(name.lower())
         if spelling is None:
             return Sql(f"fetchwork.attribute_of({self.ad}, %s)", (name.lower(),))
         layers = self._layers()
         found = ", ".join(f"{layer} -> %s" for layer in layers)
-        # cheaper than to put the ad together
+        # cheaper than composing the ad
         return Sql(f"coalesce({found})" if len(layers) > 1 else f"({found})", (spelling,) * len(layers))
 
     def text(self, name: str) -> Sql:
-        """The text of an attribute that is no column, whatever its type; NULL where it is undefined.
+        """The text of an attribute inside the ad, of any type; NULL if it is undefined.
 
-        One that is null in its layer has the text of a lower one: HTCondor sorts it out.
+        An attribute that is null in its layer gets a lower layer's text: HTCondor sorts such ads out.
         """
         spelling = self.spellings.get(name.lower())
         if spelling is None:
@@ -73,7 +73,7 @@ class Source:
 
 
 def form_of(composition: str, database: str) -> Form:
-    """The pieces of a composition such as ``{Owner}@{database}``, in a database of this name."""
+    """The pieces of a composition such as ``{Owner}@{database}``, in the database with this name."""
     pieces: list[tuple[str, str]] = []
     before = ""
     for text, name, *_ in string.Formatter().parse(composition):
@@ -87,7 +87,7 @@ def form_of(composition: str, database: str) -> Form:
 
 
 def sql_of(composition: str) -> str:
-    """The SQL of a composition, whose attributes are columns."""
+    """The SQL of a composition whose attributes are columns."""
     parts = []
     for text, name, *_ in string.Formatter().parse(composition):
         parts += [f"'{text}'"] if text else []
