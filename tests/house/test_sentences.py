@@ -23,7 +23,6 @@ NOT_YET = (
     "fetchwork/metrics/",
     "fetchwork/page/",
     "fetchwork/pool/",
-    "fetchwork/queue/",
     "fetchwork/sandbox/",
     "fetchwork/simulate/",
     "hooks/",
