@@ -97,7 +97,7 @@ def analyze(session: AnySession, cluster_id: int, proc_id: int) -> Analysis:
     if found["unsettled"]:
         analysis.reasons.append(
             "No job is offered now: the database has moved to another server or was restored, and waits until"
-            " each host has said what runs on it (`fetchwork db status`)."
+            " each host has reported its runs (`fetchwork db status`)."
         )
     slots = session.items("known_slots", owner=job.owner, autocluster=prospects.autocluster_id)
     try:
@@ -106,7 +106,7 @@ def analyze(session: AnySession, cluster_id: int, proc_id: int) -> Analysis:
         analysis.reasons.append(f"Its ad can't be read, so the next slot that gets it holds it: {error}.")
         return analysis
     except TooCostly as error:
-        analysis.reasons.append(f"Its ad is too costly to evaluate, so it rests and is held: {error}.")
+        analysis.reasons.append(f"Its ad is too costly to evaluate, so hosts back off and hold it: {error}.")
         return analysis
     analysis.slots, analysis.verdicts, analysis.clauses = judged.slots, judged.verdicts, judged.clauses
     analysis.resources, analysis.refusals = judged.resources, judged.refusals
@@ -146,7 +146,7 @@ def _standing(job: JobState, prospects: Prospects) -> Iterator[str]:
     elif job.status == JobStatus.COMPLETED:
         yield "It has ended, and its leave_in_queue keeps it in the queue."
     elif job.status == JobStatus.TRANSFERRING_OUTPUT:
-        yield "It has ended, and its access point has yet to bring back its output files."
+        yield "It has ended, and its access point has yet to deliver its output files."
     elif job.status in (JobStatus.RUNNING, JobStatus.SUSPENDED):
         yield f"It is {'running' if job.status == JobStatus.RUNNING else 'suspended'} on {job.slot}."
     elif prospects.run_state is not None:
@@ -238,7 +238,7 @@ def _advice(analysis: Analysis) -> Iterator[str]:
     for clause in analysis.clauses:
         if not clause.true and clause.unknown:
             names = ", ".join(clause.unknown)
-            yield f"No slot has the attribute {names}, which '{clause.text}' looks at."
+            yield f"No slot has the attribute {names}, which '{clause.text}' refers to."
         elif not clause.true:
             yield f"'{clause.text}' is true on no slot."
     for resource, number in analysis.resources.items():

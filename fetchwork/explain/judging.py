@@ -168,7 +168,9 @@ def judge(
                 refusals.setdefault(text, Refusal(text)).add(slot.name)
         elif slot.rest_until is not None:
             verdict = "resting"
-            text = f"refused {slot.refusals} times, rests {max(0.0, slot.rest_until - now):.0f} s more"
+            text = (
+                f"refused {slot.refusals} times, backs off for {max(0.0, slot.rest_until - now):.0f} s more"
+            )
             refusals.setdefault(text, Refusal(text)).add(slot.name)
         elif slot.black_hole:
             verdict = "black_hole"

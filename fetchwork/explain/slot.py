@@ -185,7 +185,7 @@ def _reasons(slot: AskedSlot, ad: ClassAd) -> list[str]:
         reasons.append(f"{slot.machine} fails to run jobs and is offered only a probe now and then: {why}")
     state = why_not(ad)
     if slot.slot_type != "Partitionable" and slot.job is not None:
-        reasons.append(f"It has job {slot.job}; this is what comes after it.")
+        reasons.append(f"It has job {slot.job}; these jobs come after it.")
     elif state == "claimed_by_schedd":
         reasons.append("It is claimed by a schedd; nothing is offered to it until that is over.")
     elif state is not None:

@@ -25,7 +25,7 @@ __all__ = ["AsyncQueue", "Queue"]
 
 
 def __getattr__(name: str) -> type[AsyncQueue] | type[Queue]:
-    # on use: a command needs no second kind of queue, and one that asks an access point needs none
+    # imported on use: a command needs at most one of them, and none if it asks an access point
     if name == "AsyncQueue":
         from fetchwork.queue.asynchronous import AsyncQueue
 

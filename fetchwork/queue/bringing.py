@@ -193,7 +193,7 @@ def _written(descriptor: int, file: JsonObject) -> Generator[Want, bytes | None,
         data = yield Want(file["content_id"], n)
         if data is None:
             raise TransferFailed(
-                f"output '{file['name']}' is not there any more: it was brought back, or left anew",
+                f"output '{file['name']}' is not there any more: it was delivered, or replaced",
                 errno.ENOENT,
             )
         whole.update(data)
@@ -201,7 +201,7 @@ def _written(descriptor: int, file: JsonObject) -> Generator[Want, bytes | None,
         while rest:
             rest = rest[os.write(descriptor, rest) :]
     if whole.hexdigest() != file["sha256"]:
-        raise TransferFailed(f"output '{file['name']}' is not what the job left", errno.EIO)
+        raise TransferFailed(f"output '{file['name']}' does not match its hash", errno.EIO)
 
 
 def _umask() -> int:

@@ -241,7 +241,7 @@ class _Sending:
             if self._database.run(file_calls.end_content(content_id=begun.content_id)):
                 return
             self._sent -= content.size
-        raise SubmitError(f"input '{content.path}' can't be stored: what arrives is not what is sent")
+        raise SubmitError(f"input '{content.path}' can't be stored: the stored chunks do not match the file")
 
     def _in_parts(self, content: Content, begun: file_calls.BegunContent) -> None:
         """Put the missing parts of a content into its bucket."""

@@ -75,10 +75,10 @@ def _read(path: Path, document: dict[str, object]) -> Iterator[NamedDatabase]:
     if set(document) != {"database"} or not isinstance(tables, dict) or not tables:
         raise ConfigError([f"{path}: allowed: tables [database.NAME], one at least"])
     for name, table in tables.items():
-        place = f"{path}: [database.{name}]"
+        section = f"{path}: [database.{name}]"
         if not isinstance(table, dict) or not isinstance(table.get("conninfo"), str):
-            raise ConfigError([f"{place}: no conninfo; allowed: a connection string"])
+            raise ConfigError([f"{section}: no conninfo; allowed: a connection string"])
         for key, value in table.items():
             if key not in _SETTINGS or not isinstance(value, str):
-                raise ConfigError([f"{place}: {key}; allowed: the texts {', '.join(_SETTINGS)}"])
+                raise ConfigError([f"{section}: {key}; allowed: the texts {', '.join(_SETTINGS)}"])
         yield NamedDatabase(name, table["conninfo"], table.get("replica"))

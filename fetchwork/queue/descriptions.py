@@ -143,7 +143,7 @@ def _refuse_unhonoured(submit: Mapping[str, str]) -> None:
         if name.lower() in ("+owner", "my.owner"):
             raise SubmitError(
                 f"command '{name} = {submit[name].strip()[:60]}' can't be honoured:"
-                " a job's Owner is who submits it; allowed: leave it out, and say --owner"
+                " a job's Owner is its submitter; allowed: leave it out, and say --owner"
             )
         harmless, reason = UNHONOURED.get(name.lower(), ((), UNREAD.get(name.lower(), "")))
         if reason and submit[name].strip().lower() not in harmless:
@@ -179,7 +179,7 @@ def _bad_line(text: str) -> str:
 
 
 def missing_executable(jobs: Jobs) -> str | None:
-    """condor_submit's message about an executable that is not on this machine; None if all are.
+    """condor_submit's message about an executable that is not on this machine; None if all are there.
 
     As there, ``transfer_executable = false`` says that it is on the execute hosts, so it is not checked.
     """

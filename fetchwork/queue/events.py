@@ -43,8 +43,8 @@ class Cursor:
         match = _CURSOR.fullmatch(text.strip())
         if _OLD_CURSOR.fullmatch(text.strip()):
             raise ValueError(
-                f"cursor {text!r} is an earlier fetchwork's, whose order of events is no more; read the jobs'"
-                " state anew and go on after 'now'"
+                f"cursor {text!r} was made by an earlier fetchwork, with another order of events; read the"
+                " jobs' state anew and go on after 'now'"
             )
         if match is None or int(match[1]) >= 2**63 or int(match[2]) >= 2**63:
             raise ValueError(

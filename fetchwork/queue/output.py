@@ -1,4 +1,4 @@
-"""A job's output: its tail, which a run keeps if the job asks for it (FetchWorkTailBytes), and live."""
+"""A job's output: live, and its tail, which a run keeps if the job asks for it (FetchWorkTailBytes)."""
 
 from __future__ import annotations
 

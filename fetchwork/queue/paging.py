@@ -10,7 +10,7 @@ from fetchwork.queue.ask import Ask, Steps
 from fetchwork.queue.constraints.constraint import Constraint
 from fetchwork.queue.views import Key, Row, View
 
-#: found rows are few if they are fewer than one in so many read rows
+#: found rows are few if they are less than one twentieth of the read rows
 FEW = 20
 
 
@@ -44,7 +44,7 @@ class Position:
         self._whole = whole
         #: rows of the view before the position, including rows that were not selected
         self.looked_at = 0
-        #: of the present piece: rows found, all rows, its begin, the time at which its end was known
+        #: of the present piece: rows found, all rows, its start time, the time at which its end was known
         self._of_piece = self._size_of_piece = 0
         self._piece_began = self._reading_began = 0.0
         self._pages = 0

@@ -202,8 +202,8 @@ def direct(conninfo: str | None, *, name: str | None = None, reading: bool = Fal
 def ended_too(session: AnySession, spec: JobSpec | None) -> list[str] | None:
     """The ids of the jobs that a spec selects, in the queue and in history; None for None, which means all.
 
-    A constraint might select all of history, so it selects only in clusters with undelivered outputs. Raises
-    ValueError for an empty constraint.
+    A constraint might select all of history, so it is applied only to clusters with undelivered outputs.
+    Raises ValueError for an empty constraint.
     """
     from fetchwork.queue.selecting import as_ids, constraint_of, ids_of
 

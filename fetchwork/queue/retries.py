@@ -149,7 +149,7 @@ def _transform(resource: _Resource, request: object, asked: Mapping[str, tuple[s
 
 
 def _sequence(resource: _Resource, command: str, line: str) -> tuple[list[int], str]:
-    """Comma-separated quantities, the last of which may be an expression: the numbers, and it or ""."""
+    """Comma-separated quantities, the last of which may be an expression: the numbers, and that or ""."""
     numbers: list[int] = []
     rest = line
     while (found := _QUANTITY.match(rest)) is not None:

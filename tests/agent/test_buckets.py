@@ -367,7 +367,7 @@ async def test_what_was_left_comes_back_and_its_objects_go_when_it_is_time(
             (left,) = queue.run(file_calls.job_outputs(jobs=None))
             kept = dict(bucket.objects)
             bucket.objects[max(kept)] = bytes(len(kept[max(kept)]))
-            with pytest.raises(FetchworkError, match="is not what the job left"):
+            with pytest.raises(FetchworkError, match="does not match its hash"):
                 retrieving.bring_outputs(queue, left)
             assert not (tmp_path / "back").exists()
             bucket.objects.update(kept)

@@ -89,7 +89,7 @@ def test_each_clause_is_counted_on_the_slots(queue: Queue, slots: DirectQueue, h
     assert found.verdicts == {"job_refuses": 3}
     assert found.reasons == [
         "No slot can run it now: of 3 slots, 3 rejected by the job's Requirements.",
-        "No slot has the attribute HasIce, which 'TARGET.HasIce is true' looks at.",
+        "No slot has the attribute HasIce, which 'TARGET.HasIce is true' refers to.",
     ]
 
 
@@ -198,7 +198,7 @@ def test_rest_after_refusals_is_told(queue: Queue, slots: DirectQueue, hosts: Ho
     slots.of(run, "reject")  # type: ignore[arg-type]
     found = look(queue, job)
     assert found.verdicts == {"resting": 1}
-    assert found.refusals[0].text.startswith("refused 1 times, rests ")
+    assert found.refusals[0].text.startswith("refused 1 times, backs off for ")
 
 
 def test_black_hole_is_told(queue: Queue, slots: DirectQueue, hosts: Hosts) -> None:
@@ -426,7 +426,7 @@ def test_job_that_is_too_costly_to_evaluate_is_told_of_and_costs_no_more(
     requirements = json.loads(HOSTILE["regexp that backtracks"])["Requirements"]
     analysis = look(queue, slots.submit(Requirements=requirements))
     assert analysis.reasons == [
-        "Its ad is too costly to evaluate, so it rests and is held:"
+        "Its ad is too costly to evaluate, so hosts back off and hold it:"
         " it takes more than 0.2 s of CPU on one slot, or too much memory."
     ]
     assert analysis.slots == 0

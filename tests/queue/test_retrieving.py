@@ -244,7 +244,7 @@ def test_what_is_not_what_the_job_left_is_not_written(queue: Queue, slots: Direc
     slots.connection.execute(
         "UPDATE fetchwork.content_chunk SET data = set_byte(data, 5, 255 - get_byte(data, 5)) WHERE n = 0"
     )
-    with pytest.raises(TransferFailed, match="is not what the job left"):
+    with pytest.raises(TransferFailed, match="does not match its hash"):
         queue.retrieve()
     assert tree(home) == {}
 

@@ -99,7 +99,7 @@ def test_the_owner_is_the_one_given() -> None:
 
 @pytest.mark.parametrize("line", ['+Owner = "bob"', 'MY.Owner = "bob"', 'my.owner = "bob"', '+OWNER = "bob"'])
 def test_an_owner_in_the_description_is_refused(line: str) -> None:
-    with pytest.raises(SubmitError, match="a job's Owner is who submits it"):
+    with pytest.raises(SubmitError, match="a job's Owner is its submitter"):
         ads(f"executable = /bin/true\n{line}\nqueue\n", owner="alice")
 
 

@@ -235,7 +235,7 @@ def test_a_cursor_is_text_and_back() -> None:
     for wrong in ("", "812", "a.b", "e1.2.3", "e-1.2", f"e{2**63}.1", f"e1.{2**63}"):
         with pytest.raises(ValueError, match="allowed"):
             Cursor.parse(wrong)
-    with pytest.raises(ValueError, match=r"^cursor '812\.4071' is an earlier fetchwork's"):
+    with pytest.raises(ValueError, match=r"^cursor '812\.4071' was made by an earlier fetchwork"):
         Cursor.parse("812.4071")
 
 

@@ -3,7 +3,7 @@
 HTCondor computes with integers of 64 bits, which wrap, and with C's doubles; PostgreSQL fails a statement on
 overflow and on underflow. So expressions that could get there are not translated, and integers stay below
 2**53, where a double is the same number. Columns have known types and bounds. For an attribute inside the ad
-neither its bounds nor its type are known: if only HTCondor can tell, its value is NaN, which every operation
+neither bounds nor type are known: if only HTCondor can tell, its value is NaN, which every operation
 passes on and every comparison takes for "may be true".
 
 Division of integers, and ``%``, round towards zero on both sides; division by zero is an error in HTCondor.
