@@ -1,4 +1,4 @@
-"""Of tests that take seconds of processor time `make test` has some cases each; which, is decided here.
+"""Tests that take seconds of processor time have only some of their cases in `make test`, chosen here.
 
 They are chosen by the test's name: each run has the same ones, and tests that share a parameter do not all
 have the same value of it. ``make test-all`` has all of them.
@@ -14,9 +14,9 @@ import pytest
 HERE = Path(__file__).parent
 #: one case
 ONE = 1_000_000
-#: a file, or the folder around it: of how many cases of a test there one is kept
+#: a file, or the folder around it: one case is kept out of this many of each test there
 HEAVY = {
-    # real HTCondor, with a process for each hook; each DAG asks something else, but neighbours are alike
+    # real HTCondor, with a process for each hook; each DAG has another question, but neighbours are similar
     "condor": ONE,
     "clients": ONE,
     "dag": ONE,
@@ -27,7 +27,7 @@ HEAVY = {
     "commands": ONE,
     "commands/test_bad_input.py": 4,
     "commands/test_printing.py": 3,
-    # what is killed and started again
+    # processes that are killed and started again
     "faults": ONE,
     "faults/test_agent_killed.py": 3,
     # agents as processes, hooks without one, servers beside one
@@ -43,9 +43,9 @@ assert all((HERE / name).exists() for name in HEAVY)
 
 
 def mark_further_cases(items: list[pytest.Item]) -> None:
-    """Mark with `all` what is a further case of a heavy test.
+    """Mark with `all` the further cases of heavy tests.
 
-    What is tried with two HTCondors keeps cases of each: one of them may be missing.
+    A test with two HTCondors keeps cases of each: one of them may be missing.
     """
     tests: dict[tuple[str, object], list[pytest.Function]] = defaultdict(list)
     for item in items:

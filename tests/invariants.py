@@ -1,4 +1,4 @@
-"""What is true of a queue at every moment, written once: each entry is a statement whose rows are violations.
+"""The invariants of a queue, written once: each entry is a statement whose rows are violations.
 
 Used by the tests of SQL after every kind of treatment, and by the fault harness during and after its runs.
 """

@@ -1,7 +1,8 @@
-"""One database for many tests: put back to how the schema's installation left it, instead of made anew.
+"""One database for many tests: restored to the state after the schema's installation, instead of made anew.
 
-A new database for each of several hundred tests takes longer than the tests. Here all rows are deleted, those that came with the
-schema inserted again, and sequences set to their start. A test that makes or drops tables in the schema can't use it, nor one that writes its migrations or attributes.
+A new database for each of several hundred tests takes longer than the tests. Here all rows are deleted, the
+schema's own rows inserted again, and sequences reset. A test that makes or drops tables in the schema cannot
+use it, nor a test that writes its migrations or attributes.
 """
 
 import time
@@ -45,19 +46,19 @@ $$
 """
 
 
-# what others are at in this database
+# other sessions that run a statement in this database
 _BUSY = """
 SELECT pid FROM pg_stat_activity
 WHERE datname = current_database() AND pid <> pg_backend_pid() AND backend_type = 'client backend' AND state <> 'idle'
 """
-#: for so long the last calls of the test before are waited for, and then ended
+#: the last calls of the previous test get this many seconds, and are then ended
 _LAST_CALLS_S = 5.0
 
 _made: set[int] = set()
 
 
 def kept_database(server: PostgresServer) -> str:
-    """The superuser's connection string of a database that has the schema and nothing else."""
+    """The superuser's connection string of a database that has only the schema."""
     conninfo = server.conninfo("kept")
     if server.port in _made:
         _end_what_is_left(conninfo)
@@ -66,16 +67,16 @@ def kept_database(server: PostgresServer) -> str:
     _made.add(server.port)
     server.query(f'CREATE DATABASE kept TEMPLATE "{TEMPLATE}"')
     server.query(_SAVE, "kept")
-    # what waits for ever is a defect
+    # an endless wait is a defect
     server.query(f"ALTER DATABASE kept SET statement_timeout = '{PATIENCE_S:.0f}s'")
     _put_back(conninfo)
     return conninfo
 
 
 def _end_what_is_left(conninfo: str) -> None:
-    """Let the last calls of the test before end: a server goes on with them though nobody waits any more.
+    """Let the previous test's last calls end: a server goes on with them even without a client.
 
-    What they write after the rows were put back would be the next test's.
+    Their writes after the restore would be the next test's.
     """
     with psycopg.connect(conninfo, autocommit=True) as connection:
         end = time.monotonic() + _LAST_CALLS_S
@@ -91,7 +92,7 @@ def _put_back(conninfo: str) -> None:
             try:
                 connection.execute(_PUT_BACK)
             except psycopg.errors.DeadlockDetected:
-                # what the test before has started may end its last call meanwhile
+                # a process of the previous test may end its last call meanwhile
                 if not left:
                     raise
             else:

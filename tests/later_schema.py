@@ -1,4 +1,4 @@
-"""A schema that is later than the one of this checkout: what upgrades are tested with."""
+"""A schema later than this checkout's, for tests of upgrades."""
 
 import re
 import shutil
@@ -22,7 +22,7 @@ MIGRATIONS = (
 
 
 def later_schema(directory: Path, *migrations: str) -> Path:
-    """Copy ``sql/`` to ``directory/sql`` with these migrations behind its own; returns that directory."""
+    """Copy ``sql/`` to ``directory/sql`` with these migrations behind its own; return that directory."""
     copy = directory / "sql"
     shutil.copytree(schema.sql_directory(), copy)
     listed = copy / "install.sql"

@@ -1,9 +1,10 @@
-"""Ends what a run of the tests has left, also one that was cut: its servers, pools and agents would go on.
+"""Ends all that a run of the tests has left, even if the run was cut: its servers, pools and agents would go
+on.
 
-What it has in memory goes too: no restart of the machine need come soon.
+Its files in memory are removed too: the machine may not restart soon.
 
-All that a run starts has a variable in its environment that names the run. A process of its own waits for the
-end of the run (of its standard input), and then kills whatever still has that variable.
+All that a run starts has a variable in its environment that names the run. A watcher process waits for the
+end of the run (of its standard input), and then kills every process that still has that variable.
 """
 
 import os
@@ -17,14 +18,14 @@ from pathlib import Path
 VARIABLE = "FETCHWORK_TEST_RUN"
 #: a file system in memory
 MEMORY = Path("/dev/shm")
-#: kept, for it ends when the pipe to it is closed
+#: referenced, because a watcher ends when the pipe to it is closed
 _watchers: list[subprocess.Popen[bytes]] = []
 
 
 def watch_over_this_run() -> None:
-    """Have what is left killed when this process has ended. What is started from now on counts."""
+    """Have the rest killed when this process has ended. Processes that start from now on count."""
     os.environ[VARIABLE] = uuid.uuid4().hex
-    # nobody ends it, or waits for it: it reads until this process is gone
+    # the watcher is neither ended nor waited for: it reads until this process is gone
     _watchers.append(
         subprocess.Popen(
             [sys.executable, "-P", __file__],
@@ -36,19 +37,19 @@ def watch_over_this_run() -> None:
 
 
 def in_memory(run: str) -> str:
-    """How the directories begin that a run has in ``MEMORY``."""
+    """The prefix of a run's directories in ``MEMORY``."""
     return f"fetchwork-test-{run}-"
 
 
 def left(run: str) -> dict[int, str]:
-    """The processes that a run has started, but for this one: their commands by their pids."""
+    """The processes that a run has started, without this one: their commands by their pids."""
     variable = f"{VARIABLE}={run}".encode()
     found = {}
     for process in Path("/proc").glob("[0-9]*"):
         try:
             environment = (process / "environ").read_bytes().split(b"\0")
             command = (process / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
-        except OSError:  # gone, or somebody else's
+        except OSError:  # gone, or another account's
             continue
         if variable in environment and int(process.name) != os.getpid():
             found[int(process.name)] = command[:200]
@@ -56,10 +57,10 @@ def left(run: str) -> dict[int, str]:
 
 
 def main() -> None:
-    """Wait for the end of standard input, then kill what is left of the run in the environment."""
+    """Wait for the end of standard input, then kill the rest of the run named in the environment."""
     sys.stdin.read()
     run = os.environ[VARIABLE]
-    # one that is killed may have started another in the meantime
+    # a killed process may have started another in the meantime
     while pids := left(run):
         print(f"the tests have left processes, which are killed: {pids}", file=sys.stderr)
         for pid in pids:

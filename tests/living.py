@@ -1,4 +1,6 @@
-"""The files of a directory that others work in: what goes while one looks is as good as never there."""
+"""The files of a directory that other processes change: a file that vanishes during the walk counts as
+absent.
+"""
 
 import os
 from collections.abc import Iterator
@@ -6,20 +8,21 @@ from pathlib import Path
 
 
 def directories(directory: Path) -> Iterator[Path]:
-    """The directory, and all below it."""
-    # os.walk passes over what it cannot open; Path.rglob fails at what has gone since it was listed
+    """The directory, and all directories below it."""
+    # os.walk skips directories that it cannot open; Path.rglob fails at one that has vanished since it was
+    # listed
     for path, _, _ in os.walk(directory):
         yield Path(path)
 
 
 def files(directory: Path) -> Iterator[Path]:
-    """The files below a directory; each may have gone already."""
+    """The files below a directory; each may have vanished already."""
     for path, _, names in os.walk(directory):
         yield from (Path(path, name) for name in names)
 
 
 def content(path: Path) -> bytes:
-    """What is in a file; nothing in one that has gone, or that is no file to be read."""
+    """A file's content; empty if the file has vanished or is not readable."""
     try:
         return path.read_bytes() if path.is_file() else b""
     except FileNotFoundError:

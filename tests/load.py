@@ -1,6 +1,6 @@
 """``--load N``: N processes that do nothing but keep a processor busy while the tests run.
 
-They look for their parent at each turn, so that they end with it, whatever ended it.
+They check their parent in each turn, so that they end with it in any case.
 """
 
 import subprocess

@@ -1,4 +1,4 @@
-"""Locales of other languages, which a machine need not have: made by ``localedef`` for the tests."""
+"""Locales of other languages, which a machine may lack: made by ``localedef`` for the tests."""
 
 import os
 import shutil
@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-#: where case is not that of ASCII, in UTF-8 and in a character set of one byte
+#: case differs from ASCII's, in UTF-8 and in a character set of one byte
 NAMES = ["tr_TR.UTF-8", "tr_TR.ISO-8859-9"]
 
 
 def environment(name: str, directory: Path) -> dict[str, str]:
-    """The variables of a process that runs in a locale; skips where it can't be made."""
+    """The variables of a process that runs in a locale; skips if it cannot be made."""
     if shutil.which("localedef") is None:
         pytest.skip(f"no locale {name}: no localedef")
     language, _, charset = name.partition(".")

@@ -1,4 +1,4 @@
-"""For queues of a million jobs: HTCondor's limits of an owner's jobs are less."""
+"""For queues of a million jobs: HTCondor's limits of an owner's jobs are lower."""
 
 import psycopg
 

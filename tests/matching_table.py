@@ -1,4 +1,4 @@
-"""Reads tests/data/matching.txt: pairs of a job ad and a slot ad, and what HTCondor decides of them."""
+"""Reads tests/data/matching.txt: pairs of a job ad and a slot ad, and HTCondor's decision on each."""
 
 import re
 from dataclasses import dataclass

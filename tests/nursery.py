@@ -13,7 +13,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 
-# bound here: a test may have agents do without it
+# bound here, because a test may let agents run without it
 from os import pidfd_open
 
 import pytest
@@ -94,7 +94,9 @@ def nursery() -> Iterator[None]:
 
 
 def main(control: socket.socket) -> None:
-    """Fork a zygote for each socket that comes, and answer with its pid; return when the tests have gone."""
+    """Fork a zygote for each socket that arrives, and answer with its pid; return when the tests have
+    gone.
+    """
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     os.chdir("/")
     while True:

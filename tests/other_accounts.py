@@ -1,4 +1,4 @@
-"""What other accounts do: the one that a job has, and one that tries everything on the files of others."""
+"""Other accounts' actions: a job's account, and an account that attacks others' files."""
 
 import json
 import os
@@ -8,7 +8,7 @@ import traceback
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-#: an account that nothing else of the tests is
+#: an account without another use in the tests
 UID = 54321
 _PROGRAM = r"""
 import json, os, shutil, sys
@@ -64,7 +64,7 @@ def as_account(name: str, work: Callable[[], object]) -> None:
 
 
 def attack(paths: Iterable[Path], own: Path) -> tuple[int, list[str]]:
-    """Try everything on each path; how many attempts there were, and which of them succeeded.
+    """Try every attack on each path; return the number of attempts, and those that succeeded.
 
     ``own``: a directory for the account to make, on the same file system. Root alone may call this.
     """

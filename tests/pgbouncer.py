@@ -22,8 +22,8 @@ def program() -> str | None:
     return shutil.which("pgbouncer") or shutil.which("pgbouncer", path="/usr/sbin")
 
 
-#: of the Debian release after the machine's, where PgBouncer keeps track of prepared statements, and the
-#: libraries that it was linked with
+#: the Debian release after the machine's, whose PgBouncer tracks prepared statements, and the libraries that
+#: it was linked with
 _LATER = "trixie"
 _LATER_PACKAGES = (
     *("pgbouncer", "libaudit1", "libc6", "libcap-ng0", "libcap2", "libcares2", "libevent-2.1-7t64"),
@@ -46,9 +46,9 @@ rm -r apt ./*.deb
 
 
 def later_program() -> list[str]:
-    """The command of a PgBouncer that keeps track of prepared statements: Debian's, kept in the cache.
+    """The command of a PgBouncer that tracks prepared statements: Debian's, kept in the cache.
 
-    Raises OSError or CalledProcessError where it can't be had.
+    Raises OSError or CalledProcessError if it is not available.
     """
 
     def unpack(directory: Path) -> None:
@@ -86,7 +86,7 @@ class PgBouncer:
             "[pgbouncer]\n"
             f"listen_addr = 127.0.0.1\nlisten_port = {self.port}\nunix_socket_dir =\n"
             f"logfile = {self.log}\n"
-            # whoever may connect is that user there: the port is this test's alone
+            # every client is that user there: the port is this test's alone
             "auth_type = any\npool_mode = transaction\nserver_reset_query_always = 0\n"
             f"default_pool_size = {pool_size}\nmax_client_conn = 500\n"
         )
@@ -124,7 +124,7 @@ class PgBouncer:
     def stop(self) -> None:
         """End it at once."""
         if self._process is not None:
-            # SIGTERM waits for the clients from 1.23 on
+            # from 1.23 on SIGTERM waits for the clients
             self._process.kill()
             self._process.wait()
 

@@ -1,4 +1,4 @@
-"""The fixture ``promtool``: Prometheus's own program, which checks what Prometheus would read."""
+"""The fixture ``promtool``: Prometheus's own program, which checks files that Prometheus would read."""
 
 import os
 import shutil

@@ -10,7 +10,7 @@ from tests.faults.harness import SimulatedHost, Site
 from tests.waiting import PATIENCE_S
 
 SLOTS = 12
-#: an offer that nobody heard of runs out within a test's time
+#: an offer whose answer was lost expires within a test's time
 SHORT_OFFERS = """
 from fetchwork.agent import leader
 from fetchwork.handlers.requests import offer
@@ -22,16 +22,16 @@ leader.MAINTAIN_QUEUE_S = 0.3
 
 
 async def _waiting(host: SimulatedHost, number: int) -> None:
-    """Wait until so many of the host's fetches wait."""
+    """Wait until this many of the host's fetches wait."""
     async with asyncio.timeout(PATIENCE_S):
         while (await host.agent.status())["waiting_fetches"] < number:
             await asyncio.sleep(0.05)
 
 
 async def _claimed_unheard(site: Site, host: SimulatedHost, then: Callable[[], Awaitable[None]]) -> int:
-    """Let a claim for several slots commit, and its answer be lost; ``then`` is done before the agent knows.
+    """Let a claim for several slots commit and its answer be lost; ``then`` runs before the agent knows.
 
-    Returns how many runs that claim made.
+    Return the number of runs that the claim made.
     """
     made: list[int] = []
     sprung = asyncio.Event()
@@ -39,7 +39,7 @@ async def _claimed_unheard(site: Site, host: SimulatedHost, then: Callable[[], A
     async def look() -> None:
         count = site.value("SELECT count(*) FROM fetchwork.run WHERE state = 'reserved'")
         if count < 2:
-            # a slot that looked alone
+            # a slot that matched alone
             host.proxy.trap("claim_many", "after", look)
             return
         made.append(count)
@@ -54,7 +54,7 @@ async def _claimed_unheard(site: Site, host: SimulatedHost, then: Callable[[], A
 
 
 async def _all_ran_once(site: Site, *, starts: int = 1) -> None:
-    """Until all have run; ``starts`` is how often the queue may have let one of them start."""
+    """Wait until all have run; ``starts`` is how often the queue may have let a job start."""
     await site.until_done()
     await site.until(lambda: not site.left_in_spool())
     assert site.faults() == []
@@ -70,7 +70,7 @@ async def test_jobs_of_a_claim_whose_agent_died_are_another_hosts(site: Site) ->
         host.agent.signal(signal.SIGKILL)
 
     assert await _claimed_unheard(site, host, kill) >= 2
-    # nobody says that the offers went nowhere: their time, or the agent's lease, runs out
+    # no report says that the offers were lost: their time, or the agent's lease, ends
     await site.add_host("other", slots=SLOTS)
     await _all_ran_once(site)
 
@@ -79,13 +79,13 @@ async def test_jobs_of_a_claim_whose_answer_was_lost_are_offered_again(site: Sit
     host = await site.add_host("deaf", slots=SLOTS, prelude=SHORT_OFFERS)
 
     async def nothing() -> None:
-        """The connection breaks, that is all."""
+        """Break the connection, and do nothing else."""
 
     assert await _claimed_unheard(site, host, nothing) >= 2
     await _all_ran_once(site)
 
 
-#: how many runs the last transaction has begun, or ended
+#: the number of runs that the last transaction has begun, or ended
 LAST_CALL = {
     "start": "SELECT count(*) FROM fetchwork.run WHERE state = 'running' GROUP BY xmin"
     " ORDER BY max(started_at) DESC LIMIT 1",
@@ -111,14 +111,14 @@ async def test_runs_whose_reports_went_together_and_unheard_run_once(
         if sprung.is_set():
             return
         if site.value(LAST_CALL[report]) < 2:
-            # one that had gone alone
+            # a report that was sent alone
             host.proxy.trap(f"report_runs/{report}", "after", look)
             return
         if killed:
             host.agent.signal(signal.SIGKILL)
         sprung.set()
 
-    # what is reported while a call is under way goes together in the next
+    # reports that arrive during a call share the next call
     await host.proxy.set_mode("slow", 0.05)
     await _waiting(host, SLOTS // 2)
     host.proxy.trap(f"report_runs/{report}", "after", look)
@@ -127,7 +127,7 @@ async def test_runs_whose_reports_went_together_and_unheard_run_once(
     await host.proxy.set_mode("open")
     if killed:
         await host.agent.start()
-    # a hook that never heard of its start did not let the job run
+    # a hook that got no answer to its start did not let the job run
     await _all_ran_once(site, starts=2 if killed and report == "start" else 1)
 
 

@@ -1,4 +1,4 @@
-"""One host's clock is an hour off: leases and fences are the database's, so nothing happens."""
+"""One host's clock is an hour off: leases and fences are the database's, so nothing goes wrong."""
 
 from tests.faults.harness import Site
 

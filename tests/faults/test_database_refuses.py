@@ -1,7 +1,7 @@
-"""A database that is there and takes nothing: read-only, without a free connection, on a full disk.
+"""A database that answers but takes no writes: read-only, without a free connection, on a full disk.
 
-Each begins while jobs run, and lasts until their results are known to wait in the spool. Agents survive,
-the jobs go on to their ends, what they told is delivered afterwards, and nothing runs twice.
+Each begins while jobs run, and lasts until their results are known to wait in the spool. Agents survive, the
+jobs go on to their ends, their reports are delivered afterwards, and no job runs twice.
 """
 
 import asyncio
@@ -30,7 +30,7 @@ Refusing = Callable[[Site], AbstractAsyncContextManager[None]]
 
 def _alter_system(site: Site, *statements: str) -> None:
     with site.connection() as connection:
-        # whatever the fault is, the superuser's session may undo it
+        # in any of these faults, the superuser's session may undo it
         connection.execute("SET default_transaction_read_only = off")
         for statement in (*statements, "SELECT pg_reload_conf()"):
             connection.execute(statement)
@@ -38,10 +38,10 @@ def _alter_system(site: Site, *statements: str) -> None:
 
 @contextlib.asynccontextmanager
 async def read_only(site: Site) -> AsyncIterator[None]:
-    """Every transaction is read-only unless it says otherwise."""
+    """Every transaction is read-only unless it sets another mode."""
     _alter_system(site, "ALTER SYSTEM SET default_transaction_read_only = on")
     try:
-        # a session that begins is told after those that there are
+        # a new session gets the setting after the sessions that exist
         await site.until(lambda: site.value("SHOW default_transaction_read_only") == "on")
         yield
     finally:
@@ -50,7 +50,7 @@ async def read_only(site: Site) -> AsyncIterator[None]:
 
 @contextlib.asynccontextmanager
 async def no_connection(site: Site) -> AsyncIterator[None]:
-    """Sessions of others take all that there are, also those that the agents lose."""
+    """Other sessions take all connections, also those that the agents lose."""
     held: list[psycopg.Connection] = []
     has_begun, over = asyncio.Event(), asyncio.Event()
 
@@ -85,7 +85,7 @@ async def no_connection(site: Site) -> AsyncIterator[None]:
 
 @contextlib.asynccontextmanager
 async def full_disk(site: Site) -> AsyncIterator[None]:
-    """A file takes what is left of the file system that the server's data is on."""
+    """A file takes all free space of the file system that has the server's data."""
     filler = site.server.directory / "filler"
 
     def fill() -> None:
@@ -98,7 +98,7 @@ async def full_disk(site: Site) -> AsyncIterator[None]:
     has_begun, over = asyncio.Event(), asyncio.Event()
 
     async def keep_full() -> None:
-        # what the server gives back is taken too
+        # space that the server frees is taken too
         while not over.is_set():
             await asyncio.to_thread(fill)
             has_begun.set()
@@ -115,8 +115,8 @@ async def full_disk(site: Site) -> AsyncIterator[None]:
 
 
 async def refused_and_delivered(site: Site, refusing: Refusing) -> None:
-    """Jobs run when the database begins to refuse, and end while it does; others wait."""
-    # each is to start once, however long that takes
+    """Jobs are running when the database begins to refuse, and end while it does; others wait."""
+    # each must start once, no matter how slowly
     site.deadlines_s = PATIENT
     host = await site.add_host(slots=SLOTS)
     site.submit([UNTIL_TOLD] * SLOTS + [0.2] * SLOTS, SimulatedExitCode=EXIT_CODE)
@@ -126,7 +126,7 @@ async def refused_and_delivered(site: Site, refusing: Refusing) -> None:
     async with refusing(site):
         site.end_jobs()
         await site.until(lambda: site.ledger.counts["job_exit exit"] >= SLOTS)
-        # the first jobs have ended, and told it to nobody but the spool
+        # the first jobs have ended, and their reports are only in the spool
         await site.until(lambda: len(site.left_in_spool()) >= SLOTS)
         assert site.ledger.running == 0
     await site.until_done()

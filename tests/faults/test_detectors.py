@@ -1,4 +1,4 @@
-"""How long a job whose run died without a word stays Running: the three ways in which that is found out."""
+"""How long a job stays Running whose run died silently: the three ways to find out."""
 
 from dataclasses import replace
 
@@ -11,7 +11,7 @@ LEASE_S = 6
 
 
 async def test_agent_sees_a_killed_starter(site: Site) -> None:
-    # slots that never ask again: the starter's process is all that tells
+    # the slots never ask again: only the starter's process shows the death
     site.timing = replace(TIMING, claimed_idle_delay_s=NEVER)
     host = await site.add_host(slots=1, family=True)
     site.submit([1000.0])
@@ -25,7 +25,7 @@ async def test_agent_sees_a_killed_starter(site: Site) -> None:
 
 
 async def test_slot_that_asks_again_ends_its_run(site: Site) -> None:
-    # no processes to be seen: the slot's next fetch tells
+    # no processes are visible: only the slot's next fetch shows the death
     host = await site.add_host(slots=1)
     site.submit([1000.0])
     await site.until_running()

@@ -1,4 +1,4 @@
-"""Readers of events, and what PostgreSQL still knows after a crash."""
+"""Readers of events after a crash of PostgreSQL."""
 
 from collections.abc import Callable, Iterator
 
@@ -10,7 +10,7 @@ from fetchwork.queue import Queue
 from tests.direct_queue import EXITED, Claimed, DirectQueue
 from tests.faults.conftest import new_database
 
-# as claims are: PostgreSQL forgets the last of them in a crash, and gives their numbers out again
+# like claims: PostgreSQL forgets the last of these numbers in a crash, and gives them out again
 FORGOTTEN = "DO $$ BEGIN FOR n IN 1 .. 500 LOOP PERFORM pg_current_xact_id(); COMMIT; END LOOP; END $$"
 
 
@@ -32,7 +32,9 @@ def test_event_after_a_crash_is_behind_every_cursor_from_before(fragile_server: 
 
 @pytest.fixture
 def forgetful_server(fragile_server: PostgresServer) -> Iterator[PostgresServer]:
-    """What is committed without waiting for the disk stays in memory for long, and is lost in a crash."""
+    """A server that keeps commits that do not wait for the disk in memory for long, and loses them in a
+    crash.
+    """
 
     def alter(statement: str) -> None:
         with psycopg.connect(fragile_server.conninfo("postgres"), autocommit=True) as connection:
@@ -106,5 +108,5 @@ def test_whoever_has_read_an_event_finds_it_again_after_a_crash(
         with psycopg.connect(conninfo, autocommit=True) as connection:
             DirectQueue(connection).check()
             job = DirectQueue(connection).submit()
-        # and what comes then stands behind it
+        # and later events follow it
         assert [event.job_id for event in reader.events(after=read[-1][0], stop_after=0)][-1:] == [job]

@@ -1,6 +1,6 @@
-"""A disk that is full where files of jobs are written: in the sandbox, and where outputs belong.
+"""A disk that is full where jobs' files are written: in the sandbox, and at their destination.
 
-Where they are parked: tests/unit/test_parking.py.
+tests/unit/test_parking.py tests the staging area.
 """
 
 import errno

@@ -1,4 +1,4 @@
-"""A hook, or its starter, gets SIGKILL before it has asked, when it has asked, and when it was answered."""
+"""A hook, or its starter, gets SIGKILL before its request, after it, and after the answer."""
 
 import itertools
 

@@ -19,7 +19,7 @@ PLAIN = 20
 
 
 def descendants(pid: int) -> set[int]:
-    """The processes below one, while it lives."""
+    """The descendants of a process, while it lives."""
     found: set[int] = set()
     left = [pid]
     while left:
@@ -34,7 +34,7 @@ def descendants(pid: int) -> set[int]:
 
 
 def alive(pids: set[int]) -> set[int]:
-    """Those of them that run, and are no zombies."""
+    """The processes that run, and are no zombies."""
     running = set()
     for pid in pids:
         try:
@@ -54,7 +54,7 @@ async def test_no_process_of_a_killed_agent_stays(site: Site, busy: bool) -> Non
     ours = descendants(host.agent.pid)
     assert len(ours) >= 2, "the zygote and a worker"
     if busy:
-        # a worker that evaluates does not read, so it can't see that nobody waits for its answer
+        # a worker that evaluates does not read, so it cannot see that its client is gone
         for number in range(3):
             site.submit([0.1], **{**COSTLY, "A22": number})
     host.agent.signal(signal.SIGKILL)
@@ -73,7 +73,7 @@ async def _killed(host: SimulatedHost) -> None:
 
 
 async def _cut(host: SimulatedHost) -> None:
-    """The connection breaks, that is all."""
+    """Break the connection, and do nothing else."""
 
 
 @pytest.mark.parametrize(("fault", "side"), [(_killed, "before"), (_cut, "after")])
@@ -89,7 +89,7 @@ async def test_a_fetch_that_is_cut_while_it_reports_an_ad_costs_nobody_else(
         if fault is _killed:
             await asyncio.sleep(0.1)
             await host.agent.start()
-    # others' jobs run all the same, and what could not be told is told later: two hosts agree
+    # other owners' jobs run even so, and the lost reports are repeated later: two hosts agree
     site.submit([0.1] * PLAIN, SimulatedExitCode=3)
     await site.until(
         lambda: site.value("SELECT count(*) FROM fetchwork.job_history WHERE exit_code = 3") == PLAIN

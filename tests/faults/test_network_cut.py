@@ -1,6 +1,6 @@
 """Two hosts in network namespaces of their own; the link between one of them and the database goes down.
 
-Nothing is refused and nothing is closed then: packets get lost, as with a pulled cable.
+No connection is refused or closed then: packets get lost, as with a pulled cable.
 """
 
 import ipaddress
@@ -24,7 +24,7 @@ class Network:
     """A namespace with one link to here; PostgreSQL's port is reached through it."""
 
     def __init__(self, number: int) -> None:
-        # others may run these tests on the same machine at the same time
+        # other users may run these tests on the same machine at the same time
         number += 4 * os.getpid()
         self.name = f"fwtest{number}"
         self._here, self._there = f"fwh{number}", f"fwn{number}"
@@ -85,7 +85,7 @@ async def test_host_behind_a_pulled_cable_loses_its_jobs_to_the_other(
     starter = first.host.slots[0].starter
     assert starter is not None
     starter.signal_job(SIGTERM)
-    # one ends in the dark, the other is given away when the lease is over and ended where it was
+    # one ends while cut off, the other is given away when the lease is over and ended on its first host
     await site.until(lambda: site.ledger.counts["started"] == 4)
     await site.until(lambda: site.ledger.running <= 2)
     assert {run.host for run in site.ledger.executions if run.ended is None} == {"second"}

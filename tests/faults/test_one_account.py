@@ -1,4 +1,4 @@
-"""What one account does at the socket and in the database costs that account alone."""
+"""One account's load on the socket and the database costs only that account."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -28,7 +28,7 @@ async def stranger() -> AsyncIterator[Actor]:
 
 
 async def test_locked_job_of_ones_own_keeps_nobody_else_waiting(site: Site, stranger: Actor) -> None:
-    """It locks its own running job, and lets four PREPARE_JOBs of that wait for 15 minutes."""
+    """The account locks its own running job, and lets four PREPARE_JOBs of that wait for 15 minutes."""
     site.agent["lease_s"] = 12
     host = await site.add_host(slots=3)
     site.submit([1000.0, 1000.0])
@@ -45,7 +45,7 @@ async def test_locked_job_of_ones_own_keeps_nobody_else_waiting(site: Site, stra
         for _, outgoing in links:
             outgoing.write(encode_request(request))
             await outgoing.drain()
-        # it is renewed again and again, and kept all the time
+        # the lease is renewed again and again, and never lost
         renewed: set[datetime] = set()
         async with asyncio.timeout(PATIENCE_S):
             while len(renewed) < 4:
@@ -55,11 +55,11 @@ async def test_locked_job_of_ones_own_keeps_nobody_else_waiting(site: Site, stra
                 assert kept
                 assert not (await host.agent.status())["databases"]["main"]["cut_off"]
                 await asyncio.sleep(0.5)
-        # another's job starts meanwhile, and ends
+        # another owner's job starts meanwhile, and ends
         site.submit([0.1])
         await site.until(lambda: site.state("2.0") == 4, PATIENCE_S)
         attacker.rollback()
-    # nobody was killed: both ran all the time, under their first runs
+    # neither was killed: both ran all the time, under their first runs
     assert site.ledger.running == 2
     assert site.rows("SELECT run_id FROM fetchwork.run ORDER BY run_id") == before
     for _, outgoing in links:

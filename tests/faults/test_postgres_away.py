@@ -18,7 +18,7 @@ async def test_slots_fetch_again_when_the_database_is_back(
     host = await site.add_host(slots=2)
     site.submit([0.05] * 4)
     await site.until_done()
-    # none of them is begun before the server is stopped
+    # no call begins before the server is stopped
     await host.proxy.set_mode("cut")
     site.submit([0.05] * 4)
     await asyncio.to_thread(site.server.stop, mode)
@@ -32,7 +32,7 @@ async def test_slots_fetch_again_when_the_database_is_back(
 
 
 async def test_fetch_without_a_database_is_answered_with_no_work(site: Site) -> None:
-    # no hook gives up by itself: whatever ends one is the agent's answer
+    # no hook gives up by itself: only the agent's answer ends a wait
     site.deadlines_s = {**site.deadlines_s, "fetch_work": 2 * PATIENCE_S}
     answered: list[object] = []
 
@@ -49,7 +49,7 @@ async def test_fetch_without_a_database_is_answered_with_no_work(site: Site) -> 
 
 
 async def test_results_of_an_outage_are_all_recorded(site: Site) -> None:
-    # each is to start once, however long that takes
+    # each must start once, no matter how slowly
     site.deadlines_s = PATIENT
     await site.add_host(slots=6)
     site.submit([UNTIL_TOLD] * 6, SimulatedExitCode=7)

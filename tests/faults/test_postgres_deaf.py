@@ -1,4 +1,4 @@
-"""Connections that stand while nothing comes, and a network that is only slow."""
+"""Connections that stay open without data, and a network that is only slow."""
 
 from fetchwork.simulate.hooks import Step
 from tests.faults.harness import PATIENT, UNTIL_TOLD, Site, deaf
@@ -14,7 +14,7 @@ async def test_agent_answers_hooks_before_their_deadlines_while_the_database_is_
         elif step.phase == "answered" and (step.hook, step.slot) in begun:
             answered.add(step.hook)
 
-    # no hook gives up by itself: whatever ends one is the agent's answer
+    # no hook gives up by itself: only the agent's answer ends a wait
     site.deadlines_s = PATIENT
     host = await site.add_host(slots=4, watch=watch)
     site.submit([UNTIL_TOLD] * 4)
@@ -23,7 +23,7 @@ async def test_agent_answers_hooks_before_their_deadlines_while_the_database_is_
     answered.clear()
     async with deaf(host):
         site.end_jobs()
-        # those that began and ended while it was deaf
+        # the jobs that began and ended while it was deaf
         await site.until(lambda: site.ledger.counts["job_exit exit"] == 4)
         await site.until(lambda: {"fetch_work", "job_exit"} <= answered)
     assert not [name for name in site.ledger.counts if name.endswith("unanswered")]

@@ -1,6 +1,7 @@
-"""Agents that lost the same database come back one after the other, and leave others room meanwhile.
+"""Agents that lost the same database come back one after the other, and leave room for other clients
+meanwhile.
 
-``make soak`` does it with 1 000 of them, and says how long it takes.
+``make soak`` does it with 1 000 of them, and measures the time.
 """
 
 from collections.abc import Callable
@@ -26,5 +27,5 @@ async def test_comeback_of_many_agents_leaves_others_room(server_directory: Call
     finally:
         server.stop("immediate")
     assert len(comeback.answered_s) == AGENTS
-    # each agent paused for a time of its own: there was room for another client before all were back
+    # each agent backed off for a time of its own: there was room for another client before all were back
     assert comeback.stranger_first_s < max(comeback.answered_s)

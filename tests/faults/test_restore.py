@@ -1,4 +1,4 @@
-"""A backup is restored in place while jobs run that it knows nothing of."""
+"""A backup is restored in place while jobs run that it does not know."""
 
 import asyncio
 import os
@@ -28,7 +28,7 @@ def program(site: Site, name: str, *options: str) -> None:
 
 
 async def restore(site: Site, way: str, dump: Path) -> None:
-    """As an administrator would: into a database made anew, or over what is there."""
+    """As an administrator would: into a new database, or over the existing one."""
     if way == "database made anew":
         name = psycopg.conninfo.conninfo_to_dict(site.conninfo)["dbname"]
         with psycopg.connect(site.server.conninfo("postgres"), autocommit=True) as connection:
@@ -58,7 +58,7 @@ async def test_no_job_runs_twice_at_a_time_and_no_id_is_given_twice(
     given = {job for (job,) in site.rows("SELECT DISTINCT cluster_id FROM fetchwork.event")}
     runs = {execution.run_id for execution in site.ledger.executions}
     await restore(site, way, dump)
-    # six of the eight jobs that run wait here, and nothing keeps a slot from them but the restore
+    # six of the eight running jobs wait in this database, and only the restore keeps slots from them
     site.value(
         "SELECT fetchwork.edit(ARRAY(SELECT cluster_id || '.' || proc_id FROM fetchwork.job),"
         " '{\"SimulatedSeconds\": 0.2}')::text"
@@ -72,7 +72,7 @@ async def test_no_job_runs_twice_at_a_time_and_no_id_is_given_twice(
     assert site.overlaps() == []
     assert site.violations() == []
     later = {job for (job,) in site.rows("SELECT DISTINCT cluster_id FROM fetchwork.job_history")}
-    # those of the backup, and one that was new
+    # two of the backup, and a new one
     assert len(later) == 3
     assert len(later - given) == 1
     again = [execution.run_id for execution in site.ledger.executions[8:]]

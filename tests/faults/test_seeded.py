@@ -18,7 +18,7 @@ MORE_SEEDS = range(2, 24)
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """The seeds, or the one that was asked for."""
+    """The seeds, or the requested one."""
     asked = metafunc.config.getoption("--seed", None)
     more = [pytest.param(seed, marks=pytest.mark.all) for seed in MORE_SEEDS]
     metafunc.parametrize("seed", [*SEEDS, *more] if asked is None else [asked])

@@ -1,4 +1,4 @@
-"""A seeded fault run is planned by its seed alone, whatever the machine makes of it."""
+"""A seeded fault run is planned by its seed alone, independent of the machine."""
 
 import asyncio
 import random
@@ -22,7 +22,7 @@ def _no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def planned(seed: int, *, sprung: Iterator[bool]) -> tuple[list[str], list[Any]]:
-    """The plan of a run on hosts that are not there, and the jobs that it submits."""
+    """The plan of a run on hosts that do not exist, and the jobs that it submits."""
     site = MagicMock(hosts=[])
 
     async def add_host(**_: object) -> None:
@@ -60,7 +60,7 @@ class _Event:
 def test_a_seed_plans_the_same_run_again() -> None:
     def some() -> Iterator[bool]:
         while True:
-            # from the generator that everything else draws from
+            # from the generator that all other code draws from
             yield random.random() < 0.5
 
     first, again = planned(7, sprung=some()), planned(7, sprung=some())

@@ -1,8 +1,8 @@
 """A host that is cut off ends its jobs by itself, so that none runs twice for long.
 
-The bound: host_lease after its last word the database gives the runs away; at the next update after that same
-time the host's agent has their jobs killed. Both clocks start with the same call, so two executions of a job
-overlap by no more than an update interval and what the hook needs.
+The bound: host_lease after the host's last beat the database gives the runs away; at the next update after
+that same time the host's agent has their jobs killed. Both clocks start with the same call, so two executions
+of a job overlap by no more than an update interval and the hook's own time.
 """
 
 import time
@@ -12,7 +12,7 @@ from fetchwork.simulate.hooks import Step
 from tests.faults.harness import TIMING, Site
 
 LEASE_S = 6
-#: longer than an agent takes to answer one on a busy machine
+#: longer than an agent's answer takes on a busy machine
 UPDATE_S = 5.0
 
 
@@ -45,7 +45,7 @@ async def test_job_of_a_host_that_is_cut_off_does_not_run_twice_for_long(site: S
 
 
 async def test_report_of_a_run_that_was_given_away_changes_nothing(site: Site) -> None:
-    # no update comes that would end it before
+    # no earlier update ends it
     site.agent = {"lease_s": LEASE_S}
     site.timing = replace(TIMING, starter_initial_update_interval_s=100.0)
     cut = await site.add_host("cut", slots=1)
@@ -53,7 +53,7 @@ async def test_report_of_a_run_that_was_given_away_changes_nothing(site: Site) -
     await site.until_running()
     await site.until(lambda: site.state() == 2)
     await cut.proxy.set_mode("cut")
-    # its second run is to be over before the first
+    # its second run should end before the first
     site.value("SELECT fetchwork.edit(ARRAY['1.0'], '{\"SimulatedSeconds\": 0.1}')::text")
     await site.add_host("other", slots=1)
     await site.until(lambda: site.ledger.counts["started"] == 2)
@@ -61,6 +61,6 @@ async def test_report_of_a_run_that_was_given_away_changes_nothing(site: Site) -
     await site.until_done()
     await site.until(lambda: site.ledger.counts["job_exit exit"] == 2)
     await site.until(lambda: not site.left_in_spool())
-    # both told an exit code, the first too late
+    # both reported an exit code, the first too late
     assert site.value("SELECT count(*) FROM fetchwork.job_history") == 1
     assert site.faults() == []

@@ -1,4 +1,4 @@
-"""Whatever comes in at its socket, the agent answers or cuts, stays small, and goes on serving others."""
+"""The agent answers or cuts every request at its socket, stays small, and goes on serving others."""
 
 import asyncio
 import contextlib
@@ -16,7 +16,7 @@ from fetchwork.simulate.family import Actor
 from tests.faults.harness import OWNER, Site
 from tests.waiting import PATIENCE_S, until_async
 
-#: what may come on top of an agent that has done nothing yet
+#: additional memory over that of an idle agent
 MOST_MEMORY_MIB = 120
 NOBODY = 65534
 
@@ -49,7 +49,7 @@ def _memory_mib(agent: AgentProcess) -> int:
 
 
 async def _send(agent: AgentProcess, data: bytes, timeout_s: float = PATIENCE_S) -> Reply | None:
-    """The agent's answer, None where it hung up without one."""
+    """The agent's answer, None if it closed the connection without one."""
     async with asyncio.timeout(timeout_s):
         incoming, outgoing = await asyncio.open_unix_connection(str(agent.socket))
         try:
@@ -147,7 +147,8 @@ async def test_thousands_of_connections_are_refused_and_forgotten(agent: AgentPr
     told: list[bytes] = []
 
     async def read(incoming: asyncio.StreamReader) -> None:
-        # those that say nothing for too long are cut without an answer, before all are made on a slow machine
+        # connections that are silent for too long are cut without an answer, before all are made on a slow
+        # machine
         with contextlib.suppress(ConnectionError):
             told.append(await incoming.read())
 
@@ -157,7 +158,7 @@ async def test_thousands_of_connections_are_refused_and_forgotten(agent: AgentPr
                 try:
                     incoming, outgoing = await asyncio.open_unix_connection(str(agent.socket))
                 except BlockingIOError:
-                    # so many wait until the agent comes to accept them
+                    # many wait until the agent comes to accept them
                     await asyncio.sleep(0.01)
                     continue
                 streams.append(outgoing)
@@ -174,7 +175,7 @@ async def test_thousands_of_connections_are_refused_and_forgotten(agent: AgentPr
             return True
         return False
 
-    # it hears of the ends one by one
+    # it learns of the ends one by one
     await until_async(serves, "the agent's answer")
 
 
@@ -206,7 +207,7 @@ async def test_large_requests_of_one_account_do_not_take_all_of_the_agent_s_time
 
     answers = await asyncio.gather(*(ask() for _ in range(60)))
     refused = sum(b"too many requests of uid" in answer for answer in answers)
-    # the others were worked on, and some of them after a rest
+    # the others were handled, some of them after a backoff
     assert 0 < sum(b"bad_request" in answer for answer in answers) == 60 - refused < 60
     await agent.status()
 
@@ -274,7 +275,7 @@ async def test_random_ads_get_an_answer_from_every_hook(agent: AgentProcess, sit
         assert reply is not None, (name, body[:200])
         codes.add(reply.code)
     assert codes <= {"", "bad_request", "denied"}, codes
-    # some of it was a good fetch, but nothing has touched a run
+    # some of it was a good fetch, but no run was touched
     assert site.value("SELECT count(*) FROM fetchwork.job WHERE job_status = 1") == 600
     assert site.value("SELECT count(*) FROM fetchwork.run WHERE accepted_at IS NOT NULL") == 0
     assert site.violations() == []
@@ -289,7 +290,7 @@ async def test_requests_of_16_mib_are_read_and_forgotten(agent: AgentProcess) ->
 
 
 async def test_newline_in_a_value_adds_no_attribute(agent: AgentProcess, site: Site) -> None:
-    """A job can't forge attributes of the ad that the startd reads."""
+    """A job cannot forge attributes of the ad that the startd reads."""
     site.submit([0.0], Note='x\nOwner = "root"\nHookKeyword = "EVIL"')
     slot = b'Name = "slot1@ep1"\nState = "Unclaimed"\nActivity = "Idle"\nCpus = 1\nMemory = 99\nDisk = 99\n'
     reply = await _send(

@@ -1,4 +1,4 @@
-"""What lies in the spool when the database comes back: reports, copies of reports, forgeries and rubbish."""
+"""The spool's content when the database comes back: reports, copies of reports, forgeries and rubbish."""
 
 import asyncio
 import os
@@ -16,7 +16,7 @@ STRANGER = 4711
 @pytest.fixture
 async def host(site: Site) -> SimulatedHost:
     """A host whose jobs have all ended while there was no database; their reports are in the spool."""
-    # each is to start once, however long that takes
+    # each must start once, no matter how slowly
     site.deadlines_s = PATIENT
     host = await site.add_host(slots=JOBS)
     site.submit([UNTIL_TOLD] * JOBS, SimulatedExitCode=3)
@@ -52,11 +52,11 @@ async def test_rubbish_is_moved_aside_and_told_and_blocks_nothing(site: Site, ho
         == JOBS
     )
     rubbish = {"0.report", "1.report", "zz.report", "zzz.report", "notes.txt", "link.report"}
-    # what is no report may be moved after the last of them
+    # files that are not reports may be moved aside after the last report
     await site.until(lambda: {path.name for path in (spool / "bad").iterdir()} == rubbish)
-    # empty, it is worth no keeping
+    # an empty directory is not worth keeping
     assert not (spool / "directory.report").exists()
-    # the agent's line comes after what it tells of
+    # the agent's log line follows the event
     await site.until(lambda: all(name in host.agent.log.read_text() for name in rubbish))
     assert site.violations() == []
 
@@ -71,10 +71,10 @@ async def test_report_that_is_there_twice_counts_once(site: Site, host: Simulate
 
 
 async def test_report_of_another_account_is_not_believed(site: Site, host: SimulatedHost) -> None:
-    # which may hold reports that it has read
+    # the agent may hold reports that it has read
     host.agent.signal(signal.SIGKILL)
     [first, *others] = host.reports()
-    # it knows the run's token, and still is not the job's user
+    # it knows the run's token, but is not the job's user
     data = first.read_bytes()
     first.unlink()
     forged = host.agent.spool / "00-forged.report"

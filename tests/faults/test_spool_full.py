@@ -1,4 +1,4 @@
-"""A disk that is full where the spool is: real hooks on a small file system."""
+"""A disk that is full under the spool: real hooks on a small file system."""
 
 import asyncio
 import os
@@ -59,7 +59,7 @@ async def test_agent_goes_on_when_its_disk_is_full(site: Site, small_disk: Path)
     site.submit([0.2] * 9)
     await site.until_done()
     filler.unlink()
-    # and what was spooled before is still delivered
+    # and earlier reports in the spool are still delivered
     site.submit([UNTIL_TOLD])
     await site.until_running()
     await asyncio.to_thread(site.server.stop, "immediate")

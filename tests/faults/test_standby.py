@@ -1,7 +1,7 @@
 """A standby takes over while jobs run.
 
-Nothing that was answered is lost where it is synchronous. Where it is not, transactions are lost, and no job
-runs twice at a time all the same.
+With a synchronous standby no answered call is lost. With an asynchronous one transactions are lost, and
+still no job runs twice at a time.
 """
 
 import asyncio
@@ -32,22 +32,22 @@ class Pair:
         self.site = site
 
     async def until_standby_follows(self) -> None:
-        """Wait until the standby receives what the primary writes."""
+        """Wait until the standby receives the primary's writes."""
         await self.site.until(lambda: self.standby.follows)
 
     async def until_replayed(self) -> None:
-        """Wait until the standby shows all that the primary has until now."""
+        """Wait until the standby shows all of the primary's commits so far."""
         at = self.site.value("SELECT pg_current_wal_lsn()::text")
         await self.site.until(lambda: self.standby.query(f"SELECT pg_last_wal_replay_lsn() >= '{at}'") == "t")
 
     async def until_cut_off(self) -> None:
-        """From now on the standby receives nothing; it has all until now."""
+        """Cut the standby off after it has received all so far."""
         await self.until_replayed()
         await asyncio.to_thread(self.standby.cut_off)
         await self.site.until(lambda: not self.standby.follows)
 
     async def fail_over(self) -> None:
-        """The primary is gone for good, and the standby takes over."""
+        """Stop the primary for good, and let the standby take over."""
         await asyncio.to_thread(self.primary.crash)
         await asyncio.to_thread(self.standby.take_over)
 
@@ -56,7 +56,7 @@ class Pair:
 async def pair(
     public_directory: Callable[[], Path], server_directory: Callable[[], Path]
 ) -> AsyncIterator[Pair]:
-    """Asynchronous, and no hosts yet."""
+    """An asynchronous pair, with no hosts yet."""
     primary = PostgresServer(server_directory() / "primary", settings=SETTINGS, durable=False)
     primary.start()
     standby = Standby(primary, server_directory() / "standby")
@@ -105,7 +105,7 @@ async def test_jobs_whose_starts_were_lost_do_not_run_twice_at_a_time(pair: Pair
     site.value("SELECT fetchwork.set_queue('default', '{\"paused\": false}')::text")
     await site.until_running(8)
     await pair.fail_over()
-    # of the eight jobs that run this database says that they wait; nobody gets them before they are ended
+    # this database lists the eight running jobs as waiting; no slot gets them before they are ended
     site.value(
         "SELECT fetchwork.edit(ARRAY(SELECT cluster_id || '.' || proc_id FROM fetchwork.job),"
         " '{\"SimulatedSeconds\": 0.2}')::text"

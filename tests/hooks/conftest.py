@@ -30,13 +30,13 @@ ADS = Path(__file__).parent.parent / "data" / "ads"
 
 
 class Done(subprocess.CompletedProcess[bytes]):
-    """A hook that has ended, and how long it took."""
+    """A hook that has ended, and its duration."""
 
     seconds: float
 
 
 class StandIn:
-    """An agent that does with each connection what a test says, and keeps what it was asked."""
+    """An agent that handles each connection as a test says, and stores the requests."""
 
     def __init__(self, path: Path, behave: Callable[["StandIn", socket.socket], None]) -> None:
         self.requests: list[Request] = []
@@ -85,7 +85,7 @@ class StandIn:
 
 
 Behave = Callable[[StandIn, socket.socket], None]
-#: starts an agent that answers so, or behaves so
+#: starts an agent that answers or behaves as given
 StartAgent = Callable[[Behave | Reply], StandIn]
 
 
@@ -118,7 +118,7 @@ class Hooks:
         return ["/bin/sh", "-c", 'exec "$0" "$@" >&- 2>&-', *hook] if closed else hook
 
     def run(self, name: str, *args: str, stdin: bytes = b"", closed: bool = False, **more: Any) -> Done:
-        """Run a hook; what it prints on stderr is at most one line, and never a traceback."""
+        """Run a hook; it prints at most one line on stderr, and never a traceback."""
         start = time.monotonic()
         ended = subprocess.run(
             self.command(name, *args, closed=closed),
@@ -137,7 +137,7 @@ class Hooks:
 
 @pytest.fixture(scope="session", params=["python", "compiled"])
 def language(request: pytest.FixtureRequest) -> str:
-    """What the hooks are written in: the same tests for both."""
+    """The language of the hooks: the same tests for both."""
     return str(request.param)
 
 
@@ -165,7 +165,7 @@ def hooks(_installed: Path, public_directory: Callable[[], Path]) -> Hooks:
 
 @pytest.fixture
 def agent(hooks: Hooks) -> Iterator[StartAgent]:
-    """Starts an agent that answers so, or behaves so."""
+    """Starts an agent that answers or behaves as given."""
     started: list[StandIn] = []
 
     def start(behave: Behave | Reply) -> StandIn:
@@ -179,7 +179,7 @@ def agent(hooks: Hooks) -> Iterator[StartAgent]:
 
 @pytest.fixture
 def as_nobody() -> dict[str, object]:
-    """How to run a process as an account without rights, where the tests may choose one."""
+    """Arguments to run a process as an account without rights, if the tests run as root."""
     if os.geteuid() != 0:
         return {}
     return {"user": "nobody", "extra_groups": []}

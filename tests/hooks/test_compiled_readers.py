@@ -1,7 +1,7 @@
-"""What the compiled hook makes of the bytes of others is what the hook in Python makes of them, or it leaves
-them to that one; and no bytes are too much for it, as the sanitizers see.
+"""The compiled hook reads foreign bytes exactly as the hook in Python does, or leaves them to that one; and
+no bytes break it, as the sanitizers check.
 
-The bytes are good ones with seeded damage. `make fuzz-hooks` searches without a seed, for as long as wanted.
+The bytes are good ones with seeded damage. `make fuzz-hooks` searches without a seed, for any time.
 """
 
 import random
@@ -69,7 +69,7 @@ Said = list[dict[str, str]]
 
 @pytest.fixture(scope="module")
 def read(tmp_path_factory: pytest.TempPathFactory) -> Callable[[list[bytes]], Said]:
-    """Gives cases to the compiled readers, and returns what they say: the word first, as "is"."""
+    """Gives cases to the compiled readers, and returns their results: the verdict first, as "is"."""
     if shutil.which("cc") is None:
         pytest.skip(WITHOUT_COMPILER)
     program = tmp_path_factory.mktemp("fuzz") / "fuzz_client"
@@ -91,7 +91,9 @@ def read(tmp_path_factory: pytest.TempPathFactory) -> Callable[[list[bytes]], Sa
 
 
 def damaged(good: list[bytes], seed: int, cases: int = CASES) -> list[bytes]:
-    """Good bytes, and the same with bytes left out, doubled, exchanged, cut off, or signs that matter."""
+    """Good bytes, and the same with bytes left out, doubled, exchanged, cut off, or replaced by significant
+    ones.
+    """
     dice = random.Random(seed)
     made = list(good)
     while len(made) < cases:
@@ -176,7 +178,7 @@ def test_a_job_that_is_called_fine_has_no_problem(
         if word == "fine":
             assert find_problem(case) == "", case
     assert {"fine", "unsure"} == set(said)
-    # nor is what can be seen to be fine left to Python
+    # nor are clearly good cases left to Python
     assert not [
         case for case, word in zip(cases, said, strict=True) if word != "fine" and is_plainly_fine(case)
     ]

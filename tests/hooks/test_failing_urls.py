@@ -1,4 +1,6 @@
-"""An input that is a URL and can't be had: PREPARE_JOB tells the agent, with the code of HTCondor's hold."""
+"""An input URL that cannot be fetched: PREPARE_JOB reports it to the agent, with the code of HTCondor's
+hold.
+"""
 
 import json
 from pathlib import Path
@@ -16,7 +18,7 @@ FetchWorkRunId = 7
 FetchWorkSandbox = true
 FetchWorkToken = "6f0c0fd6-8ba1-4b0e-8a7b-4d7a1a8f7a55"
 """
-#: as curl_plugin says it
+#: as curl_plugin prints it
 PLUGIN = """#!/bin/sh
 echo noise >&2
 printf '[ TransferUrl = "%s"; TransferSuccess = false; TransferError = "No file"; X = [ Y = 1 ] ]' \\

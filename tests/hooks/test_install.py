@@ -1,4 +1,4 @@
-"""Installing hooks: what lies there, who may write it, and what is refused."""
+"""Installing hooks: the installed files, their writers, and the refused directories."""
 
 import json
 import os

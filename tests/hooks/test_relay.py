@@ -1,4 +1,4 @@
-"""A hook gives the agent what HTCondor gave it, and HTCondor what the agent answers."""
+"""A hook passes HTCondor's input to the agent, and the agent's answer to HTCondor."""
 
 import csv
 import os
@@ -170,7 +170,7 @@ def test_a_hook_imports_next_to_nothing(hooks: Hooks, agent: StartAgent, name: s
         allowed |= {"fetchwork.hook.siblings"}
     script = hooks.directory / name
     if language == "compiled":
-        # what it becomes where there is more to do
+        # its name when there is more to do
         script = script.with_name(f"{name}.py")
         allowed |= {"fetchwork.hook.handover"}
     assert imported(str(script)) - imported("-c", "pass") == allowed
@@ -200,7 +200,7 @@ def test_hooks_run_from_the_checkout(hooks: Hooks, agent: StartAgent, tmp_path: 
     (tmp_path / "hook.conf").write_text(f"keyword = OTHER\nsocket = {hooks.socket}\n")
     run = subprocess.run([tmp_path / "fetch_work"], input=b"", capture_output=True)
     assert (run.stdout, run.stderr) == (b"x = 1\n", b"")
-    # the directory that it was called from tells the keyword
+    # the directory of the called script gives the keyword
     assert stand_in.requests[0].keyword == "OTHER"
 
 
@@ -288,7 +288,7 @@ def test_a_hook_ends_while_the_agent_keeps_the_connection(hooks: Hooks, agent: S
 
     agent(behave)
     done = hooks.run("fetch_work")
-    # no deadline ended it: it would have said so
+    # no deadline ended it: it would have logged that
     assert (done.returncode, done.stderr) == (0, b"")
     assert not os.listdir(hooks.spool)
 
@@ -334,7 +334,7 @@ def test_job_exit_ends_after_the_update_beside_it_unless_that_hangs(
         elif hangs:
             stand_in.over.wait(20)
         else:
-            # JOB_EXIT, which waits a second, has come as far as it can without it
+            # JOB_EXIT, which waits a second, has done all that it can without the lock
             asked.wait(20)
             time.sleep(0.05)
         connection.sendall(encode_reply(Reply()))

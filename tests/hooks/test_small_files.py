@@ -1,5 +1,6 @@
-"""Few and small files within the hooks' own requests: the compiled hook does with them what the one in Python
-would do, or leaves them to that one."""
+"""Few and small files within the hooks' own requests: the compiled hook treats them as the hook in Python
+does, or leaves them to that one.
+"""
 
 import json
 import os
@@ -70,7 +71,7 @@ def prepared(hooks: Hooks, agent: StartAgent, sandbox: Path, reply: Reply) -> St
 
 
 def exited(hooks: Hooks, sandbox: Path, agent: StandIn) -> Request:
-    """What JOB_EXIT asks."""
+    """The requests of JOB_EXIT."""
     before = len(agent.requests)
     hooks.run("job_exit", "exit", stdin=ENDS, cwd=sandbox)
     return agent.requests[before]
@@ -85,7 +86,7 @@ def left(request: Request) -> dict[str, tuple[int, bytes]]:
 
 
 def test_inputs_that_come_with_the_answer_are_written(hooks: Hooks, agent: StartAgent, sandbox: Path) -> None:
-    # of two files with a name the later wins, over what the starter has left, and through no link
+    # of two files with a name the later wins, over the starter's files, and through no link
     (sandbox / "in").symlink_to(hooks.home / "elsewhere")
     started = prepared(hooks, agent, sandbox, brings([("in", 0o600, b"first"), *FILES]))
     assert names(started) == ["prepare_job"]
@@ -142,7 +143,7 @@ def test_a_start_that_is_refused_is_refused(hooks: Hooks, agent: StartAgent, san
     assert list(sandbox.iterdir()) == []
 
 
-#: what a job's ad says, and its sandbox is then, beside what is always there
+#: a job's ad, and its sandbox afterwards, beside the usual files
 LEFT: dict[str, tuple[dict[str, object], list[str]]] = {
     "new and changed": ({}, ["in", "new", "replaced"]),
     "listed": ({"TransferOutput": "new, empty"}, ["new", "empty"]),
@@ -153,7 +154,7 @@ LEFT: dict[str, tuple[dict[str, object], list[str]]] = {
 
 
 def work(sandbox: Path) -> None:
-    """What a job does in its sandbox."""
+    """The job's actions in its sandbox."""
     (sandbox / "_condor_stdout").write_bytes(b"said")
     (sandbox / "new").write_bytes(b"new\n")
     (sandbox / "new").chmod(0o751)

@@ -1,4 +1,4 @@
-"""What a hook does when the agent is not there, is deaf, slow, mad, or dies: never hang, never talk much."""
+"""A hook whose agent is away, deaf, slow, mad, or dies: it never hangs, and never prints much."""
 
 import os
 import socket
@@ -79,7 +79,7 @@ BEHAVIOURS = [
 ]
 
 
-#: all hooks have one client: of the others' behaviours `make test` has one
+#: all hooks have one client: `make test` tries one behaviour of each of the others
 ALL_BEHAVIOURS_OF = ("fetch_work", "job_exit")
 
 
@@ -98,7 +98,7 @@ def cases() -> list[Any]:
 
 
 def check_outcome(name: str, done: Done) -> None:
-    """What HTCondor reads from a hook that had no answer."""
+    """Check the output that HTCondor reads from a hook that had no answer."""
     if name == "fetch_work":
         assert (done.returncode, done.stdout) == (0, b"")
     elif name == "prepare_job":
@@ -195,7 +195,7 @@ def test_a_stdin_without_bound_is_given_up(hooks: Hooks) -> None:
 
 
 def test_a_stdout_that_nobody_reads_is_given_up(hooks: Hooks, agent: StartAgent) -> None:
-    # on a busy machine the answer takes its time, and must be there before the deadline
+    # on a busy machine the answer is slow, and must arrive before the deadline
     hooks.configure(deadline_s=4)
     agent(Reply(b"x" * 1_000_000))
     with subprocess.Popen(

@@ -2,8 +2,8 @@
 
 Form: 110 columns, a clause a line, keywords in upper case and names in lower case, indentation by fours.
 Functions: a header above, one function in a file of its name, a pinned search_path where the body is text,
-SECURITY DEFINER only where a role may call it. A function that locks says what, or for what it waits.
-Files: each is in ``install.sql`` once, under a heading of its folder.
+SECURITY DEFINER only where a role may call it. A function that locks names the lock, and the calls that it
+waits for. Files: each is in ``install.sql`` once, under a heading of its folder.
 """
 
 import re
@@ -20,7 +20,7 @@ def _words(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-#: words of SQL and PL/pgSQL that no table, column or variable here is called
+#: words of SQL and PL/pgSQL that are no names of tables, columns or variables here
 KEYWORDS = _words(
     """
     ALL ALTER ALWAYS AND ANY ARRAY AS ATOMIC BEGIN BETWEEN BY CASCADE CASE CHECK COMMENT CONFLICT
@@ -41,7 +41,7 @@ EITHER = _words(
     STORAGE TIME TRUE U USAGE VALUES
     """
 )
-#: what begins a line of its own where it is not inside parentheses
+#: words that begin a line of their own outside parentheses
 CLAUSES = (
     *(
         "SELECT",
@@ -197,7 +197,7 @@ def listing(install: str, files: set[str]) -> Iterator[Problem]:
 
 
 def problems(sql: Path = SQL) -> list[Problem]:
-    """What is wrong in all of ``sql``."""
+    """The problems in all of ``sql``."""
     texts = {
         path.relative_to(sql).as_posix(): path.read_text(encoding="utf-8") for path in sql.rglob("*.sql")
     }

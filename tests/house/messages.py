@@ -1,7 +1,8 @@
-"""Every text that a user can see, collected into one page to be read: ``python -m tests.house.messages``.
+"""Every text that a user can see, collected into one page for reading: ``python -m tests.house.messages``.
 
-The help of every command as click prints it; what Python raises, prints and logs, from the syntax trees; what
-SQL raises; the comments of generated files. The page is for reading, so it rather has a line too many.
+The help of every command as click prints it; texts that Python raises, prints and logs, from the syntax
+trees; texts that SQL raises; the comments of generated files. The page is for reading, so it has a line too
+many rather than too few.
 """
 
 import ast
@@ -25,7 +26,7 @@ _WORDS = re.compile(r"[A-Za-z]{2,}[,;:]? +[A-Za-z'\"{]|^[a-z{]+: ")
 
 
 def text_of(node: ast.expr) -> str | None:
-    """A string as it is written, with {...} for what is filled in; None if the node is no string."""
+    """A string as it is written, with {...} for inserted values; None if the node is no string."""
     if isinstance(node, ast.Constant) and isinstance(node.value, str):
         return node.value
     if isinstance(node, ast.JoinedStr):

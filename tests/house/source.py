@@ -1,4 +1,4 @@
-"""What the tests of the house read: the repository's own files, and the syntax trees of its Python."""
+"""The files that the tests of the house read: the repository's own, and the syntax trees of its Python."""
 
 import ast
 import functools
@@ -21,7 +21,7 @@ def tracked() -> tuple[Path, ...]:
 
 
 def shown(path: Path) -> str:
-    """A path as messages write it: from the root of the repository."""
+    """A path as messages write it: relative to the root of the repository."""
     return path.relative_to(ROOT).as_posix()
 
 
@@ -59,7 +59,7 @@ class Import:
     target: str
     """The dotted module; for ``from fetchwork.hook import wire`` it is fetchwork.hook.wire."""
     name: str | None = None
-    """The name taken from the module, where it is not itself a module."""
+    """The name taken from the module, if it is not itself a module."""
 
     @property
     def where(self) -> str:

@@ -1,4 +1,4 @@
-"""How large modules and functions may be, how often a name may be used again, and a type say nothing."""
+"""Limits on the size of modules and functions, on repeated names, and on types without meaning."""
 
 import ast
 from collections import defaultdict
@@ -9,7 +9,7 @@ from tests.house.source import python_files, shown, tree
 MAX_LINES = 425
 #: lines of a function, its docstring counted
 MAX_FUNCTION_LINES = 60
-#: functions that are longer: tables, and those that are still to be cut; the second part is to become empty
+#: longer functions: tables, and functions that should be divided; the second part should become empty
 LONG = {
     "fetchwork/accesspoint/command.py:_run",
     "fetchwork/cli/acting.py:command",
@@ -20,12 +20,12 @@ LONG = {
     "fetchwork/queue/reading.py:stretches",
     "fetchwork/sandbox/leave.py:leave",
 }
-#: a module with fewer lines is a fragment, and so many may be
+#: a module with fewer lines is a fragment, and this many are allowed
 SMALL_LINES = 50
 MAX_SMALL = 25
-#: in so many folders a base name may stand
+#: a base name may occur in this many folders
 MAX_FOLDERS = 3
-#: base names in more folders, which are to get names of their own
+#: base names in more folders, which should get names of their own
 SHARED_NAMES = {"credentials.py", "files.py", "hooks.py"}
 #: names of ``typing.Any`` in the package, imports counted
 MAX_ANY = 119

@@ -1,4 +1,4 @@
-"""What the documents name is there: files, links, commands, make targets."""
+"""The documents name only things that exist: files, links, commands, make targets."""
 
 import re
 from collections.abc import Iterator
@@ -13,11 +13,11 @@ from tests.house.source import ROOT, shown, tracked
 
 DOCUMENTS = [path for path in tracked() if path.suffix == ".md"]
 
-#: what a path in a document may begin with: the repository's own top level
+#: the first parts of paths in documents: the repository's own top level
 _TOP = sorted({path.relative_to(ROOT).parts[0] for path in tracked() if path.parent != ROOT})
 _PATH = re.compile(rf"(?<![\w/.$~-])((?:{'|'.join(map(re.escape, _TOP))})/[\w./*-]*[\w/*])")
 
-#: a command line of ours: where a line or a code span begins, or after another command
+#: a command line of ours: at the beginning of a line or code span, or after another command
 _COMMAND = re.compile(
     r"(?:^|[`/$#] ?|&& |\$\()\s*(?:\S*/)?fetchwork(?: --dsn (?:\"[^\"]*\"|\S+))?"
     r" ([a-z]+(?:-[a-z]+)*)(?![_a-z])(?: ([a-z]+(?:-[a-z]+)*))?"
@@ -29,7 +29,7 @@ _OTHERS = {
     "fetchwork/1",
     "fetchwork/NAME",
     "fetchwork/_config-examples",
-    # made by a test, and in no clone
+    # made by a test, and absent from a clone
     "tests/house/messages.txt",
 }
 

@@ -1,4 +1,4 @@
-"""The rules for SQL: each finds what it is for, and the files of ``sql/`` keep them."""
+"""The rules for SQL: each finds its defect, and the files of ``sql/`` obey them."""
 
 from pathlib import Path
 

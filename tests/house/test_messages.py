@@ -1,4 +1,4 @@
-"""Every text that users see is on one page, to be read from time to time, and keeps a few plain rules."""
+"""Every text that users see is on one page, to be read from time to time, and obeys a few plain rules."""
 
 import ast
 from collections.abc import Iterator
@@ -28,7 +28,7 @@ def our_errors() -> set[str]:
 
 
 def raised() -> Iterator[tuple[str, str]]:
-    """Each text that is raised as one of our errors or of click's, with where it stands."""
+    """Each text that is raised as one of our errors or of click's, with its place."""
     errors = our_errors()
     for path in python_files():
         for node in ast.walk(tree(path)):
@@ -64,5 +64,5 @@ def test_an_error_begins_small_and_ends_without_a_full_stop() -> None:
     assert not wrong, "\n".join(wrong)
 
 
-#: words that are written with a capital wherever they stand
+#: words that always have a capital
 NAMES = {"Iwd", "Cmd", "Owner", "Environment", "Python", "Requirements", "Rank"}

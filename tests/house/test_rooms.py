@@ -1,4 +1,4 @@
-"""Which room may import which: one table, held against the syntax tree of every module.
+"""The rooms' allowed imports: one table, compared with the syntax tree of every module.
 
 A room is a folder of ``fetchwork/``, or a module that stands beside the folders. Imports inside functions and
 under TYPE_CHECKING count like any other: a type is knowledge too. An import that the table does not list is a
@@ -16,26 +16,26 @@ from tests.house.source import PACKAGE, ROOT, Import, hook_files, imports, modul
 
 #: room: the rooms, or single modules, that it imports. It may always import itself and EVERYWHERE.
 ROOMS: dict[str, set[str]] = {
-    # leaves, which nothing can be beneath
+    # leaves, which import no room
     "hookerrors": set(),
     "errors": {"hookerrors"},
     "codes": set(),
     "log": set(),
     "process": set(),
     "compiler": set(),
-    # what hooks run: their imports are paid for at each fetch of each slot
+    # run by hooks: their imports cost time at each fetch of each slot
     "sandbox": {"hookerrors"},
     "hook": {"sandbox"},
     # opened by agents alone
     "credentials": set(),
-    # languages and what they are kept in
+    # languages, and stores of their texts
     "classad": set(),
     "db": set(),
     "config": set(),
-    # what is decided, without I/O
+    # decisions, without I/O
     "matching": {"classad"},
     "matchmaker": {"matching", "classad"},
-    # what submitters see
+    # visible to submitters
     "client": set(),
     "queue": {"classad", "db", "client", "sandbox", "credentials"},
     "following": {"queue"},
@@ -44,15 +44,15 @@ ROOMS: dict[str, set[str]] = {
     "condor": {"queue", "following", "explain", "classad", "dag", "compiler"},
     # the directory for PYTHONPATH: the bindings' names over the queue
     "modules": {"queue", "following", "classad", "client"},
-    # what a submit host runs
+    # run by a submit host
     "accesspoint": {
         *("queue", "client", "db", "dag", "process", "agent.listening", "agent.peer"),
-        # what a job's policy makes of its end; HTCondor's commands, which its children run
+        # a job's policy at its end; HTCondor's commands, which the access point's children run
         *("matchmaker.policy", "condor"),
-        # it brings back what is in a bucket
+        # it fetches outputs from a bucket
         "sandbox.objects",
     },
-    # what an execute host runs
+    # run by an execute host
     "handlers": {
         *(
             "matching",
@@ -81,7 +81,7 @@ ROOMS: dict[str, set[str]] = {
         "metrics.serving",
         "sandbox",
     },
-    # what puts it there and looks after it
+    # installation and supervision of an execute host
     "deploy": {"config", "classad", "hook", "compiler"},
     "pool": {"deploy", "config", "credentials", "db", "process"},
     "doctor": {
@@ -127,7 +127,7 @@ ROOMS: dict[str, set[str]] = {
     "__init__": {"classad.bindings", "following.eventlog", "personal", "pool", "queue"},
 }
 
-#: a folder below a room: the others below that room that it may import
+#: a folder of a room: the room's other folders that it may import
 FOLDERS: dict[str, set[str]] = {
     "queue.constraints": set(),
     "handlers.host": set(),
@@ -138,10 +138,10 @@ FOLDERS: dict[str, set[str]] = {
     "agent.fetching": {"agent.runs"},
 }
 
-#: what every room but the hooks' may import without being named above
+#: imported by every room but the hooks' without an entry above
 EVERYWHERE = {"errors", "codes", "log"}
 
-#: what these import beside themselves, as far as EVERYWHERE goes
+#: imports of these rooms beside themselves, as far as EVERYWHERE goes
 LEAVES = {
     "hookerrors": set[str](),
     "errors": {"hookerrors"},
@@ -152,12 +152,12 @@ LEAVES = {
     "log": {"errors"},
 }
 
-#: who may import what is installed beside fetchwork; for the rest the standard library has to do
+#: the rooms that may import each installed package; all others use the standard library
 THIRD_PARTY = {
     "classad2": {"classad"},
     "click": {"cli"},
     "htcondor": {"classad"},
-    # the package itself only where our htcondor2 has to be whole before any of its modules is imported
+    # the package itself only if our htcondor2 must be complete before any of its modules is imported
     "htcondor2": {"classad", "__init__"},
     "jinja2": {"deploy", "page"},
     "nacl": {"credentials"},
@@ -174,12 +174,12 @@ THIRD_PARTY = {
 }
 
 #: the modules of the standard library that the hooks and the room behind them may import: each is built into
-#: the interpreter or loaded by it at every start; tests/hooks looks at what is loaded
+#: the interpreter or loaded by it at every start; tests/hooks checks the loaded modules
 HOOK_STDLIB = {
     *("_codecs", "_signal", "_socket", "_stat", "os", "posix", "select", "stat", "sys", "time"),
 }
 
-#: who may name a module by a string, because it is to be loaded only when needed
+#: modules that may name a module by a string, because it is loaded only when needed
 LOADS_BY_NAME = {"fetchwork/__init__.py", "fetchwork/cli/__init__.py", "fetchwork/condor/commands.py"}
 
 
@@ -210,7 +210,7 @@ def arrows() -> Iterator[tuple[str, Import]]:
 
 
 def broken_rules() -> Iterator[tuple[Import, str]]:
-    """Each import of our own that the table does not allow, and what is allowed there."""
+    """Each of our own imports that the table does not allow, and the allowed ones."""
     for room, found in arrows():
         if room == "hooks":
             allowed = {"hook.client", "hook.checkpointed"}
@@ -280,7 +280,7 @@ def test_what_installed_hooks_import_is_installed_with_them() -> None:
 
 
 def _is_for_types(found: Import) -> bool:
-    """Whether an import is one under TYPE_CHECKING, which no interpreter does."""
+    """Whether an import is under TYPE_CHECKING, which no interpreter executes."""
     return any(
         isinstance(node, ast.If)
         and "TYPE_CHECKING" in ast.unparse(node.test)
@@ -295,7 +295,7 @@ def test_each_library_is_imported_by_the_rooms_that_own_it_alone() -> None:
 
 
 def test_the_table_allows_nothing_that_no_room_uses() -> None:
-    """What is allowed and unused is an invitation; rooms that are still to come are left out."""
+    """An allowed but unused import is an invitation; rooms that do not exist yet are left out."""
     used: dict[str, set[str]] = {}
     for room, found in arrows():
         used.setdefault(room, set()).add(found.target)

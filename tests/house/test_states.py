@@ -12,14 +12,14 @@ from tests.house.source import PACKAGE, ROOT, tracked
 
 PAGE = (PACKAGE / "STATES.md").read_text(encoding="utf-8")
 
-#: what changes a state: a status or an outcome is written, or a row moves between live and history
+#: changes of a state: a status or an outcome is written, or a row moves between live and history
 _MOVES = re.compile(
     r"\bUPDATE fetchwork\.(run|job)\b[^;]*?\bSET\b[^;]*?\b(job_status|state) = "
     r"|\bPERFORM fetchwork\.close_run\("
     r"|\b(DELETE FROM|INSERT INTO) fetchwork\.(run|job)\b"
 )
 
-#: functions that write these rows without changing a state, and why
+#: functions that write these rows without changing a state, and the reason
 NO_MOVE = {
     "edit": "changes attributes; the job keeps its state",
     "note_significant": "sorts jobs into new autoclusters; they keep their state",

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.slow
 
 
 def call(*command: str | Path, cwd: Path | None = None) -> str:
-    """A command's output; what it said is shown if it failed."""
+    """A command's output; printed if the command failed."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
     done = subprocess.run(
         [str(word) for word in command], cwd=cwd, env=environment, capture_output=True, text=True
@@ -31,7 +31,7 @@ def call(*command: str | Path, cwd: Path | None = None) -> str:
 @pytest.fixture(scope="module")
 def wheel() -> Iterator[Path]:
     with tempfile.TemporaryDirectory(prefix="fetchwork-wheel-") as directory:
-        # pip builds it in an environment that has what pyproject.toml says a build requires, and no more
+        # pip builds it in an environment that has only pyproject.toml's build requirements
         call(sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", directory, ROOT)
         (built,) = Path(directory).glob("*.whl")
         yield built
@@ -39,7 +39,7 @@ def wheel() -> Iterator[Path]:
 
 @pytest.fixture(scope="module")
 def installed(wheel: Path) -> Path:
-    """The bin directory of an environment that has the wheel, its dependencies and nothing else."""
+    """The bin directory of an environment that has only the wheel and its dependencies."""
     environment = wheel.parent / "environment"
     call(sys.executable, "-m", "venv", environment)
     lock = ROOT / "requirements.lock"

@@ -1,6 +1,6 @@
-"""The words that were retired, because HTCondor or English owns them, and where they may still stand.
+"""The words that were retired, because HTCondor or English owns them, and the places where they may stay.
 
-One thing has one word, everywhere: CONTRIBUTING.md has the list. Names are looked at in pieces
+One thing has one word, everywhere: CONTRIBUTING.md has the list. Names are read in pieces
 (``max_held_fetches`` is max, held, fetches; ``HeldFetch`` is held, fetch); comments, docstrings, messages and
 documents as text.
 """
@@ -15,7 +15,7 @@ import pytest
 
 from tests.house.source import ROOT, hook_files, shown, tracked, tree
 
-#: pieces of names that are retired -> what the thing is called now
+#: pieces of names that are retired -> today's name
 NAMES = {
     "bury": "give up",
     "chore": "maintenance",
@@ -39,7 +39,7 @@ NAMES = {
     "ticks": "maintenance",
 }
 
-#: what no text may have, however it is meant -> what to write
+#: words that no text may have, in any meaning -> the word to write
 TEXT = {
     r"\blobby\b": "the waiting fetches",
     r"\bchores?\b": "maintenance",
@@ -59,7 +59,7 @@ ALLOWED: dict[tuple[str, str], str] = {
     ("fetchwork/pool/machine.py", "ticks"): "the same",
 }
 
-#: files that nobody has brought to the new words yet; this list is to become empty
+#: files that do not have the new words yet; this list should become empty
 NOT_YET: set[str] = set()
 
 
@@ -112,7 +112,7 @@ def setting_names(text: str) -> Iterator[tuple[int, str]]:
 
 
 def sources() -> list[Path]:
-    """What the words are looked for in: all that is shipped or read, but not the tests."""
+    """The files that are searched for the words: all that are shipped or read, but not the tests."""
     folders = ("fetchwork", "hooks", "sql", "config-examples")
     suffixes = (".py", ".sql", ".md", ".toml", ".conf", ".service", ".j2", "")
     ours = [
@@ -136,7 +136,7 @@ def hits(path: Path) -> Iterator[Hit]:
             if piece in NAMES and (shown(path), piece) not in ALLOWED:
                 yield Hit(path, line, name, NAMES[piece])
     if path.name in ("CONTRIBUTING.md", "CHANGELOG.md"):
-        return  # they say which words were retired
+        return  # they list the retired words
     for pattern, better in TEXT.items():
         for match in re.finditer(pattern, text, re.I):
             if (shown(path), match[0].lower()) not in ALLOWED:

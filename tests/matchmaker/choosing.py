@@ -1,4 +1,4 @@
-"""Choosing in this process: the order of matching, put against a slot by a worker that is no process."""
+"""Choosing in this process: the order of matching, and a worker within this process that evaluates."""
 
 from collections.abc import Iterable, Sequence
 
@@ -26,7 +26,7 @@ class NoMark(Mark):
 def put_against(
     looking: Looking, known: set[int], choices: Sequence[Choice], slot: str, number: int, limit: int
 ) -> list[Choice]:
-    """Those of the choices that a slot may be given; ``known`` are the autoclusters that were put before."""
+    """The choices that fit a slot; ``known`` are the autoclusters that were evaluated before."""
     autoclusters = {choice.autocluster.autocluster_id: choice.autocluster for choice in choices}
     answer = looking.match(
         MatchRequest(
@@ -55,6 +55,6 @@ def choose(
     shares: Shares,
     queues: Sequence[str],
 ) -> list[Choice]:
-    """The candidates that a slot may be given, the first to be offered at the front."""
+    """The candidates that fit a slot, the first to be offered at the front."""
     ordered = order(candidates, autoclusters=autoclusters, positions=positions, shares=shares, queues=queues)
     return put_against(Looking(NoMark()), set(), ordered, print_old(slot), 1, len(ordered))

@@ -1,4 +1,4 @@
-"""Ads that once ended every fetch of every host, and ads made by chance."""
+"""Ads that once ended every fetch of every host, and random ads."""
 
 import json
 import random
@@ -114,7 +114,7 @@ _NUMBERS = [0, 1, -1, 2**31, 2**63 - 1, -(2**63), 1e308, 1e-308, 0.1]
 
 
 def made_by_chance(seed: int) -> dict[str, object]:
-    """An ad of a submitter who means no good, or cannot write; the same for the same seed."""
+    """A malicious or careless submitter's ad; the same for the same seed."""
     chance = random.Random(seed)
     if chance.random() < 0.02:
         text = HOSTILE[chance.choice(sorted(HOSTILE))]

@@ -41,7 +41,7 @@ def expanded(ad: dict[str, Any]) -> Expansion:
         ("$$(Nope:a b,c\\d:$e/f.g(h i)j)", "a b,c\\d:$e/f.g(h i)j"),
         ("$$([Memory / 2]) $$([MY.Width + TARGET.Cpus])", "512 7"),
         ('$$([strcat("x", Owner)]) $$([{1, 2}[1]])', "xalice 2"),
-        # what was put in is not looked at again
+        # an inserted value is not expanded again
         ("$$(Dollars) $$(DOLLARDOLLAR)(OpSys)", "$$(OpSys) $$(OpSys)"),
         # the characters before the macro belong to it
         ("$$$(OpSys) $(OpSys) $x$$(OpSys) $$x(OpSys)", "$$$(OpSys) $(OpSys) $xLINUX $$x(OpSys)"),
@@ -100,7 +100,7 @@ def test_every_attribute_that_is_no_number_is_expanded() -> None:
             "Expr": '/Expr(ifThenElse(Foo, "$$(OpSys)", "$$(Nope:no)"))/',
             "Number": 5,
             "Plain": "a $ b",
-            # what an earlier match left is not looked at
+            # the values of an earlier match are ignored
             "MATCH_EXP_Args": "$$(Nope)",
             "match_Old": "$$(Nope)",
         }

@@ -1,4 +1,4 @@
-"""What one ad does to the matchmaker concerns that ad alone, whatever it is."""
+"""An ad's effect on the matchmaker concerns only that ad."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ async def test_looks_of_nothing_but_costly_ads_end_few_workers(
     waiting = ads(*[hostile] * 100)
     for _ in range(20):
         await matchmaker.look([Look(SLOT, list(waiting))], waiting)
-    # one, another because nothing else fits, and then nothing new of hers for a while
+    # one worker, another because no other ad fits, and then no new ad of hers for a while
     assert matchmaker.processes.ended == 2
 
 
@@ -272,7 +272,7 @@ async def test_what_was_not_evaluated_is_not_taken_for_proven(matchmaker: Matchm
         number: Autocluster(number, "mallory", "mallory", "default", hostile) for number in range(2, 102)
     }
     await matchmaker.look([Look(SLOT, sorted(waiting), limit=1)], waiting)
-    # bob's job is taken; the others are looked at, and end no more workers than one request may
+    # bob's job is taken; the others are evaluated, and end no more workers than one request may
     await matchmaker.look([Look(SLOT, range(2, 102))], waiting)
     assert matchmaker.processes.ended <= ENDS_A_REQUEST
 
@@ -294,7 +294,7 @@ async def test_slot_that_is_expected_is_read_before_it_is_looked_at(matchmaker: 
     look = Look(other, [1])
     answer = await matchmaker.look([look], waiting)
     assert fitting(look, answer.seen[0]) == [1]
-    # and what can't be read is a fault of the slot alone
+    # and an unreadable ad is only its slot's fault
     await matchmaker.expect(b"Name = ")
     answer = await matchmaker.look([Look(b"Name = ", [1]), look], waiting)
     assert answer.seen[0].problem is not None
@@ -345,7 +345,7 @@ async def test_many_large_ads_of_one_submitter_go_to_the_worker_by_and_by(
 async def test_all_autoclusters_are_put_against_a_slot_that_ranks_them(
     matchmaker: Matchmaker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # a slice is over with the first, so that it takes many requests
+    # a slice ends with the first item, so that it takes many requests
     monkeypatch.setattr("fetchwork.matchmaker.client.SLICE_S", 1e-9)
     slot = SLOT.replace(b"Rank = 0.0", b"Rank = TARGET.Prize")
     waiting = ads(*(json.dumps({"Prize": number}) for number in range(1, 31)))
@@ -377,7 +377,7 @@ async def test_matchmaker_is_asked_to_print_once_for_what_stays_in_the_database(
                 run, SLOT, kept={"periodichold"}, host="ep", keyword="FW", uid_domain=None
             )
         )
-        # the second time there is nobody to ask
+        # the second time there is no process to ask
         await matchmaker.close()
     assert texts[0] == texts[1]
     assert matchmaker.processes.worker == 1

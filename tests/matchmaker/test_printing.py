@@ -1,4 +1,4 @@
-"""What the agent prints by itself is what HTCondor's own code would print."""
+"""The agent's own printing equals that of HTCondor's code."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ values = st.one_of(
 
 
 def both(ad: dict[str, Any], slot: bytes = SLOT, **other: Any) -> tuple[str | None, str | None]:
-    """As the agent prints it, and as the matchmaker does; None where each can't."""
+    """The ad as the agent prints it, and as the matchmaker does; None for each that cannot."""
     run = Run(
         7,
         "b2d9a0f2-7d8c-4e0b-9c3c-1f4f5c0f9c11",

@@ -7,7 +7,7 @@ DOCUMENT = Path(__file__).parents[2] / "fetchwork/metrics/METRICS.md"
 
 
 def documented(section: str = "") -> set[str]:
-    """Their names; ``section``: a word in the heading of the section that is meant."""
+    """Their names; ``section``: a word in the heading of the section."""
     parts = DOCUMENT.read_text(encoding="utf-8").split("\n## ")[1:]
     return {
         name

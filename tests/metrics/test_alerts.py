@@ -1,4 +1,4 @@
-"""Each alert fires for what it is about, and none in a healthy pool; each failure of OPERATIONS has one."""
+"""Each alert fires for its fault, and none in a healthy pool; each failure of OPERATIONS has one."""
 
 import json
 import re
@@ -13,16 +13,16 @@ from fetchwork.agent.metrics import EVENTS
 ROOT = Path(__file__).parents[2]
 RULES = ROOT / "config-examples/monitoring/alerts.yml"
 OPERATIONS = ROOT / "fetchwork/agent/OPERATIONS.md"
-#: paragraphs about what nobody has to be told
+#: paragraphs that need no alert
 QUIET = (
-    # nothing is wrong
+    # no fault
     *("A dynamic slot asks twice", "condor_off, condor_vacate", "Which servers", "PgBouncer"),
     *("Statements in PostgreSQL", "Upgrades", "Backup and restore", "What agents cost", "What one agent"),
     *("More than one server", "Try it before", "starter_ended_job", "A PREPARE_JOB of the site"),
 )
 EXPORTER = 'instance="db:9117",job="fetchwork"'
 AGENT = 'instance="ep1:9118",job="fetchwork-agent"'
-#: what a healthy pool has, each minute
+#: the samples of a healthy pool, each minute
 HEALTHY = {
     f"up{{{EXPORTER}}}": "1x200",
     f"up{{{AGENT}}}": "1x200",
@@ -69,7 +69,7 @@ def once(event: str) -> dict[str, str]:
     }
 
 
-#: what makes each alert fire within 200 minutes
+#: the samples that make each alert fire within 200 minutes
 FIRING: dict[str, dict[str, str]] = {
     "FetchworkExporterDown": {f"up{{{EXPORTER}}}": "0x200"},
     "FetchworkDatabaseDown": {f"DatabaseUp{{{EXPORTER}}}": "0x200"},
@@ -106,7 +106,7 @@ FIRING: dict[str, dict[str, str]] = {
 
 
 def alerts() -> dict[str, str]:
-    """The alerts, by name, and what each says about OPERATIONS."""
+    """The alerts, by name, and their references to OPERATIONS."""
     parts = RULES.read_text(encoding="utf-8").split("- alert: ")[1:]
     return {
         part.partition("\n")[0]: " ".join(re.findall(r'^ +operations: "(.*)"$', part, re.M)) for part in parts
@@ -114,7 +114,7 @@ def alerts() -> dict[str, str]:
 
 
 def paragraphs() -> list[str]:
-    """How the paragraphs of OPERATIONS about hosts and the database begin."""
+    """The beginnings of OPERATIONS' paragraphs about hosts and the database."""
     text = OPERATIONS.read_text(encoding="utf-8").partition("## On a host")[2]
     return re.findall(r"^\*\*(.+?)(?:\*\*|$)", text, re.M)
 
@@ -126,7 +126,7 @@ def test_what_operations_describes_has_an_alert() -> None:
     told = [begin for begin in begins if begin.startswith(tuple(named))]
     quiet = [begin for begin in begins if begin.startswith(QUIET)]
     assert sorted(told + quiet) == sorted(begins)
-    # and none leads nowhere
+    # and every reference leads to a paragraph
     assert [name for name in named if not any(begin.startswith(name) for begin in begins)] == []
 
 

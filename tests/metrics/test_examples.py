@@ -108,5 +108,5 @@ def test_the_board_is_of_grafana_s_own_types(tmp_path: Path) -> None:
         return subprocess.run(command, cwd=tmp_path, capture_output=True, text=True).stdout
 
     assert problems(board) == ""
-    # it would find what is misspelt
+    # the check would find a misspelt field
     assert "gridpos" in problems(board.replace('"gridPos"', '"gridpos"'))

@@ -20,7 +20,7 @@ MODULES = Path(fetchwork.modules.__file__).parent
 
 @pytest.fixture
 def conninfo(postgres: PostgresServer) -> str:
-    """As in tests/conftest.py, of a database that is put back for each test."""
+    """As in tests/conftest.py, for a database that is restored for each test."""
     return kept_database(postgres)
 
 
@@ -34,7 +34,7 @@ def slots(connection: psycopg.Connection) -> DirectQueue:
 def environment(
     request: pytest.FixtureRequest, conninfo: str, public_directory: Callable[[], Path]
 ) -> Iterator[dict[str, str]]:
-    """What a program's environment has: a connection string, or an access point's socket."""
+    """A program's environment: a connection string, or an access point's socket."""
     if request.param == "database":
         yield {"FETCHWORK_DSN": conninfo}
         return
@@ -49,7 +49,7 @@ def environment(
 
 @pytest.fixture
 def program(environment: dict[str, str], tmp_path: Path) -> Callable[..., str]:
-    """Runs a program; what it prints, or its errors."""
+    """Runs a program; returns its output, or raises its errors."""
     cleared = {
         name: value
         for name, value in os.environ.items()

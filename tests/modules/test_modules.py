@@ -12,7 +12,7 @@ from tests.direct_queue import DirectQueue
 
 Program = Callable[..., str]
 
-# a job's Owner: root has none
+# a job's Owner: root has no jobs
 PREAMBLE = """
 import getpass, pwd
 getpass.getuser = lambda: "nobody"
@@ -210,7 +210,7 @@ print("done")
 def test_a_dag_is_described_by_htcondors_own_and_is_a_job_where_there_is_an_access_point(
     program: Program, environment: dict[str, str], tmp_path: Path
 ) -> None:
-    # HTCondor's code looks where its program is
+    # HTCondor's code searches the directory of its program
     (tmp_path / "condor_dagman").write_text("#!/bin/sh\n")
     (tmp_path / "condor_dagman").chmod(0o755)
     text = (

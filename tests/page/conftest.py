@@ -23,7 +23,7 @@ Serve = Callable[..., TestClient]
 
 @pytest.fixture(autouse=True)
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Leaves an answer the time of a busy machine; tests of the limits set their own."""
+    """Gives an answer the time of a busy machine; tests of the limits set their own."""
     monkeypatch.setattr(workers, "READ_S", PATIENCE_S)
 
 
@@ -76,5 +76,5 @@ def serve(conninfo: str) -> Iterator[Serve]:
 
 @pytest.fixture
 def page(serve: Serve) -> TestClient:
-    """A service that changes what it is told to, for somebody with the token."""
+    """A service that accepts changes, for a client with the token."""
     return serve(write=True)

@@ -1,4 +1,4 @@
-"""The question of a long view's page, asked by a worker without time: it says soon how far it is."""
+"""The query of a long view's page in a worker without time: it soon reports its progress."""
 
 from fetchwork.page import questions, search
 from fetchwork.page.acting import ActingSession
@@ -9,7 +9,7 @@ asked = questions.page
 
 
 def page(session: ActingSession, *, of: str, constraint: str, after: str | None, limit: int) -> search.Page:
-    """As ``questions.page``; of a few rows, none of which an index finds."""
+    """As ``questions.page``; reads few rows, none of which an index finds."""
     hurry()
     return asked(session, of=of, constraint=constraint, after=after, limit=limit)
 

@@ -1,4 +1,4 @@
-"""The API: what it answers, and what it refuses."""
+"""The API: its answers, and its refusals."""
 
 import json
 import re

@@ -43,7 +43,7 @@ def test_requests_of_every_form(
     )
     @hypothesis.given(case=operation.as_strategy())
     def ask(case: Any) -> None:
-        # which texts are expressions no schema can say
+        # no schema can describe which texts are expressions
         rule = schemathesis.specs.openapi.checks.positive_data_acceptance
         case.call_and_validate(headers={"Authorization": f"Bearer {TOKEN}"}, excluded_checks=[rule])
 

@@ -1,4 +1,4 @@
-"""The pages in a real Chromium: what a person sees and clicks, what changes by itself, whom it leaves out."""
+"""The pages in a real Chromium: a person's view and clicks, live updates, and accessibility."""
 
 import os
 import shutil
@@ -66,7 +66,7 @@ def address(conninfo: str) -> Iterator[str]:
 
 @pytest.fixture
 def tab(browser: Any, address: str) -> Iterator[Any]:
-    """A tab that is signed in; what its script or its pages complain about fails the test."""
+    """A signed-in tab; an error of its script or its pages fails the test."""
     context = browser.new_context(base_url=address)
     tab = context.new_page()
     tab.set_default_timeout(1000 * PATIENCE_S)
@@ -133,7 +133,7 @@ def test_a_long_search_shows_what_it_finds_as_it_goes(
     tab.goto("/jobs?constraint=" + quote('regexp("^b.b$", Owner)'))
     for job in wanted:
         tab.get_by_role("link", name=job, exact=True).wait_for()
-    # it has come to the end
+    # the search is complete
     tab.get_by_text("Looked at").wait_for(state="detached")
     assert tab.locator("tbody tr").count() == 3
 
@@ -145,12 +145,12 @@ def test_a_long_search_is_stopped_and_goes_on(
     submit(queue, 500)
     last = f"{submit(queue, 1, 'bob')}.0"
     tab.goto("/jobs?constraint=" + quote('regexp("^b.b$", Owner)'))
-    # a click that waits for nothing: these pieces are so small that the button soon is another one
+    # a click that does not wait: these pieces are so small that the button is soon replaced
     tab.get_by_role("button", name="Stop").dispatch_event("pointerdown")
     said = tab.get_by_text("Looked at").text_content()
     assert "of about" in said
     assert tab.get_by_role("link", name=last, exact=True).count() == 0
-    # the link leads on, and what comes then goes on by itself
+    # the link leads on, and the rest loads by itself
     tab.get_by_role("link", name="Go on").click()
     tab.get_by_role("link", name=last, exact=True).wait_for()
 
@@ -215,7 +215,7 @@ def test_pages_work_without_a_script(browser: Any, address: str, busy: DirectQue
 
 @pytest.fixture(scope="module")
 def axe() -> str:
-    """axe-core, which looks for what shuts people out."""
+    """axe-core, which finds barriers to accessibility."""
 
     def unpack(directory: Path) -> None:
         subprocess.run(["npm", "pack", "--silent", "axe-core"], cwd=directory, check=True, timeout=120)

@@ -1,4 +1,4 @@
-"""The pages: what they show, and what they let people do."""
+"""The pages: their content, and the actions that they offer."""
 
 import html
 import re
@@ -74,7 +74,7 @@ def test_reasons_of_others_are_not_told(serve: Serve, busy: DirectQueue) -> None
 
 
 def test_output_of_a_running_job_is_shown_as_it_comes(serve: Serve, busy: DirectQueue) -> None:
-    # who sees a job may watch it, where nobody may change any
+    # a person who sees a job may watch it, even if no change is allowed
     theirs = serve(header="X-User")
     alice = {"X-User": "alice"}
     json = {**alice, "Accept": "application/json"}
@@ -126,9 +126,9 @@ def test_the_charts_have_starts_ends_running_jobs_and_waits(
     assert "the median of each quarter: 00:01:40 at most; longest wait 00:05:00" in text
     drawn = re.findall(r'class="bar-(\w+)"[^>]*><title>[^:]*:[^:]*:[^:]*: (\d+|[0-9:]+) ([^<]*)', text)
     running = [int(value) for name, value, _ in drawn if name == "running"]
-    # two from two hours ago, for an hour; then none, then the two that run now
+    # two from two hours ago, for an hour; then zero, then the two that run now
     assert 3 <= len(running) <= 6 and set(running) == {2}
-    # those that run now may have waited for a second
+    # the running jobs may have waited for a second
     assert next(value for name, value, _ in drawn if name == "wait_s") == "00:01:40"
 
 

@@ -1,4 +1,4 @@
-"""Every page and every path of the API, asked by somebody who has no right to what others have."""
+"""Every page and every path of the API, requested by a person without rights to others' jobs."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -14,7 +14,7 @@ from tests.page.conftest import Serve
 from tests.security.roles import SECRET
 
 HEADER = "X-User"
-#: what is read, by its path: the request, and whether its owner is shown what nobody else may see
+#: reading requests by path: the request, and whether only the owner may see its secrets
 READS: Mapping[str, tuple[str, bool]] = {
     "/": ("/", False),
     "/charts": ("/charts", False),
@@ -42,9 +42,9 @@ READS: Mapping[str, tuple[str, bool]] = {
     "/api/v1/submitters": ("/api/v1/submitters", False),
     "/api/v1/limits": ("/api/v1/limits", False),
 }
-#: says that something has changed, of what a person may see, and nothing else; the files are everybody's
+#: announces that a change happened among visible jobs, and no more; the files are public
 OTHERS = {"/live", "/static"}
-#: what changes something: by its method and path, requests that are about what is alice's
+#: changing requests by method and path, about alice's jobs
 CHANGES: Mapping[tuple[str, str], list[tuple[str, dict[str, Any]]]] = {
     ("POST", "/jobs/act"): [
         ("/jobs/act", {"action": "hold", "job": "1.2", "confirmed": "yes"}),
@@ -87,7 +87,7 @@ def paths(app: Starlette) -> set[tuple[str, str]]:
 
 @pytest.fixture
 def theirs(serve: Serve, busy: DirectQueue) -> TestClient:
-    """A service for everybody, on a queue in which alice has told secrets wherever one can."""
+    """A service for every person, on a queue with alice's secrets in every possible place."""
     busy.act("hold", "1.2", reason=SECRET)
     served = serve(write=True, header=HEADER)
     served.get("/jobs/1.1/output", headers={HEADER: "alice"})
@@ -117,7 +117,7 @@ def test_nothing_of_others_is_shown(theirs: TestClient) -> None:
 
 
 def shown_to_its_owner_alone(theirs: TestClient, path: str) -> None:
-    """A path shows alice what she may see, and strangers nothing of it."""
+    """A path shows alice her own data, and strangers nothing of it."""
     asked, is_alices = READS[path]
     own = theirs.get(asked, headers={HEADER: "alice"})
     assert own.status_code == 200
@@ -133,7 +133,7 @@ def shown_to_its_owner_alone(theirs: TestClient, path: str) -> None:
 
 
 def state(busy: DirectQueue) -> list[Any]:
-    """Whatever a person could change."""
+    """All that a person could change."""
     return [
         busy.rows(f"SELECT * FROM fetchwork.{table} ORDER BY 1, 2")
         for table in ("job", "job_history", "cluster", "run", "queue", "event")
@@ -141,7 +141,7 @@ def state(busy: DirectQueue) -> list[Any]:
 
 
 def form_key(page: TestClient, person: str) -> str:
-    """The key of the forms of somebody who has jobs."""
+    """The form key of a person who has jobs."""
     text = page.get("/jobs", headers={HEADER: person}).text
     (key,) = set(re.findall(r'name="form_key" value="([0-9a-f]+)"', text))
     return str(key)
@@ -170,7 +170,7 @@ def test_nothing_of_others_is_changed(theirs: TestClient, busy: DirectQueue, per
     busy.act("remove_now", "2.1")
     before = state(busy)
     for status, text in requests(theirs, person, key):
-        # refused, or nothing is there that it is about
+        # refused, or its object does not exist
         if status < 300:
             nothing = r'Done: 0 jobs|<strong>0</strong>|"changed": ?0|"TotalSuccess": ?0'
             assert re.search(nothing, text), text

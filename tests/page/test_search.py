@@ -1,4 +1,4 @@
-"""Filters that no index serves: found a stretch at a time, with how far that has come."""
+"""Filters without an index: searched piece by piece, with a report of the progress."""
 
 import html
 import re
@@ -24,9 +24,9 @@ CONSTRAINTS = (
     'Owner == "bob"',
     'Args == "x"',
     'regexp("x", Args)',
-    # what an expression of the ad comes to
+    # the value of an expression in the ad
     "Twice == 14",
-    # none of these may be asked of the named attributes alone
+    # none of these may be evaluated on the named attributes alone
     'Info.Name == "x"',
     'eval("JobPrio") == 7',
     'random(1) == 0 && Args == "x"',
@@ -47,7 +47,7 @@ def session(conninfo: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[ActingSe
 
 
 def jobs_among_others(queue: Queue) -> list[str]:
-    """Three jobs of bob's that are like the constraints, each behind 30 that are not."""
+    """Three jobs of bob's that match the constraints, each behind 30 that do not."""
     wanted = []
     for _ in range(3):
         queue.submit("executable = /bin/true\narguments = y\n", count=30, owner="alice")
@@ -79,7 +79,7 @@ def test_a_search_finds_everything_and_says_how_far_it_has_come(
         wanted.reverse()
         for cluster in range(1, 7):
             queue.act(JobAction.Remove, [str(cluster)])
-        # those that left at one moment are in the order of their ids
+        # jobs that left at one moment are in the order of their ids
         session.database.query("UPDATE fetchwork.job_history SET completed_at = now() WHERE cluster_id > 3")
     found = pages(session, view, constraint)
     assert jobs_of(found) == wanted
@@ -87,7 +87,7 @@ def test_a_search_finds_everything_and_says_how_far_it_has_come(
     assert len(before) > 5 and last.about is None and not last.unfinished
     looked_at = [page.looked_at for page in found]
     assert looked_at == sorted(looked_at) and len(set(looked_at[:-1])) == len(before)
-    # how long the last piece is nobody asks
+    # the length of the last piece is not known
     assert 85 <= looked_at[-1] <= 93
     assert all(page.unfinished and page.about and page.about >= page.looked_at for page in before)
 
@@ -98,7 +98,7 @@ def test_what_is_left_is_read_at_once_where_that_does_not_take_long(
     session: ActingSession, queue: Queue, monkeypatch: pytest.MonkeyPatch, view: View, constraint: str
 ) -> None:
     wanted = jobs_among_others(queue)
-    # what is left has many, so that it does not fit on a page, nor on two
+    # many jobs are left, so that they do not fit on a page, nor on two
     for _ in range(9):
         ad = {"Cmd": "/bin/true", "Args": "x", "Owner": "bob", "JobPrio": 7, "Twice": "/Expr(JobPrio * 2)/"}
         wanted.append(f"{queue.submit({**ad, 'Info': {'Name': 'x'}}).cluster()}.0")
@@ -129,7 +129,7 @@ def test_what_is_left_is_read_at_once_where_that_does_not_take_long(
 def test_a_view_that_has_grown_since_its_rows_were_counted_is_read_in_pieces(
     session: ActingSession, queue: Queue, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of what is left nobody knows how much it is, and one statement for it might never end."""
+    """The size of the rest is not known, and one statement for it might never end."""
     wanted = jobs_among_others(queue)
     session.database.query("ANALYZE")
     monkeypatch.setattr(paging, "about", nothing_counted)
@@ -161,7 +161,7 @@ def test_a_page_that_is_full_leads_to_the_next_without_a_repetition(
     wanted = jobs_among_others(queue)
     seen, after = [], None
     for _ in wanted:
-        # in pages of one, however many searches each of them takes
+        # in pages of one job, no matter how many searches each of them takes
         page = search(session, JOBS, 'Owner == "bob"', after=after, limit=1)
         while not page.ads:
             page = search(session, JOBS, 'Owner == "bob"', after=page.after, limit=1)

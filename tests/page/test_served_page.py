@@ -38,7 +38,7 @@ def test_its_link_shows_the_queue_until_it_is_stopped(
     served.start(conninfo)
     link = served.link
     assert link is not None and "alice" in shown(link)
-    # whoever else names the directory has the same page
+    # every other user of the directory gets the same page
     assert ServedPage(tmp_path).link == link
     served.start(conninfo)
     assert served.link == link

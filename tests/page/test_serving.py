@@ -1,4 +1,4 @@
-"""The sockets of the service: who may connect, and how many connections, for how long, it takes."""
+"""The sockets of the service: the allowed clients, and the limits on connections and their time."""
 
 import asyncio
 import contextlib
@@ -28,7 +28,7 @@ from tests.waiting import PATIENCE_S, until
 
 
 async def answers(scope: Scope, receive: Receive, send: Send) -> None:
-    """A service that says who asks."""
+    """A service that answers with the client."""
     if scope["type"] == "http":
         client = Request(scope).client
         await PlainTextResponse(client.host if client else "nowhere")(scope, receive, send)
@@ -58,7 +58,7 @@ def port() -> Iterator[int]:
 
 
 def connected(port: int, text: bytes = b"GET / HTTP/1.1\r\n", source: str = "127.0.0.1") -> socket.socket:
-    """A connection on which a head was begun."""
+    """A connection on which the head of a request was begun."""
     client = socket.create_connection(("127.0.0.1", port), PATIENCE_S, (source, 0))
     client.sendall(text)
     return client
@@ -109,7 +109,7 @@ def test_connections_of_one_address_leave_room_for_others(port: int, monkeypatch
 def test_a_unix_socket_is_for_its_account_and_a_group(tmp_path: Path) -> None:
     path = tmp_path / "page.sock"
     for _ in range(2):
-        # the second time in place of one that was left
+        # the second time in place of a socket file that was left
         listener = listen_at_path(path, os.getgid())
         assert stat.S_IMODE(path.stat().st_mode) == 0o660
         with running(listener), httpx2.Client(transport=httpx2.HTTPTransport(uds=str(path))) as client:
@@ -122,12 +122,12 @@ def test_a_unix_socket_is_for_its_account_and_a_group(tmp_path: Path) -> None:
 
 
 def waits(session: ActingSession) -> None:
-    """A question that has no answer soon."""
+    """A query that has no answer soon."""
     session.database.query("SELECT pg_sleep(3600)")
 
 
 def at_once(session: ActingSession) -> str:
-    """A question that has one."""
+    """A query that is answered at once."""
     return "answer"
 
 
@@ -203,7 +203,7 @@ def test_an_address_of_this_machine_is_trusted_with_a_warning(
     conninfo: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with listen("127.0.0.1", 0) as taken:
-        # it ends there
+        # the address is taken, so it ends there
         address = f"127.0.0.1:{taken.getsockname()[1]}"
         words = ["serve", "--dsn", conninfo, "--listen", address, "--user-header", "X-User"]
         assert cli.run([*words, "--trusted-proxy", "127.0.0.1"]) == 1

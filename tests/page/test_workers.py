@@ -19,14 +19,14 @@ from tests.waiting import PATIENCE_S, until
 
 
 def processes_of_workers(session: ActingSession) -> list[int]:
-    """The process of the worker that answers, and the one that it was forked from."""
+    """The process of the worker that answers, and the process that forked it."""
     return [os.getpid(), os.getppid()]
 
 
 def service() -> None:
-    """A service that has a worker, says which, and goes on."""
+    """A service that has a worker, prints its pid, and goes on."""
     workers = Workers("host=127.0.0.1 port=1", workers=1)
-    # as one that writes it is not asked in a transaction, and needs no database
+    # a query that writes is not asked in a transaction, and needs no database
     asked = workers.ask(Person("token", None, True), processes_of_workers, writes=True)
     print(*asyncio.run(asked), flush=True)
     signal.pause()
@@ -44,12 +44,12 @@ def test_workers_end_with_a_service_that_is_killed() -> None:
 
 
 def for_ever(session: ActingSession) -> None:
-    """A question that the server alone is at."""
+    """A query that only the server works on."""
     session.database.query("SELECT pg_sleep(3600)")
 
 
 def hasty_service(conninfo: str, writes: bool) -> None:
-    """A service that gives a question a second, and says why one has no answer."""
+    """A service that gives a query one second, and prints why it has no answer."""
     workers.READ_S = workers.WRITE_S = 1.0
     question = for_ever_in_a_step if writes else for_ever
     asking = Workers(conninfo, workers=1)
@@ -62,7 +62,7 @@ def hasty_service(conninfo: str, writes: bool) -> None:
 
 @pytest.mark.parametrize("writes", [False, True])
 def test_a_question_that_took_too_long_is_ended_at_the_server_too(conninfo: str, writes: bool) -> None:
-    """It hears nothing of a client's death, and would go on, as many as somebody has asked."""
+    """The server does not notice a client's death, and would run every query to its end."""
     code = (
         "from tests.page.test_workers import hasty_service\n"
         f"if __name__ == '__main__': hasty_service({conninfo!r}, {writes})"

@@ -1,4 +1,4 @@
-"""The Python API and the commands on a database of the test's own; slots are played by calling the schema."""
+"""The Python API and the commands on a database of the test's own; tests play slots by calling the schema."""
 
 import os
 from collections.abc import Callable, Iterator
@@ -16,7 +16,9 @@ from tests.kept import kept_database
 
 @pytest.fixture
 def conninfo(postgres: PostgresServer) -> str:
-    """As in tests/conftest.py, of a database that is put back for each test: nothing here outlives a test."""
+    """As in tests/conftest.py, for a database that is restored for each test: no process here outlives a
+    test.
+    """
     return kept_database(postgres)
 
 
@@ -34,7 +36,7 @@ def slots(connection: psycopg.Connection) -> DirectQueue:
 
 
 class Told(NamedTuple):
-    """What a command printed, and its exit status."""
+    """A command's output, and its exit status."""
 
     status: int
     out: str

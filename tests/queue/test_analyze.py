@@ -1,4 +1,4 @@
-"""Why a job does not run, and what a slot would get: on slots whose ads real startds have written."""
+"""The reason why a job does not run, and a slot's next job: on slots whose ads real startds have written."""
 
 import json
 import re
@@ -24,7 +24,7 @@ ADS = Path(__file__).parent.parent / "data" / "ads"
 
 
 class Hosts:
-    """Hosts whose slots have told their ads."""
+    """Hosts whose slots have reported their ads."""
 
     def __init__(self, slots: DirectQueue) -> None:
         self.slots = slots
@@ -248,7 +248,7 @@ def test_ad_that_can_not_be_read_is_told(queue: Queue, slots: DirectQueue, hosts
 
 @pytest.fixture
 def eve(conninfo: str, slots: DirectQueue) -> Iterator[Queue]:
-    """A queue as a submitter sees it who may name nobody."""
+    """A queue as a submitter sees it who may act for no other owner."""
     slots.connection.execute("CREATE ROLE eve IN ROLE fetchwork_submitter")
     with Queue(conninfo) as queue:
         session_of(queue).database.query("SELECT set_config('role', 'eve', false)")
@@ -399,7 +399,7 @@ def test_without_a_job_one_of_each_autocluster_is_explained(
     )
     slots.act("hold", slots.submit(RequestMemory=97))
     found = json.loads(fetchwork("q", "-better-analyze", "--json").out)
-    # the one that would be claimed first speaks for the three
+    # the job that would be claimed first represents the three
     assert [(one["job"], one["alike"]) for one in found] == [("1.2", 2), (few, 0), (deferred, 0)]
     told = fetchwork("q", "--better-analyze")
     assert "-- Job 1.2 of alice, queue default, and 2 idle jobs like it\n" in told.out

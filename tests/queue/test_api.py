@@ -1,4 +1,4 @@
-"""``Queue`` and ``AsyncQueue`` are one interface, and the bindings' where HTCondor has the same."""
+"""``Queue`` and ``AsyncQueue`` are one interface, and equal the bindings' where HTCondor has the same."""
 
 import copy
 import inspect
@@ -74,7 +74,7 @@ async def test_asynchronous_queue_shows_the_same_pool(conninfo: str, slots: Dire
 
 @pytest.mark.parametrize("constraint", ["", "  ", "\t"])
 def test_empty_constraint_changes_nothing(queue: Queue, slots: DirectQueue, constraint: str) -> None:
-    """For a query it selects all; a program with a bug must not remove the whole queue."""
+    """In a query it selects all; a program with a bug must not remove the whole queue."""
     slots.submit_many([{}] * 2)
     with pytest.raises(ValueError, match="constraint is empty"):
         queue.act(fetchwork.JobAction.Remove, constraint)

@@ -1,12 +1,12 @@
-/* What the compiled hook reads of others, as functions of bytes: hook.conf, the agent's reply, the job ad.
- * It takes the place of the hook's own main (client.c).
+/* The compiled hook's readers of foreign input, as functions of bytes: hook.conf, the agent's reply, the job
+ad.
+ * This file replaces the hook's own main (client.c).
  *
  * The first byte chooses: c hook.conf, j the job ad of prepare_job, n the notes of a sandbox, s the JobPid of
  * an ad, r a reply.
  * With -DFUZZER for libFuzzer; else `fuzz_client compare` reads cases on stdin, each as a line with its
- * length and then its bytes, and says in one line what it makes of it: tests compare that with Python.
- */
-#include "../../../fetchwork/hook/compiled/hook.h"
+ length and then its bytes, and prints its result in one line: tests compare that with Python's. */ #include
+ "../../../fetchwork/hook/compiled/hook.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -82,7 +82,7 @@ static void say(const char *data, size_t size)
 int LLVMFuzzerTestOneInput(const unsigned char *data, size_t size)
 {
     hook.kind.name = "fetch_work";
-    /* a copy of its own size, so that a byte too far is seen */
+    /* a copy of exactly this size, so that the sanitizer sees a read beyond it */
     char *copy = malloc(size ? size : 1);
     memcpy(copy, data, size);
     if (size)
