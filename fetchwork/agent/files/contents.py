@@ -1,10 +1,10 @@
-"""Contents of files on their way to sandboxes, and a cache of those that came, each its owner's own.
+"""Contents of input files on their way to sandboxes, and a cache of them that is separate for each owner.
 
-A content is read from the database once for all hooks that want it at a time: into a file of the cache,
-whose beginning is handed out while the rest comes. It is whole when its hash is right; then it stays until
-the cache is full and others were wanted later. Who gets it is decided by the database: the plan of a run
-names contents of its job's owner, and a content is looked for among those of that owner only. What is
-larger than the cache is passed through.
+A content is downloaded from the database once for all hooks that want it at the same time, into a file of the
+cache whose beginning is handed out while the rest comes. It is whole if its hash is right; then it stays
+until the cache is full and other contents were used later. The database decides who gets it: the plan of a
+run names contents of its job's owner, and a content is looked up among those of that owner only. A content
+larger than half the cache is passed through.
 """
 
 from __future__ import annotations
@@ -41,15 +41,15 @@ class Reader:
     database: AsyncDatabase
     run_id: int
     token: str
-    #: whether the content that its job names has its bytes in a bucket
+    #: whether the content's bytes are in a bucket
     in_bucket: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """A content: whose it is, and what it is."""
+    """A content of one owner, by hash and size."""
 
-    #: the database and the owner
+    #: database and owner
     owner: tuple[str, str]
     sha256: str
     size: int
@@ -63,29 +63,29 @@ class Content:
 
     @property
     def chunks(self) -> int:
-        """How many chunks it has."""
+        """The number of chunks."""
         return -(-self.size // CHUNK_BYTES)
 
 
 @dataclass(slots=True, eq=False)
 class _Coming:
-    """A content on its way into the cache."""
+    """A content that is being downloaded into the cache."""
 
     fd: int
-    #: who wants it, and could read it on
+    #: run that wants the content and could go on reading it -> its content_id
     readers: dict[Reader, int] = field(default_factory=dict)
     there: int = 0
     problem: FetchworkError | None = None
     progress: asyncio.Event = field(default_factory=asyncio.Event)
-    #: calls that use the descriptor
+    #: number of calls that use the descriptor
     users: int = 0
-    #: the cache can't take it: its chunks are passed through
+    #: the cache can't take the content: its chunks are passed through
     uncached: bool = False
     task: asyncio.Task[None] | None = None
 
 
 class Contents:
-    """The cache in ``directory``, of ``limit`` bytes at most."""
+    """The cache in ``directory`` of at most ``limit`` bytes."""
 
     def __init__(self, directory: Path, limit: int) -> None:
         self._directory = directory
@@ -95,24 +95,24 @@ class Contents:
         self._coming: dict[Content, _Coming] = {}
 
     def open(self) -> None:
-        """Make the directory, forget what was never finished, and look what there is."""
+        """Make the directory, delete unfinished downloads, and read the list of contents."""
         self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-        # by now it may be another's
+        # an existing directory may belong to another account
         if self._directory.stat().st_uid == os.geteuid():
             self._directory.chmod(0o700)
-        found: list[tuple[float, str, int]] = []
+        contents: list[tuple[float, str, int]] = []
         for path in self._directory.glob("*/*"):
             with contextlib.suppress(OSError):
                 status = path.stat()
                 if path.suffix == _PARTIAL or not path.name.endswith(f"-{status.st_size}"):
                     path.unlink()
                 else:
-                    found.append((status.st_atime, f"{path.parent.name}/{path.name}", status.st_size))
-        for _, name, size in sorted(found):
+                    contents.append((status.st_atime, f"{path.parent.name}/{path.name}", status.st_size))
+        for _, name, size in sorted(contents):
             self._keep(name, size)
 
     async def close(self) -> None:
-        """Stop what is under way."""
+        """Stop the downloads."""
         tasks = [coming.task for coming in self._coming.values() if coming.task is not None]
         for task in tasks:
             task.cancel()
@@ -121,7 +121,7 @@ class Contents:
     async def chunk(
         self, content: Content, content_id: int, reader: Reader, number: int, timeout_s: float
     ) -> bytes:
-        """A chunk of a content that the reader's job names as ``content_id``; raises FetchworkError."""
+        """Return a chunk of a content, ``content_id`` in the reader's job; raises FetchworkError."""
         if not 0 <= number < content.chunks:
             raise NotFound(f"content {content_id} has no chunk {number}")
         coming = self._coming.get(content)
@@ -155,7 +155,7 @@ class Contents:
         number: int,
         timeout_s: float,
     ) -> bytes | None:
-        """A chunk as soon as it has come; None where the cache can't take the content."""
+        """Return a chunk as soon as it has come; None if the cache can't take the content."""
         coming.readers[reader] = content_id
         if coming.task is None or (coming.task.done() and coming.problem is not None):
             coming.problem = None
@@ -194,14 +194,14 @@ class Contents:
         return coming
 
     async def _fetch(self, content: Content, coming: _Coming) -> None:
-        """Read it all, on behalf of one after the other of those that want it."""
+        """Read the whole content; if the reading run ends, another waiting run takes over."""
         digest = hashlib.sha256()
         coming.there = 0
         try:
             for number in range(content.chunks):
                 data = await self._read_on(content, coming, number)
                 await asyncio.to_thread(_write, coming.fd, data, number, digest)
-                # the last one is handed out when it is known that all of them are right
+                # the last chunk is handed out only after the hash has been checked
                 coming.there = min(number + 1, content.chunks - 1)
                 coming.progress.set()
             if digest.hexdigest() != content.sha256:
@@ -233,12 +233,12 @@ class Contents:
             data = await _ask(reader, content, content_id, number, CHUNK_S)
             if data is not None:
                 return data
-            # its run is over
+            # the reader's run is over
             del coming.readers[reader]
-        raise NotFound("the content is not there any more, or nobody wants it")
+        raise NotFound("the content is not there any more, or no run wants it")
 
     def _end(self, content: Content, coming: _Coming) -> None:
-        """Close the file, some time after the last could have asked for its beginning."""
+        """Close the file, some time after the last possible request for its beginning."""
         if coming.users or (coming.task is not None and not coming.task.done()):
             asyncio.get_running_loop().call_later(CHUNK_S, self._end, content, coming)
             return
@@ -262,7 +262,7 @@ class Contents:
 
     @property
     def names(self) -> Iterable[str]:
-        """What is in the cache, by the paths below its directory."""
+        """The paths of the cached contents below the cache's directory."""
         return list(self._kept)
 
 

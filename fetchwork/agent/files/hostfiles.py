@@ -1,4 +1,4 @@
-"""The files of this host's runs: what comes to sandboxes, what leaves them, the plugins."""
+"""The files of this host's runs: inputs to sandboxes, outputs from them, and transfer plugins."""
 
 from __future__ import annotations
 
@@ -31,15 +31,15 @@ T = TypeVar("T")
 
 log = logging.getLogger(__name__)
 
-#: runs whose contents are known
+#: most runs whose contents are remembered
 _MAX_PLANS = 10_000
 CALL_S = 8.0
-#: plugins are looked for again after this
+#: seconds after which the plugins are queried again
 PLUGINS_LIFE_S = 600.0
 
 
 class AgentFiles:
-    """What the handlers ask of files (``handlers.context.HostFiles``), and the delivery of what is parked."""
+    """The handlers' access to files (``handlers.context.HostFiles``), and the upload of staged outputs."""
 
     def __init__(
         self,
@@ -51,7 +51,7 @@ class AgentFiles:
     ) -> None:
         spool: Path = config.agent.spool
         self.plugin_limit_s = float(config.files.plugin_limit_s)
-        # files never keep a hook or a lease waiting
+        # connections of their own, so that files never delay a hook or a lease
         self._databases: dict[HostSession, AsyncDatabase] = {
             session: session.database.another() for session in sessions
         }
@@ -70,32 +70,32 @@ class AgentFiles:
         self._contents.open()
 
     async def close(self) -> None:
-        """Stop what is under way: the next agent goes on with it."""
+        """Stop uploads and downloads; the next agent goes on with them."""
         await self.outputs.close()
         await self._contents.close()
         for database in self._databases.values():
             await database.close()
 
     async def plugins(self) -> Mapping[str, tuple[str, bool, int]]:
-        """The transfer plugins by scheme: path, whether one run takes several files, protocol."""
+        """Return the transfer plugins by scheme: path, whether one run takes several files, protocol."""
         return await self._plugins.known()
 
     def expect(self, task: Task, key: RunKey, plan: files.RunFiles) -> None:
-        """The contents of this plan will be asked for."""
+        """Remember the contents of a plan, which will be asked for."""
         owner = (task.context.session.name, plan.owner)
         self._plans[task.context.session, key.run_id] = {
-            one["content_id"]: Content(owner, one["sha256"], one["size"], one.get("in_bucket", False))
-            for one in plan.files
-            if one["source"] == "content"
+            file["content_id"]: Content(owner, file["sha256"], file["size"], file.get("in_bucket", False))
+            for file in plan.files
+            if file["source"] == "content"
         }
         while len(self._plans) > _MAX_PLANS:
             self._plans.popitem(last=False)
 
     async def chunk(self, task: Task, key: RunKey, content_id: int, number: int) -> bytes:
-        """A chunk of a content of the run's plan; raises FetchworkError."""
+        """Return a chunk of a content of the run's plan; raises FetchworkError."""
         session = task.context.session
         if (session, key.run_id) not in self._plans:
-            # an agent that came after the plan was given
+            # this agent started after the plan was given
             plan = await self._databases[session].run(
                 files.run_files(run_id=key.run_id, token=key.token), timeout_s=task.left(CALL_S)
             )
@@ -109,15 +109,15 @@ class AgentFiles:
         return await self._contents.chunk(content, content_id, reader, number, task.left())
 
     async def carry(self, task: Task, call: Call[T]) -> T:
-        """Make a call that carries files, on a connection for these; raises FetchworkError."""
+        """Make a call that carries files, on a connection for files; raises FetchworkError."""
         return await self._databases[task.context.session].carry(call, timeout_s=task.left(CALL_S))
 
     async def saved(self, task: Task, name: str) -> str:
-        """What became of the checkpoint that is parked in the directory ``name``."""
+        """Return the state of the checkpoint staged in the directory ``name``."""
         return await self.outputs.saved(name, task.caller.uid, task.end - 0.5)
 
     def full(self, uid: int) -> str | None:
-        """Why an account may park no more of what its jobs leave; None if it may."""
+        """Return the reason why an account may stage no more outputs; None if it may."""
         waiting = self.outputs.bytes_of(uid)
         if waiting < self._parked_mib << 20:
             return None
@@ -127,12 +127,12 @@ class AgentFiles:
         )
 
     async def parked(self, task: Task, key: RunKey, name: str) -> None:
-        """What the run leaves is in the directory ``name``, together with the report of its end."""
+        """Begin to upload the directory ``name`` with the run's outputs and the report of its end."""
         await self.outputs.deliver(name)
 
 
 class _Plugins:
-    """The transfer plugins of this host (FILETRANSFER_PLUGINS); now and then each is asked what it moves."""
+    """The transfer plugins of this host (FILETRANSFER_PLUGINS), each queried now and then for its schemes."""
 
     def __init__(self) -> None:
         self._known: dict[str, tuple[str, bool, int]] = {}
@@ -140,12 +140,13 @@ class _Plugins:
         self._lock = asyncio.Lock()
 
     async def known(self) -> dict[str, tuple[str, bool, int]]:
-        """By scheme the plugin's path, whether one run takes several files, and the protocol it speaks."""
+        """Return by scheme the plugin's path, whether one run takes several files, and its protocol."""
         async with self._lock:
             if time.monotonic() >= self._until:
-                found = await asyncio.to_thread(find)
+                plugins = await asyncio.to_thread(find)
                 self._known = {
-                    scheme: (one.path, one.multiple, one.protocol) for scheme, one in found.items()
+                    scheme: (plugin.path, plugin.multiple, plugin.protocol)
+                    for scheme, plugin in plugins.items()
                 }
                 self._until = time.monotonic() + PLUGINS_LIFE_S
                 event(log, logging.INFO, "plugins", schemes=",".join(sorted(self._known)))

@@ -1,10 +1,10 @@
-"""The delivery of what jobs leave: from where JOB_EXIT parks it to the database, then the run's end.
+"""The upload of jobs' outputs from the directory in which JOB_EXIT stages them, then the run's end.
 
-JOB_EXIT tells of a directory, or it is found there: after a restart, or when no agent was there to be told.
-Its run counts as alive until all of it is delivered, however long a database is away, though its starter is
-gone and its slot has other work. Each step can be repeated: a content that was begun goes on where it
-stopped, the list of files replaces the one before, the end of a run counts once, and only then the
-directory goes.
+JOB_EXIT announces a directory, or the agent finds it: after a restart, or if no agent was there to hear of
+it. The run counts as alive until all of its outputs are uploaded, however long a database is away, though its
+starter is gone and its slot has other work. Each step can be repeated: a cut upload goes on where it stopped,
+the list of files replaces the earlier one, the end of a run counts once, and only then the directory is
+deleted.
 """
 
 from __future__ import annotations
@@ -45,25 +45,25 @@ from fetchwork.sandbox.failure import FileFailure, TransferFailure, of_output
 
 log = logging.getLogger(__name__)
 
-#: seconds before a bucket that did not answer is asked again, at the longest
+#: longest backoff in seconds for a bucket that does not answer
 BUCKET_RETRY_S = 60.0
-#: directories whose contents are known; the others wait unread
+#: most directories that are read, in all and of one account; others wait unread
 MOST_KNOWN = 1000
 MOST_KNOWN_EACH = 200
-#: of one account with those that others of it come after, as a manifest may say of any
+#: the same of one account, including directories that must come before others: a manifest may name any
 MOST_AWAITED_EACH = 1000
 REPORT_S = 10.0
-#: what another directory has to wait for is looked for again at this interval
+#: seconds between two checks whether an earlier directory is uploaded
 AGAIN_S = 0.1
-#: a file that changes while it is sent is sent so often
+#: tries for a file that changes while it is uploaded
 MAX_CHANGES = 3
-#: a delivery that fails otherwise, so often: then the end of the run is delivered without the files
+#: tries after other failures; then the end of the run is reported without its files
 MAX_FAILURES = 20
 
 
 @dataclass(frozen=True, slots=True)
 class _Waiting:
-    """A directory that waits for its turn: what is in it is read then, as it may be much."""
+    """A directory that waits for its turn; its content, which may be large, is read only then."""
 
     name: str
     uid: int
@@ -75,7 +75,7 @@ class _Waiting:
 
 
 class Outputs:
-    """Delivers what is parked in ``spool``; ``databases`` has a connection for files by session."""
+    """Uploads the outputs staged in ``spool``; ``databases`` has each session's connection for files."""
 
     def __init__(
         self,
@@ -91,22 +91,22 @@ class Outputs:
         self._trusted = trusted
         self._databases = databases
         self._deliveries: dict[str, asyncio.Task[None]] = {}
-        #: those of them that others come after: they take no room of other accounts
+        #: directories among them that must come before others; they do not count against ``MOST_KNOWN``
         self._awaited: set[str] = set()
-        #: whose run's it is, and whether that is over with it
+        #: directory -> session and run, and whether the run ends with it
         self._keys: dict[str, tuple[HostSession, int, bool]] = {}
-        #: bytes of each that are delivered
+        #: directory -> bytes uploaded
         self._sent: Counter[str] = Counter()
-        #: why checkpoints could not be saved, the last ones
+        #: checkpoint's directory -> reason why it could not be saved, the latest ones
         self._refused: OrderedDict[str, str] = OrderedDict()
         self._turns = Deliveries()
         self._known: Counter[int] = Counter()
-        #: bytes that wait to be delivered, by account, and of which directories that are not known they are
+        #: uid -> bytes that wait to be uploaded; unread directory -> uid and bytes
         self._bytes: Counter[int] = Counter()
         self._unknown: dict[str, tuple[int, int]] = {}
 
     async def look(self) -> None:
-        """Begin to deliver what is parked and is not being delivered."""
+        """Begin to upload staged directories that are not being uploaded yet."""
         names = await asyncio.to_thread(self.spool.names)
         for name in names:
             await self.deliver(name)
@@ -115,7 +115,7 @@ class Outputs:
         self.mark()
 
     def _count_unknown(self, name: str, of: tuple[int, int] | None) -> None:
-        """Count a directory that waits unread as this account's bytes; None: not any more."""
+        """Count an unread directory's bytes for its account (uid, bytes); None: stop counting it."""
         if before := self._unknown.pop(name, None):
             self._bytes[before[0]] -= before[1]
         if of is not None:
@@ -123,7 +123,7 @@ class Outputs:
             self._bytes[of[0]] += of[1]
 
     def mark(self) -> None:
-        """Mark the runs, as far as they are known by now, whose files are being delivered."""
+        """Mark the known runs whose files are being uploaded."""
         for session, run_id, ends in self._keys.values():
             run = self._runs.get(session, run_id)
             if run is None:
@@ -134,15 +134,15 @@ class Outputs:
                 run.saving = True
 
     async def deliver(self, name: str, *, awaited: bool = False) -> None:
-        """Begin to deliver one directory; ``awaited``: others that are known come after it."""
+        """Begin to upload one directory; ``awaited``: known directories must come after it."""
         if name in self._deliveries or self.spool.is_stuck(name):
             return
-        # before anything waits: once
+        # set before the first await, so that a directory is uploaded once
         self._deliveries[name] = asyncio.ensure_future(asyncio.sleep(0))
         try:
             waiting = await self._waiting(name, awaited)
         except FileNotFoundError:
-            # somebody has delivered it meanwhile
+            # it was uploaded meanwhile
             waiting = None
         except (FetchworkError, OSError) as error:
             await self._set_aside(name, None, str(error))
@@ -160,7 +160,7 @@ class Outputs:
         self._deliveries[name] = asyncio.ensure_future(self._deliver(waiting))
 
     async def _waiting(self, name: str, awaited: bool) -> _Waiting | None:
-        """What is known of a directory until its turn; None if it has to wait unread."""
+        """Read the facts of a directory that are needed until its turn; None if it has to wait unread."""
         known = self._unknown.get(name)
         uid, size = known if known is not None else await asyncio.to_thread(self.spool.weigh, name)
         others = len(self._deliveries) - len(self._awaited) - 1
@@ -181,16 +181,16 @@ class Outputs:
         return context
 
     def bytes_of(self, uid: int) -> int:
-        """Bytes of an account's files that wait to be delivered."""
+        """Return the bytes of an account's files that wait to be uploaded."""
         return self._bytes[uid]
 
     @property
     def waiting(self) -> int:
-        """Directories that are known, and not delivered yet."""
+        """The number of directories that are read and not uploaded yet."""
         return len(self._deliveries)
 
     async def close(self) -> None:
-        """Stop; the next agent goes on."""
+        """Stop the uploads; the next agent goes on with them."""
         tasks = list(self._deliveries.values())
         for task in tasks:
             task.cancel()
@@ -209,7 +209,7 @@ class Outputs:
                 break
             except BucketUnavailable as error:
                 event(log, logging.WARNING, "outputs_wait", person=one.uid, run=one.key.run_id, problem=error)
-                # each try reads the file anew
+                # back off, because each try reads the file again
                 away_s = min(BUCKET_RETRY_S, 2 * away_s)
                 pause_s = away_s
             except DatabaseUnavailable:
@@ -236,7 +236,7 @@ class Outputs:
                         await self._refuse(one, problem)
                         break
                     given_up = one_line(problem, 400)
-            # not where the error is handled, which keeps all that was read
+            # outside of the handler, because the exception keeps all data that were read
             await asyncio.sleep(pause_s)
         self._known[one.uid] -= 1
         self._bytes[one.uid] -= one.size
@@ -253,7 +253,7 @@ class Outputs:
         self._deliveries.pop(one.name, None)
 
     async def _until_delivered(self, name: str, uid: int) -> None:
-        """Wait until an earlier directory of an account is delivered, or put aside."""
+        """Wait until an earlier directory of an account is uploaded or set aside."""
         while await asyncio.to_thread(self.spool.is_there, name, uid):
             await self.deliver(name, awaited=True)
             await asyncio.sleep(AGAIN_S)
@@ -266,9 +266,9 @@ class Outputs:
         await self._set_aside(one.name, one.key.run_id, problem)
 
     async def saved(self, name: str, uid: int, end: float) -> str:
-        """What became of a checkpoint that was parked: "saved", "refused" and why, "saving" and the bytes.
+        """Return a staged checkpoint's state: "saved", "refused" with the reason, "saving" with the bytes.
 
-        Waits for news until the monotonic time ``end``.
+        Waits for its end until the monotonic time ``end``.
         """
         sent = -1
         while await asyncio.to_thread(self.spool.is_there, name, uid):
@@ -284,7 +284,7 @@ class Outputs:
     async def _save(
         self, parked: Parked, context: KeywordContext, key: RunKey, database: AsyncDatabase, turn: Delivery
     ) -> None:
-        """Bring a checkpoint into the database, where it takes the place of the one before all at once."""
+        """Upload a checkpoint; in the database it replaces the one before all at once."""
         began = time.monotonic()
         answer = "late"
         with contextlib.suppress(RunOver):
@@ -308,13 +308,13 @@ class Outputs:
         await asyncio.to_thread(self.spool.delete, parked.name)
 
     async def _keep(self, database: AsyncDatabase, key: RunKey, parked: Parked, turn: Delivery) -> str:
-        """Bring the files into the database, and their list: "kept", or "late" if the run is over."""
+        """Upload the files and their list; return "kept", or "late" if the run is over."""
         self._sent[parked.name] = 0
 
-        def told(size: int) -> None:
+        def on_progress(size: int) -> None:
             self._sent[parked.name] += size
 
-        manifest = await send(database, key, self.spool, parked, told, turn.aside)
+        manifest = await send(database, key, self.spool, parked, on_progress, turn.aside)
         kept = await database.run(
             files.keep_outputs(
                 run_id=key.run_id,
@@ -337,14 +337,15 @@ class Outputs:
         failure: TransferFailure | None,
         turn: Delivery,
     ) -> TransferFailure | None:
-        """Bring the files into the database; why the job is held if they can't be had, or for ``failure``."""
+        """Upload the files; return the reason to hold the job: ``failure``, or the failure of the upload."""
         try:
             if await self._keep(database, key, parked, turn) == "late":
                 raise RunOver
         except DatabaseRefused as error:
             return failure or of_output(str(error), errno.EDQUOT)
         except ProtocolError as error:
-            # what the job has left may give a parked file another name: its end is told all the same
+            # a process that the job left behind may rename a staged file: the job's end is reported all the
+            # same
             return failure or of_output(f"reading what was parked: {error}", errno.EIO)
         except OSError as error:
             return failure or of_output(
@@ -353,7 +354,7 @@ class Outputs:
         return failure
 
     async def _deliver_once(self, one: _Waiting, given_up: str, turn: Delivery) -> None:
-        """Deliver a directory; ``given_up``: why without its files, which could not be had."""
+        """Upload a directory and report the end; ``given_up``: the reason why its files are left out."""
         began = time.monotonic()
         parked = replace(await asyncio.to_thread(self.spool.read, one.name), after=one.after, use=one.use)
         context, key = one.context, one.key

@@ -1,8 +1,8 @@
-"""What JOB_EXIT has parked, as the agent reads it: directories of jobs' accounts, which may be anything.
+"""The directories in which JOB_EXIT has staged outputs, and their checks: jobs' accounts may forge them.
 
-A directory counts when its manifest is there. Trusted is only whose it is, which the kernel knows: a file
-in it has to be a regular one of that same account, with one name, opened without following a link; names
-are checked again. What is not as it should be is moved aside, to ``bad/``, as with the spool of reports.
+A directory counts once its manifest is there. Only its owner is trusted, whom the kernel knows: a file in it
+must be a regular file of the same account, with one name, opened without following a link; names are checked
+again. A directory that fails a check is moved aside to ``bad/``, as in the spool of reports.
 """
 
 from __future__ import annotations
@@ -28,20 +28,20 @@ from fetchwork.sandbox import names
 from fetchwork.sandbox.failure import TransferFailure
 from fetchwork.sandbox.parking import MANIFEST, MAX_FILES, MAX_MANIFEST, REPORT
 
-#: a directory of this age without a manifest has lost its writer
+#: age in seconds at which a directory without a manifest has lost its writer
 UNFINISHED_LIFE_S = 3600.0
 _MAX_REPORT = 2 << 20
-#: of how many directories one says that they come before it; these say the same
+#: most directories that a manifest may name as earlier ones; these name earlier ones in turn
 MAX_AFTER = 100
-#: of what was moved aside so many directories are kept, the last ones
+#: number of moved-aside directories kept, the latest ones
 KEPT_BAD = 20
-#: with what the files may be for
+#: report's request -> allowed uses of the files
 _REPORTS = {"job_exit": ("output", "spool", "nothing"), "save_checkpoint": ("checkpoint",)}
 
 
 @dataclass(frozen=True, slots=True)
 class ParkedFile:
-    """One file that was parked: its ``name`` in the sandbox; ``number`` in the directory, a URL or none."""
+    """A staged file: ``name`` in the sandbox, and ``number`` in the directory or a URL, if it has content."""
 
     name: str
     mode: int
@@ -53,7 +53,7 @@ class ParkedFile:
 
 @dataclass(frozen=True, slots=True)
 class Parked:
-    """A directory: who wrote it, the report of the run's end, and the files."""
+    """A staged directory: its account, the report of the run's end, and the files."""
 
     name: str
     uid: int
@@ -62,27 +62,27 @@ class Parked:
     files: tuple[ParkedFile, ...]
     failure: TransferFailure | None
     seconds: float
-    #: of the checkpoint that it is
+    #: number of the checkpoint, if the directory is one
     number: int | None = None
-    #: directories that have to be delivered before
+    #: directories that must be uploaded before this one
     after: tuple[str, ...] = ()
 
 
 class OutputSpool:
-    """The directory in which jobs' accounts park; no file of it is read that has more than ``most_bytes``."""
+    """The directory in which jobs' accounts stage outputs; files larger than ``most_bytes`` are not read."""
 
     def __init__(self, directory: Path, most_bytes: int = sys.maxsize) -> None:
         self.directory = directory
         self.most_bytes = most_bytes
-        #: what can neither be moved aside nor deleted: set aside by its name
+        #: names of directories that can neither be moved aside nor deleted
         self._stuck: set[str] = set()
 
     def make(self) -> None:
-        """Make it, for the agent's account; raises FetchworkError."""
+        """Make the directory as the agent's account; raises FetchworkError."""
         Spool(str(self.directory)).make()
 
     def names(self) -> list[str]:
-        """The directories with a manifest, oldest first; those that were never finished go after a while."""
+        """Return the directories with a manifest, oldest first; delete old ones without a manifest."""
         whole = []
         listed = {path.name for path in self.directory.iterdir()}
         self._stuck &= listed
@@ -98,27 +98,27 @@ class OutputSpool:
         return whole
 
     def account(self, name: str) -> int:
-        """Whose directory it is."""
+        """Return the uid of a directory's account."""
         return (self.directory / name).lstat().st_uid
 
     def weigh(self, name: str) -> tuple[int, int]:
-        """Whose directory it is, and the bytes of what is in it, whatever its manifest says."""
+        """Return a directory's uid and the bytes of its files, without reading its manifest."""
         uid = self.account(name)
         try:
             with os.scandir(self.directory / name) as entries:
                 return uid, sum(entry.stat(follow_symlinks=False).st_size for entry in entries)
         except NotADirectoryError:
-            # read() will say so
+            # read() will report it
             return uid, 0
 
     def is_there(self, name: str, uid: int) -> bool:
-        """Whether there is a directory of this account that waits to be delivered."""
+        """Whether this directory of this account waits to be uploaded."""
         with contextlib.suppress(OSError):
             return name not in self._stuck and self.account(name) == uid
         return False
 
     def is_stuck(self, name: str) -> bool:
-        """Whether a directory was set aside and stays where it is."""
+        """Whether a directory was set aside but could not be moved."""
         return name in self._stuck
 
     def was_set_aside(self, name: str) -> bool:
@@ -126,7 +126,7 @@ class OutputSpool:
         return name in self._stuck or (self.directory / BAD / name).exists()
 
     def read(self, name: str) -> Parked:
-        """What is in a directory; raises ProtocolError where that is not as it should be."""
+        """Return a directory's content; raises ProtocolError if a check fails."""
         status = (self.directory / name).lstat()
         if not stat.S_ISDIR(status.st_mode):
             raise ProtocolError("is not a directory")
@@ -145,14 +145,14 @@ class OutputSpool:
             raise ProtocolError(f"its manifest is not one: {type(error).__name__}") from None
         if use not in _REPORTS[request.name] or (use == "checkpoint" and number is None):
             raise ProtocolError("its manifest names no use")
-        # of those only that came before it: so nothing waits for itself
-        earlier = tuple(one for one in after[-MAX_AFTER:] if DIRECTORY.fullmatch(one) and one < name)
+        # only names before its own, so that no directory waits for itself
+        earlier = tuple(other for other in after[-MAX_AFTER:] if DIRECTORY.fullmatch(other) and other < name)
         return Parked(name, status.st_uid, request, use, files, failure, seconds, number, earlier)
 
     def open(self, parked: Parked, number: int) -> int:
-        """A descriptor of one of the files; raises ProtocolError where it is not one, and OSError.
+        """Return a descriptor of one of the files; raises ProtocolError if a check fails, and OSError.
 
-        One that is too large is not read to find out what it is: a file without blocks may have any size.
+        A file that is too large is refused by its size alone: a sparse file may have any size.
         """
         fd = self._open(parked.name, str(number), parked.uid)
         if os.fstat(fd).st_size > self.most_bytes:
@@ -189,22 +189,22 @@ class OutputSpool:
         return data
 
     def delete(self, name: str) -> None:
-        """Forget a directory that was delivered or is not wanted; one that can't be deleted is set aside."""
+        """Delete a directory that was uploaded or is not wanted; if it can't be deleted, set it aside."""
         path = self.directory / name
         try:
             if stat.S_ISDIR(path.lstat().st_mode):
-                # by descriptors: what its account puts in a file's place is not followed
+                # works by descriptors, so a link that the account puts in a file's place is not followed
                 shutil.rmtree(path)
             else:
                 path.unlink()
         except FileNotFoundError:
             pass
         except (OSError, RecursionError):
-            # another account may have closed it, or made it deeper than can be followed
+            # its account may have closed it, or nested it too deeply
             self._stuck.add(name)
 
     def set_aside(self, name: str) -> None:
-        """Keep a directory that is not as it should be for a while, where it is not read again."""
+        """Move a bad directory to where it is kept for a while and not read again."""
         bad = self.directory / BAD
         try:
             (self.directory / name).rename(bad / name)
@@ -219,29 +219,29 @@ class OutputSpool:
 def _files(listed: list[dict[str, Any]]) -> Iterator[ParkedFile]:
     if len(listed) > MAX_FILES:
         raise ValueError(f"{len(listed)} files")
-    for one in listed:
-        name, mode, size = str(one["name"]), int(one["mode"]) & 0o777, int(one.get("size", 0))
+    for entry in listed:
+        name, mode, size = str(entry["name"]), int(entry["mode"]) & 0o777, int(entry.get("size", 0))
         if names.problem_of(name) or size < 0:
             raise ValueError(name)
-        number = one.get("file")
-        url = one.get("url")
+        number = entry.get("file")
+        url = entry.get("url")
         if number is not None and (type(number) is not int or not 0 <= number < MAX_FILES):
             raise ValueError(number)
         yield ParkedFile(
-            name, mode, size, number, str(url) if url is not None else None, one.get("directory") is True
+            name, mode, size, number, str(url) if url is not None else None, entry.get("directory") is True
         )
 
 
-def _number(told: object) -> int | None:
-    if told is not None and (type(told) is not int or not 0 <= told < 2**31):
-        raise ValueError(told)
-    return told
+def _number(value: object) -> int | None:
+    if value is not None and (type(value) is not int or not 0 <= value < 2**31):
+        raise ValueError(value)
+    return value
 
 
-def _failure(told: dict[str, Any] | None) -> TransferFailure | None:
-    if told is None:
+def _failure(fields: dict[str, Any] | None) -> TransferFailure | None:
+    if fields is None:
         return None
-    code = int(told["code"])
+    code = int(fields["code"])
     if code not in (12, 33):
         raise ValueError(code)
-    return TransferFailure(code, int(told["subcode"]), str(told["reason"]))
+    return TransferFailure(code, int(fields["subcode"]), str(fields["reason"]))

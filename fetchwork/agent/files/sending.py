@@ -1,6 +1,6 @@
-"""The bytes of what a job left, from the directory in which they are parked into the database.
+"""Uploads a job's staged outputs to the database.
 
-Small files travel together, larger ones in chunks; a content that was begun goes on where it stopped.
+Small files travel together, larger ones in chunks; an upload that was cut goes on where it stopped.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ from fetchwork.handlers.runad import RunKey
 from fetchwork.sandbox import objects
 from fetchwork.sandbox.failure import FileFailure
 
-#: small files that travel in one call
+#: most small files in one call
 MOST_TOGETHER = 500
 #: seconds for a call
 CALL_S = 30.0
 
 
 class RunOver(Exception):
-    """The run has ended: nobody wants what it leaves."""
+    """The run has ended, so its outputs are not wanted."""
 
 
-#: in which a bucket is waited for
+#: a context in which an upload waits for a bucket
 Aside: TypeAlias = Callable[[], AbstractAsyncContextManager[None]]
 
 
@@ -41,18 +41,18 @@ async def send(
     key: RunKey,
     spool: OutputSpool,
     parked: Parked,
-    told: Callable[[int], None],
+    on_progress: Callable[[int], None],
     aside: Aside = nullcontext,
 ) -> list[JsonObject]:
-    """Bring what is parked into the database; the list of it. ``told`` gets the bytes of each file.
+    """Upload a staged directory and return its list of files. ``on_progress`` gets the bytes of each file.
 
-    Raises RunOver, OSError for a file that can't be read, FileFailure for one that changes meanwhile, and the
-    errors of the database.
+    Raises RunOver, OSError for a file that can't be read, FileFailure for a file that changes meanwhile, and
+    the errors of the database.
     """
     manifest: list[JsonObject] = []
     small: list[bytes] = []
-    for one in parked.files:
-        entry, data = await _entry(database, key, spool, parked, one, aside)
+    for file in parked.files:
+        entry, data = await _entry(database, key, spool, parked, file, aside)
         manifest.append(entry)
         if data is not None:
             if len(small) == MOST_TOGETHER or sum(map(len, small)) + len(data) > CHUNK_BYTES:
@@ -60,7 +60,7 @@ async def send(
                 small = []
             small.append(data)
         if "sha256" in entry:
-            told(entry["size"])
+            on_progress(entry["size"])
     if small:
         await _put(database, key, small)
     return manifest
@@ -71,32 +71,32 @@ async def _entry(
     key: RunKey,
     spool: OutputSpool,
     parked: Parked,
-    one: ParkedFile,
+    file: ParkedFile,
     aside: Aside,
 ) -> tuple[JsonObject, bytes | None]:
-    """A file's entry of the list, and what is in it, if that is not in the database by then."""
-    if one.directory:
-        return {"name": f"{one.name}/", "mode": one.mode}, None
-    if one.number is None:
-        return {"name": one.name, "mode": one.mode, "size": one.size, "url": one.url or ""}, None
-    fd = await asyncio.to_thread(spool.open, parked, one.number)
+    """Return a file's entry of the list, and its content if that is not uploaded yet."""
+    if file.directory:
+        return {"name": f"{file.name}/", "mode": file.mode}, None
+    if file.number is None:
+        return {"name": file.name, "mode": file.mode, "size": file.size, "url": file.url or ""}, None
+    fd = await asyncio.to_thread(spool.open, parked, file.number)
     try:
         small: bytes | None = None
-        if one.size < CHUNK_BYTES:
-            # a whole chunk: it may have grown since it was parked
+        if file.size < CHUNK_BYTES:
+            # read a whole chunk: the file may have grown since it was staged
             small = await asyncio.to_thread(os.pread, fd, CHUNK_BYTES, 0)
         if small is not None and len(small) < CHUNK_BYTES:
             sha256, size = hashlib.sha256(small).hexdigest(), len(small)
         else:
             small = None
-            sha256, size = await _in_chunks(database, key, fd, spool.most_bytes, one.name, aside)
+            sha256, size = await _in_chunks(database, key, fd, spool.most_bytes, file.name, aside)
     finally:
         os.close(fd)
-    return {"name": one.name, "mode": one.mode, "size": size, "sha256": sha256}, small
+    return {"name": file.name, "mode": file.mode, "size": size, "sha256": sha256}, small
 
 
 async def _put(database: AsyncDatabase, key: RunKey, datas: list[bytes]) -> None:
-    """Store whole contents of less than a chunk each."""
+    """Upload whole contents of less than a chunk each."""
     wanted = await database.carry(
         files.put_whole_outputs(run_id=key.run_id, token=key.token, datas=datas), timeout_s=CALL_S
     )
@@ -107,10 +107,10 @@ async def _put(database: AsyncDatabase, key: RunKey, datas: list[bytes]) -> None
 async def _in_chunks(
     database: AsyncDatabase, key: RunKey, fd: int, most: int, name: str, aside: Aside
 ) -> tuple[str, int]:
-    """Store a file chunk by chunk, those that are not there yet; its hash and size.
+    """Upload the missing chunks of a file; return its hash and size.
 
-    A process that the job has left may go on writing to it. Only what was read at first is stored: a content
-    is begun again by its hash, and what is there of it then has to be right.
+    A process that the job left behind may go on writing to the file. Only the bytes of the first reading are
+    uploaded: a cut upload is resumed by the content's hash, so its chunks must be right.
     """
     sha256, size, of_chunks = await asyncio.to_thread(_hash, fd, most)
     begun = await database.run(
@@ -125,7 +125,7 @@ async def _in_chunks(
                 at = part * begun.part_bytes
                 length = min(begun.part_bytes, size - at)
                 expected = of_chunks[at // CHUNK_BYTES :][: begun.part_bytes // CHUNK_BYTES]
-                # a part is large, and its URL is good for some minutes: neither waits for its turn
+                # a part is large and its URL expires within minutes, so neither is fetched before its turn
                 async with aside():
                     data = await asyncio.to_thread(_read_part, fd, at, length, expected, name)
                     await _put_part(database, key, begun.content_id, part, data)
@@ -134,7 +134,7 @@ async def _in_chunks(
         if number in there:
             continue
         at = number * CHUNK_BYTES
-        # what was appended is not of the content
+        # appended bytes do not belong to the content
         length = min(CHUNK_BYTES, size - at)
         data = await asyncio.to_thread(_read_part, fd, at, length, [of_chunk], name)
         wanted = await database.carry(
@@ -166,7 +166,7 @@ async def _put_part(database: AsyncDatabase, key: RunKey, content_id: int, part:
 
 
 def _read_part(fd: int, at: int, size: int, of_chunks: Sequence[bytes], name: str) -> bytes:
-    """So many bytes of a file, whose chunks have to have these hashes; raises FileFailure."""
+    """Read so many bytes of a file; raises FileFailure if its chunks do not have these hashes."""
     data = _read_chunk(fd, at, size)
     seen = [hashlib.sha256(data[i : i + CHUNK_BYTES]).digest() for i in range(0, len(data), CHUNK_BYTES)]
     if seen != list(of_chunks):
@@ -175,21 +175,21 @@ def _read_part(fd: int, at: int, size: int, of_chunks: Sequence[bytes], name: st
 
 
 def _hash(fd: int, most: int) -> tuple[str, int, list[bytes]]:
-    """The hash of a file, of at most so many bytes, its size, and the hashes of its chunks."""
-    # somebody may write to it as fast as it is read
+    """Return the hash of at most so many bytes of a file, their number, and the hashes of the chunks."""
+    # a process may write to the file as fast as it is read
     digest, size, of_chunks = hashlib.sha256(), 0, []
     while size < most and (data := _read_chunk(fd, size, min(CHUNK_BYTES, most - size))):
         digest.update(data)
         of_chunks.append(hashlib.sha256(data).digest())
         size += len(data)
         if len(data) < CHUNK_BYTES:
-            # what comes behind it is not of its end
+            # the end was reached; bytes appended now do not belong to the content
             break
     return digest.hexdigest(), size, of_chunks
 
 
 def _read_chunk(fd: int, at: int, most: int) -> bytes:
-    """So many bytes of a file, fewer only at its end."""
+    """Read so many bytes of a file, fewer only at its end."""
     data = b""
     while len(data) < most and (more := os.pread(fd, most - len(data), at + len(data))):
         data += more
