@@ -178,7 +178,7 @@ class MatchRound:
     def _leave_out_what_rests(self, seekers: Sequence[Seeker]) -> None:
         now = time.monotonic()
         for seeker in seekers:
-            seeker.page = [one for one in seeker.page if not self._rests(seeker, one.choice, now)]
+            seeker.page = [ranked for ranked in seeker.page if not self._rests(seeker, ranked.choice, now)]
             seeker.choices = [choice for choice in seeker.choices if not self._rests(seeker, choice, now)]
 
     def _rests(self, seeker: Seeker, choice: Choice, now: float) -> bool:
@@ -274,17 +274,17 @@ class MatchRound:
     async def _keep_known_accounts(self, seekers: Sequence[Seeker]) -> None:
         """Set aside the choices whose owners have no account on this host."""
         checked = [seeker for seeker in seekers if seeker.attempt.task.context.check_accounts]
-        owners = {one.choice.autocluster.owner for seeker in checked for one in seeker.page}
+        owners = {ranked.choice.autocluster.owner for seeker in checked for ranked in seeker.page}
         if not owners:
             return
         known = await accounts.known(owners)
         if len(known) == len(owners):
             return
         for seeker in checked:
-            for one in seeker.page:
-                if accounts.is_missing(one.choice.autocluster.owner):
-                    seeker.without_account.append(one)
-            seeker.page = [one for one in seeker.page if one.choice.autocluster.owner in known]
+            for ranked in seeker.page:
+                if accounts.is_missing(ranked.choice.autocluster.owner):
+                    seeker.without_account.append(ranked)
+            seeker.page = [ranked for ranked in seeker.page if ranked.choice.autocluster.owner in known]
 
     # -- claims
 

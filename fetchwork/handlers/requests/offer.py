@@ -84,12 +84,12 @@ async def claim(
     indices: dict[Pair, int] = {}
     slots = [
         {
-            "slot": one.fetch.slot_name,
-            "exclusive": one.exclusive,
-            "choices": [indices.setdefault(_pair(ranked), len(indices) + 1) for ranked in one.choices],
-            "weights": _weights(one.choices),
+            "slot": want.fetch.slot_name,
+            "exclusive": want.exclusive,
+            "choices": [indices.setdefault(_pair(ranked), len(indices) + 1) for ranked in want.choices],
+            "weights": _weights(want.choices),
         }
-        for one in wanted
+        for want in wanted
     ]
     pairs = list(indices)
     rows = await session.database.run(
@@ -131,10 +131,10 @@ def _note_what_was_in_vain(
 ) -> None:
     """Note the choices that yielded no job: those before the choice that a slot got, or all of them."""
     in_vain: set[Pair] = set()
-    for one, answer in zip(wanted, answers, strict=True):
+    for want, answer in zip(wanted, answers, strict=True):
         if isinstance(answer, FetchworkError):
             continue
-        for ranked in one.choices:
+        for ranked in want.choices:
             if answer is not None and ranked is answer.of:
                 break
             in_vain.add(_pair(ranked))

@@ -64,15 +64,15 @@ async def inputs(task: Task, key: RunKey) -> Inputs | None:
         return None
     if section is None:
         return None
-    return Inputs(section, sum(one["size"] for one in plan.files), time.monotonic() - began)
+    return Inputs(section, sum(file["size"] for file in plan.files), time.monotonic() - began)
 
 
 async def _section(task: Task, host: HostFiles, key: RunKey, plan: file_calls.RunFiles) -> bytes | None:
     host.expect(task, key, plan)
     files = []
-    for one in plan.files:
-        data = await host.chunk(task, key, one["content_id"], 0) if one["size"] else b""
-        files.append((one["name"], one["mode"], data))
+    for file in plan.files:
+        data = await host.chunk(task, key, file["content_id"], 0) if file["size"] else b""
+        files.append((file["name"], file["mode"], data))
     executable = executable_travels(plan.ad)
     return inline.encode_inputs(for_hooks(plan.ad), host.plugin_limit_s, files, executable=executable)
 
@@ -80,15 +80,15 @@ async def _section(task: Task, host: HostFiles, key: RunKey, plan: file_calls.Ru
 def _is_small(plan: file_calls.RunFiles, most: int) -> bool:
     return (
         len(plan.files) <= inline.MAX_FILES
-        and sum(one["size"] for one in plan.files) <= most
+        and sum(file["size"] for file in plan.files) <= most
         and not checkpoint.wanted(plan.ad)
         and not inline.has_urls(plan.ad)
         and plan.ad.get("MaxTransferInputMB") is None
         and all(
-            one["source"] == "content"
-            and one["direction"] == "input"
-            and one["size"] <= CHUNK_BYTES
-            and inline.is_plain(one["name"])
-            for one in plan.files
+            file["source"] == "content"
+            and file["direction"] == "input"
+            and file["size"] <= CHUNK_BYTES
+            and inline.is_plain(file["name"])
+            for file in plan.files
         )
     )
