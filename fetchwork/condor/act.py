@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Action:
-    """How a command speaks of what it does."""
+    """The words of a command for its action."""
 
     name: str
     verb: str
@@ -27,12 +27,12 @@ class Action:
     unfit: str
     reason: str | None = None
     refused: str | None = None
-    #: as ``verb``, where a job is another's
+    #: as ``verb``, for a job of another user
     denied: str | None = None
 
     @property
     def again(self) -> str | None:
-        """What comes of a job that is named a second time; None where it is done again."""
+        """The outcome of naming a job twice; None if the action is done again."""
         return _ALREADY if self.already else _UNFIT if self.name == "Release" else None
 
 
@@ -74,7 +74,7 @@ _DONE, _ALREADY, _UNFIT, _DENIED, _UNKNOWN = (
 )
 
 
-#: what -totals counts, as ``Schedd.act`` names it and as it is shown
+#: the counts of -totals: their name in ``Schedd.act`` -> the text
 _TOTALS = {
     "TotalSuccess": "Succeeded",
     "TotalError": "Failed",
@@ -87,7 +87,7 @@ _TOTALS = {
 
 @dataclass
 class _Asked:
-    """Which jobs, and how."""
+    """The selected jobs, and the options."""
 
     run: Invocation
     action: Action
@@ -101,7 +101,7 @@ class _Asked:
     reason: str | None = None
     totals: bool = False
     invalid: bool = False
-    #: how the jobs are named in messages; None for a constraint
+    #: the name of the jobs in messages; None for a constraint
     named: str | None = None
 
 
@@ -154,7 +154,7 @@ def _fast(asked: _Asked, given: Given) -> None:
     asked.action = _FAST
 
 
-_TRANSFER = "{command}: -transfer is not supported: what a job writes goes with its removal"
+_TRANSFER = "{command}: -transfer is not supported: a removed job's output is deleted"
 
 
 def _transfer(asked: _Asked, given: Given) -> None:
@@ -190,7 +190,7 @@ def _parse(run: Invocation, action: Action) -> _Asked:
     if not (asked.ids or asked.any_of or asked.all_of or asked.all or asked.held):
         raise Usage("You did not specify any jobs", help=True)
     if asked.held and asked.ids:
-        # of those named, the held ones alone
+        # only the held ones of the named jobs
         for cluster, proc in (id.split(".") for id in asked.ids):
             asked.any_of.append(f"(ClusterId == {cluster} && ProcId == {proc})")
         asked.ids, asked.named = [], None
@@ -222,14 +222,14 @@ def _add(asked: _Asked, given: Given) -> None:
 
 
 def _by_id(run: Invocation, asked: _Asked) -> bool:
-    """Act on single jobs; tells whether not one could be."""
+    """Act on single jobs; return whether the action failed for all of them."""
     session, action = run.session, asked.action
     outcomes: dict[str, str] = {}
     for id, outcome in session.perform("standing", action=action.name, ids=asked.ids).items():
         if outcome is not None:
             outcomes[id] = outcome
             continue
-        # one by one, as a schedd does: a job that one may not touch keeps no other from it
+        # one at a time, as a schedd does: a job without permission does not stop the others
         try:
             number = session.perform("change_jobs", action=action.name, spec=[id], reason=asked.reason)
         except InsufficientPrivilege:
@@ -241,7 +241,7 @@ def _by_id(run: Invocation, asked: _Asked) -> bool:
         run.complain("\n")
     for id, times in Counter(asked.ids).items():
         if times > 1 and outcomes.get(id) == _DONE and action.again:
-            # a schedd tells of the second time
+            # a schedd reports the second time
             outcomes[id] = action.again
     for id in asked.ids:
         outcome = outcomes.get(id, _UNKNOWN)
@@ -261,7 +261,7 @@ def _by_id(run: Invocation, asked: _Asked) -> bool:
 
 
 def _by_constraint(run: Invocation, asked: _Asked) -> bool:
-    """Act on clusters, users' jobs and what constraints select; tells whether there was nothing to act on."""
+    """Act on clusters, users' jobs and constraints; return whether no job was changed."""
     action = asked.action
     either = " || ".join(asked.any_of)
     parts = [*asked.all_of, *([either] if either else [])]

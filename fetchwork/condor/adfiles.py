@@ -1,4 +1,4 @@
-"""Files of ads: what ``condor_q -jobads`` and ``condor_history -file`` read."""
+"""Reads the files of ads of ``condor_q -jobads`` and ``condor_history -file``."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from fetchwork.classad.values import ClassAd
 from fetchwork.condor.printedad import PrintedAd
 from fetchwork.errors import ClassAdError
 
-#: a line that ends an ad: an empty one, ``***``, ``...``, and what condor_q prints before a schedd's jobs
+#: a line that ends an ad: an empty line, ``***``, ``...``, and the banner of condor_q before a schedd's jobs
 _ENDS = re.compile(r"(?:\*\*\*|\.\.\.|-- |$)")
 
 
 def read(text: str, form: str = "auto") -> Iterator[PrintedAd]:
-    """The ads of a text in one of HTCondor's forms; raises ClassAdError for one that can't be read."""
+    """Yield the ads of a text in one of HTCondor's forms. Raises ClassAdError if it can't."""
     if form == "auto":
         form = _form_of(text)
     if form == "long":

@@ -19,14 +19,14 @@ XML_FOOTER = "</classads>\n"
 
 
 class AdList:
-    """Writes ads of one form, with what a list of them has around and between them."""
+    """Writes ads of one form, with the header, separators and footer of a list."""
 
     def __init__(self, form: Form) -> None:
         self.form = form
         self.written = 0
 
     def ad(self, ad: PrintedAd, names: Iterable[str] | None = None) -> str:
-        """An ad, or of these names what it has; '' where that is nothing."""
+        """Return an ad, or its attributes of these names; '' if it has none of them."""
         chosen = chosen_names(ad, names)
         if not chosen:
             return ""
@@ -43,7 +43,7 @@ class AdList:
         return ("{\n" if first else ",\n") + new_ad(ad, chosen) + "\n"
 
     def footer(self) -> str:
-        """What ends the list."""
+        """Return the footer of the list."""
         if self.form == "xml":
             return ("" if self.written else XML_HEADER) + XML_FOOTER
         if not self.written:
@@ -60,7 +60,7 @@ def chosen_names(ad: PrintedAd, names: Iterable[str] | None) -> list[str]:
 
 
 def is_expression(item: object) -> bool:
-    """Is what the JSON form has an expression rather than a literal?"""
+    """Whether an item of the JSON form is an expression rather than a literal."""
     return expr_text(item) is not None
 
 
@@ -113,7 +113,7 @@ def _json_item(item: object, depth: int, line: str) -> str:
 
 
 def _real_in(text: str) -> str:
-    """Of an expression that is a real number's literal, that; else ''."""
+    """Return the literal of an expression that is a real number, else ''."""
     real = real_in(text)
     return "" if real is None else unparse_real(real)
 

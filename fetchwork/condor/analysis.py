@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from fetchwork.explain.job import Analysis
 
 
-#: jobs that are explained where none is named: one of each autocluster
+#: most jobs that are explained when the command names none: one of each autocluster
 MOST = 10
 
 

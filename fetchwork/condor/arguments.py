@@ -1,4 +1,4 @@
-"""How HTCondor's commands read their words: options by prefix, with one dash or two, job ids, and octets."""
+"""Command lines of HTCondor's commands: options by prefix, with one dash or two, job ids, and octets."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from typing import Generic, TypeVar
 
 from fetchwork.errors import FetchworkError
 
-#: what HTCondor takes for a job id: it stops at what is no digit
+#: a job id as HTCondor reads it: only digits and a dot
 _WHOLE_ID = re.compile(r"(\d{1,10})(?:\.(\d{1,10})?)?", re.ASCII)
 
 
 class Usage(FetchworkError):
-    """The words of a command are wrong; the text goes to stderr as it is, and the exit status is 1.
+    """The command line is wrong; the text goes to stderr as it is, and the exit status is 1.
 
-    ``help`` tells whether the command's help follows, as it does in HTCondor for an unknown option.
+    ``help``: the command's help follows, as in HTCondor for an unknown option.
     """
 
     def __init__(self, message: str, *, help: bool = False, newline: bool = True) -> None:
@@ -35,7 +35,7 @@ class Said(FetchworkError):
 
 
 class Words:
-    """The words behind a command's name, read one after the other; an option takes those that are its own."""
+    """The words after a command's name, in order; an option takes its own values."""
 
     def __init__(self, words: Iterable[str]) -> None:
         self._left = deque(words)
@@ -62,14 +62,14 @@ class Words:
 
 
 def is_prefix(word: str, name: str, least: int) -> bool:
-    """Is ``word`` a prefix of ``name`` that is at least so long? With -1 it has to be the name itself."""
+    """Whether ``word`` is a prefix of ``name``, of at least ``least`` letters; with -1 the name itself."""
     if least < 0:
         return word == name
     return len(word) >= max(1, least) and name.startswith(word)
 
 
 def is_option(word: str, name: str, least: int) -> bool:
-    """Is ``word`` that option: a dash, or two, and a prefix of its name?
+    """Whether ``word`` is that option: a dash, or two, and a prefix of its name.
 
     With two dashes HTCondor takes prefixes as well.
     """
@@ -79,7 +79,7 @@ def is_option(word: str, name: str, least: int) -> bool:
 
 
 def is_colon_option(word: str, name: str, least: int) -> tuple[bool, str | None]:
-    """The same for an option that may be followed by a colon and more, which is the second value."""
+    """Whether ``word`` is that option, and the text after its colon, if it has one."""
     option, colon, more = word.partition(":")
     return is_option(option, name, least), more if colon else None
 
@@ -93,7 +93,7 @@ def job_id(word: str) -> tuple[int, int] | None:
 
 
 def leading_number(text: str) -> int:
-    """What C's ``atoi`` makes of a text: the number that it begins with, else 0."""
+    """Return the number that a text begins with, else 0, as C's ``atoi`` does."""
     match = re.match(r"\s*([+-]?\d+)", text)
     return int(match[1]) if match else 0
 
@@ -117,7 +117,7 @@ class Given:
     more: str | None = None
 
     def value(self, message: str, *, dash: bool = True, help: bool = False) -> str:
-        """Take the option's value. Raises Usage with the message if there is none.
+        """Take the option's value. Raises Usage with the message if it is missing.
 
         ``dash``: a word that begins with a dash is a value too. For the message see ``wrong``.
         """
@@ -128,7 +128,7 @@ class Given:
         return following
 
     def plain(self, message: str) -> list[str]:
-        """Take the words up to the next option. Raises Usage with the message if there is none."""
+        """Take the words up to the next option. Raises Usage with the message if it is missing."""
         taken = self.words.take_plain()
         if not taken:
             raise self.wrong(message)
@@ -253,5 +253,5 @@ def octets(text: str) -> str:
 
 
 def text_of(octets: str) -> str:
-    """The text whose bytes these are; what is not UTF-8 is kept as surrogates."""
+    """Return the text of these bytes; bytes that are not UTF-8 become surrogates."""
     return octets if octets.isascii() else octets.encode("latin-1").decode("utf-8", "surrogateescape")

@@ -1,4 +1,4 @@
-"""``-af[:letters] ATTR ...`` and ``-format FORMAT ATTR``: the columns that words of a command line make."""
+"""``-af[:letters] ATTR ...`` and ``-format FORMAT ATTR``: the columns that a command line asks for."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from fetchwork.condor.columns import Column, PrintMask, is_expression
 from fetchwork.condor.renderers import render_job_id
 
-#: how a value is printed: the first of these letters that is given
+#: the letters that choose how a value is printed: the first one given counts
 _FORMATS = (("ro", "%r"), ("V", "%V"), ("Y", "%Y"), ("T", "%T"))
 
 

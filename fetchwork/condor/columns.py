@@ -50,7 +50,7 @@ Renderer: TypeAlias = "Callable[[PrintedValue, PrintedAd], PrintedValue]"
 #: makes the text of a value
 Formatter: TypeAlias = "Callable[[PrintedValue], str]"
 
-#: what may stand for a value that is not there
+#: the signs that may stand for a missing value
 ALTERNATIVES = " ?*.-_#0"
 
 
@@ -67,7 +67,7 @@ class Column:
     prefix: bool = True
     suffix: bool = True
     hidden: bool = False
-    #: called even where there is no value
+    #: called for a missing value too
     always: bool = False
     alternative: str = " "
     wide_alternative: bool = False
@@ -89,7 +89,7 @@ class Column:
 
     @property
     def letter(self) -> Letter:
-        """What sort of value is fetched."""
+        """Return the type of value that is fetched."""
         if self.formatter is not None or self.renderer is not None or self.conversion is None:
             return Letter.VALUE
         return self.conversion.letter
@@ -110,7 +110,7 @@ Row: TypeAlias = "list[Cell]"
 
 
 class PrintMask:
-    """A table: its columns, their headings, and what stands between them."""
+    """A table: its columns, their headings, and the separators."""
 
     def __init__(self) -> None:
         self.columns: list[Column] = []
@@ -145,14 +145,14 @@ class PrintMask:
         return line + self.row_suffix
 
     def row(self, ad: PrintedAd) -> Row:
-        """What the columns show of an ad; columns that grow are widened."""
+        """Return the cells of an ad; columns that grow are widened."""
         if len(self._cells) != len(self.columns):
             self._cells = [RememberedCells(functools.partial(self._cell, column)) for column in self.columns]
         shape = tuple(ad.json)
         return [cells.cell(ad, shape) for cells in self._cells]
 
     def rows(self, table: JobTable) -> list[Row]:
-        """The same of all jobs of a table."""
+        """Return the rows of all jobs of a table, as ``row`` does."""
         return list(map(list, zip(*(self._cells_of(column, table) for column in self.columns), strict=True)))
 
     def _cells_of(self, column: Column, table: JobTable) -> Sequence[Cell]:
@@ -215,7 +215,7 @@ class PrintMask:
         except NotAnExpression:
             value, valid = UNDEFINED, False
         if column.renderer is None:
-            # a formatter's type is that of what it takes
+            # a formatter has the type of its argument
             if column.renders is not None and valid:
                 number = _number(value)
                 if column.renders is str:
@@ -319,7 +319,7 @@ def _of_letter(letter: Letter, value: PrintedValue) -> Cell:
 
 
 def _coerced(column: Column, value: PrintedValue) -> PrintedValue:
-    """What a renderer of one type is given."""
+    """Return the value that a renderer of this type is given."""
     if column.renders is str:
         return value if type(value) is str else ""
     if column.renders is None:
@@ -393,7 +393,7 @@ def _alternative(column: Column) -> str:
 
 
 def is_expression(text: str) -> bool:
-    """Is it an attribute's name or a ClassAd expression?"""
+    """Whether the text is an attribute's name or a ClassAd expression."""
     if _ATTRIBUTE.match(text):
         return True
     try:

@@ -1,4 +1,4 @@
-"""Which command is which function."""
+"""The table of commands and their functions."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ SERVED = frozenset(("q", "history", "rm", "hold", "release", "vacate", "submit")
 
 
 def load() -> None:
-    """Import what commands import on first use: for a process whose children run them, with fewer rights."""
+    """Import what commands import on first use, for a process whose children run them with fewer rights."""
     # a command that runs alone has no use for it
     import pkgutil
 
@@ -65,7 +65,7 @@ def load() -> None:
         importlib.import_module(name)
 
 
-#: commands that print their help on stdout also behind an error
+#: commands that print their help on stdout after an error too
 _HELP_ON_STDOUT = ("condor_q", "condor_history")
 #: commands whose -name is that of a schedd: here of a database
 _OF_A_SCHEDD = frozenset(
@@ -91,7 +91,7 @@ def _on_named(invocation: Invocation) -> None:
 
 
 def _command_line() -> ModuleType:
-    # by its name: the room of the command line is above all others
+    # imported by name: no room may import the command line
     return importlib.import_module("fetchwork.cli")
 
 
@@ -110,7 +110,7 @@ def _run_command_line(invocation: Invocation) -> int:
     finally:
         sys.stdin, sys.stdout, sys.stderr = streams
         for stream in made:
-            # what it has goes on to the invocation's own
+            # flush to the invocation's own stream, and leave that open
             stream.detach()
     return status
 
@@ -139,6 +139,6 @@ def run(invocation: Invocation) -> int:
             say(help_of(invocation.name))
         return 1
     except FetchworkError as problem:
-        # what a command has no words of HTCondor's for
+        # an error for which HTCondor has no words
         invocation.complain(f"Error: {one_line(str(problem))}\n")
         return 1

@@ -1,6 +1,6 @@
 """condor_status -compact: a line for each machine and slot type, as HTCondor 25.14 prints them.
 
-Dynamic slots are left out: a partitionable slot's ad tells of them (``NumDynamicSlots``, ``ChildState``...).
+Dynamic slots are left out: a partitionable slot's ad describes them (``NumDynamicSlots``, ``ChildState``...).
 Other slots of one machine and type are added up into the first.
 """
 
@@ -17,9 +17,9 @@ from fetchwork.condor.columns import Cell, PrintMask
 from fetchwork.condor.invocation import Invocation
 from fetchwork.condor.printedad import PrintedAd
 
-#: what tables show
+#: the slots that tables show
 _NOT_DYNAMIC = "(PartitionableSlot =?= true || DynamicSlot =!= true)"
-#: what -avail and -claimed ask for
+#: the slots that -avail and -claimed select
 CONDITIONS = {
     "available": '(State == "Unclaimed" && Cpus > 0 && Memory > 0)',
     "claimed": (
@@ -55,12 +55,12 @@ _TABLES: dict[str, tuple[str, ...]] = {
     "state": (*_SIZES, "load", "code", "starts"),
     "claimed": ("machine", "platform", "slots", "tag", "users"),
 }
-#: how busy states are called
+#: the names of busy states
 _BUSY = ("matched", "claimed", "preempting")
 
 
 def conditions(modes: Iterable[str], table: str | None) -> list[str]:
-    """Which slots are asked for, with modes as in ``CONDITIONS``; ``table``: None where none is shown."""
+    """Return the conditions of slots for modes of ``CONDITIONS`` and a table, if one is shown."""
     found = [CONDITIONS[mode] for mode in modes if mode in CONDITIONS]
     if not found or table not in (None, "claimed"):
         found.append(_NOT_DYNAMIC)
@@ -73,13 +73,13 @@ def in_order(slots: Sequence[PrintedAd]) -> list[PrintedAd]:
 
 
 def first_of_each(slots: Sequence[PrintedAd]) -> list[PrintedAd]:
-    """Of the slots in order, those that stand for the others of their machine and type."""
+    """Return the first slot of each machine and type, of slots in order."""
     keys = [None, *map(_key, slots)]
     return [slot for slot, (before, key) in zip(slots, pairwise(keys), strict=True) if key != before]
 
 
 def natural(text: str) -> list[tuple[int, int, str]]:
-    """A key by which texts are in HTCondor's natural order: numbers in them as numbers."""
+    """Return a sort key for HTCondor's natural order, in which numbers are compared as numbers."""
     parts = re.split(r"(\d+)", text)
     return [(0, int(part), "") if part.isdigit() else (1, 0, part.lower()) for part in parts]
 
@@ -87,7 +87,7 @@ def natural(text: str) -> list[tuple[int, int, str]]:
 def show(
     run: Invocation, slots: Sequence[PrintedAd], table: str, appended: slotformat.Appended, *, wide: bool
 ) -> None:
-    """Print slots, which are in order, as a table (a name of ``_TABLES``), and what they come to."""
+    """Print slots, which are in order, as a table (a name of ``_TABLES``), and their totals."""
     mask = PrintMask()
     names = list(_TABLES[table])
     lines = ["SELECT", *(_COLUMNS[name] for name in names)]
@@ -115,7 +115,7 @@ def show(
 
 
 def _key(slot: PrintedAd) -> str:
-    """Machine and slot type: what the slots of one line have in common."""
+    """Return machine and slot type, which the slots of one line share."""
     machine, number = slot.string("Machine"), slot.integer("SlotTypeId")
     return ":".join(
         part for part in (machine, None if number is None else str(abs(number))) if part is not None
@@ -123,7 +123,7 @@ def _key(slot: PrintedAd) -> str:
 
 
 def _same_machine(key: str, other: str) -> bool:
-    """Do keys differ in a digit behind the colon alone? Types from 10 on are other machines to HTCondor."""
+    """Whether keys differ only in a digit after the colon; longer numbers are other machines to HTCondor."""
     return len(key) == len(other) and all(
         own == their or (before == ":" and own.isdigit() and their.isdigit())
         for before, own, their in zip(" " + key, key, other, strict=False)
@@ -143,7 +143,7 @@ class _Row:
 
     slot: PrintedAd
     cells: dict[str, Cell]
-    #: it was made what others can be added to
+    #: whether its cells are sums
     begun: bool = False
 
     def __post_init__(self) -> None:
@@ -155,14 +155,14 @@ class _Row:
         self.exhausted = self.partitionable and cpus is not None and cpus < 0.1
 
     def number(self, name: str) -> float:
-        """What a column has, 0 where it has no number or there is no such column."""
+        """Return the number in a column; 0 if the column is missing or has none."""
         cell = self.cells.get(name)
         if cell is None or not cell.valid or not isinstance(cell.value, int | float):
             return 0
         return cell.value
 
     def code(self) -> str:
-        """The letters of state and activity; empty where there are none."""
+        """Return the letters of state and activity, which may be missing."""
         cell = self.cells["code"]
         return cell.value if cell.valid and isinstance(cell.value, str) else ""
 
@@ -194,7 +194,7 @@ class _Row:
             self.set("code", (own + does).partition("\0")[0])
 
     def begin(self) -> None:
-        """Make a slot that is not partitionable what others can be added to."""
+        """Turn the cells of a slot that is not partitionable into sums."""
         if self.partitionable or self.begun:
             return
         if "largest" in self.cells:
@@ -228,7 +228,7 @@ class _Row:
 
 
 def _consensus(words: Iterable[str], letters: dict[str, str], wins: str) -> str:
-    """The letter of all words; '#' where they differ, unless one behind the first ``wins``."""
+    """Return the letter of all words, or '#' if they differ, unless a later word ``wins``."""
     by_word = {word.lower(): letter for word, letter in letters.items()}
     found = ""
     for word in words:
@@ -242,7 +242,7 @@ def _consensus(words: Iterable[str], letters: dict[str, str], wins: str) -> str:
 
 
 def _folded(rows: Sequence[_Row]) -> list[_Row]:
-    """The rows that are shown, with what the others are added to them."""
+    """Return the displayed rows, with the figures of hidden slots added in."""
     shown: list[_Row] = []
     key = ""
     for row in rows:
@@ -262,7 +262,7 @@ def _folded(rows: Sequence[_Row]) -> list[_Row]:
 
 
 def _counted(rows: Iterable[_Row]) -> list[slottables.Counted]:
-    """What the totals count: for a partitionable slot its dynamic slots, and itself if it is not full."""
+    """Return the slots that totals count; a partitionable slot has the states of its dynamic slots."""
     counted = []
     for row in rows:
         cell = row.cells["platform"]

@@ -1,4 +1,4 @@
-"""condor_config_val: HTCondor's own, where it is installed; else what a queue without daemons can say."""
+"""condor_config_val: runs HTCondor's own if it is installed, else answers for a queue without daemons."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def _htcondors(run: Invocation) -> str | None:
 
 
 def _settings(run: Invocation) -> dict[str, str]:
-    """What programs ask for, answered without HTCondor."""
+    """Return the settings that programs ask for, without HTCondor."""
     from fetchwork.condor.qsource import host_name
 
     name = host_name()

@@ -35,7 +35,7 @@ main()
 
 
 def made() -> Path:
-    """The directory, made or brought up to date where it can be written; raises FetchworkError where not."""
+    """Make or update the directory and return it. Raises FetchworkError if no folder can be written."""
     last: OSError | None = None
     for directory in _candidates():
         try:
@@ -69,7 +69,7 @@ def _make(directory: Path) -> None:
         ):
             return
     directory.mkdir(parents=True, exist_ok=True)
-    # whoever runs one at this moment finds the old or the new one
+    # a process that starts a command meanwhile finds the old or the new file
     partial = directory / f".{NAME}.{os.getpid()}"
     try:
         compile_command(partial)
@@ -81,7 +81,7 @@ def _make(directory: Path) -> None:
         link = directory / f".{name}.{os.getpid()}"
         link.symlink_to(NAME)
         link.replace(directory / name)
-    # the last, because it says that all of it is there
+    # made last: its presence says that the directory is complete
     partial.write_text(wanted)
     partial.chmod(0o755)
     partial.replace(script)
@@ -94,6 +94,6 @@ def compile_command(target: Path, options: tuple[str, ...] | None = None) -> Non
 
 
 def packages() -> list[str]:
-    """Where this Python has fetchwork and what it needs."""
+    """Return the folders in which this Python has fetchwork and its dependencies."""
     installed = [path for path in sys.path if Path(path).name in ("site-packages", "dist-packages")]
     return list(dict.fromkeys([str(Path(__file__).parents[2]), *installed]))

@@ -60,7 +60,7 @@ def main(run: Invocation) -> int:
 
 
 class _Printer:
-    """Prints one ad after the other."""
+    """Prints ads, one at a time."""
 
     def __init__(self, run: Invocation, options: HistoryOptions) -> None:
         self._run, self._options = run, options
@@ -134,7 +134,7 @@ def _of_file(run: Invocation, options: HistoryOptions) -> Iterator[PrintedAd]:
     text = run.path(text_of(options.file)).read_bytes().decode("utf-8", "replace")
     parts = re.split(r"^\*\*\*.*\n?", text, flags=re.MULTILINE)
     if options.backwards:
-        # read from its end, what is behind the last banner does not count
+        # when the file is read from its end, text after the last banner does not count
         parts = parts[-2::-1] if len(parts) > 1 else []
     return (ad for part in parts for ad in adfiles.read(_without_blank_lines(part), "long"))
 

@@ -1,4 +1,4 @@
-"""The words of condor_history: which jobs it is to show, and how."""
+"""The options of condor_history: which jobs it shows, and in which form."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from fetchwork.condor.columns import PrintMask
 from fetchwork.condor.invocation import Invocation
 from fetchwork.condor.printedad import NotAnExpression, expression
 
-#: options of other sources of records, which a fetchwork queue has not
+#: options of sources of records that a fetchwork queue does not have
 REFUSED = {
     "epochs": "'fetchwork runs JOB' shows the runs of a job",
     "startd": "'fetchwork runs JOB' shows the runs of a job",
@@ -39,7 +39,7 @@ REFUSED = {
 
 @dataclass
 class HistoryOptions:
-    """What the words say."""
+    """The options of a command line."""
 
     run: Invocation
     form: str | None = None
@@ -58,7 +58,7 @@ class HistoryOptions:
     wide: bool = False
     width: int = 0
     custom: bool = False
-    #: whether the last jobs were named one by one, each found once
+    #: jobs that were named by id; each matches once
     ids: list[tuple[int, int]] = field(default_factory=list)
     mask: PrintMask = field(default_factory=PrintMask)
     names: set[str] = field(default_factory=set)

@@ -1,4 +1,4 @@
-"""One run of a command: its words, its streams, who runs it where, and the queue that it works on."""
+"""One run of a command: its words, streams, account, directory and queue."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 
     from fetchwork.queue.remote import AnySession
 
-#: by which the compiled command names a submission that may have been made already
+#: the variable with the compiled command's idempotency key of a submission
 KEY_VARIABLE = "FETCHWORK_SUBMISSION_KEY"
 
-#: seconds to wait for a queue that is away, where condor_dagman asks: for it every refusal is for ever. They
+#: seconds to wait for an absent queue on behalf of condor_dagman, for which every refusal is final. They
 #: are less than the 180 s after which DAGMan gives a command up
 PATIENCE_S = 150.0
 _PAUSE_S = 1.0
@@ -29,7 +29,7 @@ T = TypeVar("T")
 
 @dataclass
 class Invocation:
-    """What a command is called with. In an access point these are the client's, not the process's own."""
+    """The arguments and streams of a command; in an access point those of the client."""
 
     #: the command's name, and its words
     argv: Sequence[str]
@@ -39,15 +39,15 @@ class Invocation:
     #: makes the session with the queue's database, when it is first needed
     connect: Callable[[], AnySession]
     environment: Mapping[str, str] = field(default_factory=lambda: os.environ)
-    #: what relative paths are relative to
+    #: the directory of relative paths
     directory: str | Path = field(default_factory=os.getcwd)
     #: the account that asks
     user: str = ""
-    #: by which its submission is known, if somebody gave it a name
+    #: the idempotency key of its submission, if it has one
     key: str | None = None
-    #: called before what must not be done twice: from then on the command is not begun anew
+    #: called before a step that must not be repeated: from then on the command is not retried
     once: Callable[[], None] = lambda: None
-    #: columns of the terminal; -1: the output goes elsewhere
+    #: columns of the terminal; -1 if stdout is no terminal
     columns: int = -1
     _session: AnySession | None = field(default=None, init=False)
 
@@ -72,7 +72,7 @@ class Invocation:
         self.stdout.write(text.encode("utf-8", "surrogateescape"))
 
     def complain(self, text: str) -> None:
-        """Print text on stderr, behind what stdout has so far."""
+        """Print text on stderr, after flushing stdout."""
         self.stdout.flush()
         self.stderr.write(text.encode("utf-8", "surrogateescape"))
         self.stderr.flush()
@@ -83,7 +83,7 @@ class Invocation:
 
     def path(self, name: str) -> Path:
         """The path that a word names."""
-        # on use: a command that polls has no need of it
+        # imported on use: a command that polls does not need it
         from pathlib import Path
 
         return Path(self.directory, name)
@@ -95,7 +95,7 @@ class Invocation:
 
 
 def patiently(environment: Mapping[str, str], ask: Callable[[], T]) -> T:
-    """What ``ask`` returns; in a DAG it is asked again while nobody answers. So it must do no harm twice."""
+    """Return the result of ``ask``, which must be idempotent: in a DAG it is retried if the queue is away."""
     # a command outside of a DAG imports neither
     import time
 
@@ -119,7 +119,7 @@ def of_process(
     key: str | None = None,
     stream: type[io.FileIO] = io.FileIO,
 ) -> Invocation:
-    """The invocation that this process is; ``stream`` is what its standard streams are at the bottom."""
+    """Return the invocation of this process; ``stream`` is the raw class of its standard streams."""
     if user is None:
         user = _user()
     columns = -1

@@ -1,4 +1,4 @@
-"""Jobs of an answer that is a table: one attribute after the other, not one ad after the other."""
+"""Jobs of an answer that is a table: stored by attribute instead of by ad."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class JobTable:
         return map(self.json, range(self.jobs))
 
     def column(self, name: str) -> Sequence[object]:
-        """What the JSON form of each job has under a name, in whatever case, or MISSING."""
+        """Return each job's item of a name, in any case, in the JSON form, or MISSING."""
         found = self._asked.get(name)
         if found is None:
             found = self._asked[name] = self._looked_up(name)
@@ -55,7 +55,7 @@ class JobTable:
         return cast("Sequence[int]", column) if {*map(type, column)} <= {int} else None
 
     def marks(self, names: frozenset[str]) -> Sequence[object]:
-        """A mark of each job, equal where the attributes of these lower-case names are the same."""
+        """Return a mark for each job; equal attributes of these lower-case names make equal marks."""
         columns = [self._marks_of(name) for name in self._columns if name.lower() in names]
         if not columns:
             return list(itertools.repeat(None, self.jobs))

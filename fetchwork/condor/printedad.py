@@ -1,4 +1,4 @@
-"""An ad that is to be printed: its values, and its expressions as old ClassAds have them.
+"""An ad for printing: its values, and its expressions in old ClassAd syntax.
 
 An ad is given in HTCondor's JSON form, which is what the database holds. Literals, which most attributes of a
 job are, are read from that as they stand: the bindings are imported for the first expression only, because
@@ -58,7 +58,7 @@ def _by_lower_case(names: tuple[str, ...]) -> Mapping[str, str]:
 
 
 def is_plain(text: str) -> bool:
-    """Is a text of the JSON form, as nearly all are, neither an expression nor to be put into octets?"""
+    """Whether a text of the JSON form is a plain ASCII literal, as nearly all are."""
     return text.isascii() and text[:2] != "/E"
 
 
@@ -73,7 +73,7 @@ class PrintedAd:
         self._ad: ClassAd | None = None
 
     def item(self, name: str) -> object:
-        """What the JSON form has under a name, in whatever case, or MISSING."""
+        """Return the item of a name, in any case, in the JSON form, or MISSING."""
         found = self.json.get(name, MISSING)
         if found is MISSING:
             if self._keys is None:
@@ -100,7 +100,7 @@ class PrintedAd:
         return self.value_of_expression(expression(what))
 
     def value(self, item: object) -> PrintedValue:
-        """The value of what the JSON form has."""
+        """Return the value of an item of the JSON form."""
         if isinstance(item, str):
             if is_plain(item):
                 return item
@@ -141,7 +141,7 @@ class PrintedAd:
 
         return values.truth(values.evaluate(self.classad(), tree)) is True
 
-    # what HTCondor's LookupString and so on answer
+    # the answers of HTCondor's LookupString and its kin
 
     def string(self, name: str) -> str | None:
         """The value, where it is a text."""
@@ -206,14 +206,14 @@ def _json_expression(text: str) -> ExprTree:
 
 
 def truncated(value: float) -> int:
-    """A real as the integer that C makes of it."""
+    """Return the integer to which C converts a real."""
     if math.isnan(value) or math.isinf(value) or not -(2.0**63) <= value < 2.0**63:
         return -(2**63)
     return int(value)
 
 
 def unparse(item: object) -> str:
-    """What the JSON form has under a name, as an old ClassAd's expression, in octets."""
+    """Return an item of the JSON form as an old ClassAd's expression, in octets."""
     if isinstance(item, str):
         if (text := expr_text(item)) is not None:
             return octets(_unparse_tree(_json_expression(text)))

@@ -1,4 +1,4 @@
-"""C's ``printf`` with HTCondor's further letters, for one value: what a format says, and what it prints.
+"""C's ``printf`` with HTCondor's further letters, for one value: its parts, and the text that it prints.
 
 Texts are octets (see the package). HTCondor's letters are v and V (a value; V quotes strings), r (the
 expression as it stands), T (seconds as days+hours:minutes:seconds) and Y (a moment as month/day hour:minute).
@@ -17,7 +17,7 @@ _CONVERSION = re.compile(r"%([#0\- +']*)(\d+|\*)?(?:\.(\d+|\*)?)?([hlLqjzt]*)(.)
 
 
 class Letter(Enum):
-    """What sort of value a conversion takes."""
+    """The type of value that a conversion takes."""
 
     INTEGER = "diouxX"
     REAL = "eEfFgGaA"
@@ -47,7 +47,7 @@ class Conversion:
 
     @functools.cached_property
     def letter(self) -> Letter:
-        """What it takes."""
+        """Return the type of value that the conversion takes."""
         return _LETTERS[self.char]
 
     @functools.cached_property
@@ -205,7 +205,7 @@ def collapse_escapes(text: str) -> str:
         if char:
             return char
         number = 0
-        # HTCondor's own arithmetic: each digit counts the ones before it once too often
+        # HTCondor's own arithmetic, which counts each earlier digit once too often
         for digit in hexadecimal or octal:
             number = number * (17 if hexadecimal else 9) + int(digit, 16)
         return chr(number & 0xFF)

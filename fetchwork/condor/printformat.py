@@ -78,7 +78,7 @@ _OF_SELECT: dict[str, dict[str, bool | None]] = {
 
 @dataclass
 class PrintFormat:
-    """What a print format says, beside the columns of the masks that it fills."""
+    """The parts of a print format other than the columns, which go to masks."""
 
     title: bool = True
     header: bool = True
@@ -89,7 +89,7 @@ class PrintFormat:
     #: the ads are counted by the values of the columns
     unique: bool = False
     autoclusters: bool = False
-    #: what is wrong, a line each; HTCondor prints these and goes on
+    #: errors, one a line; HTCondor prints them and goes on
     messages: list[str] = field(default_factory=list)
 
 

@@ -1,4 +1,4 @@
-"""condor_prio: the priority of jobs among those of their submitter."""
+"""condor_prio: sets the priority of jobs among their submitter's jobs."""
 
 from __future__ import annotations
 

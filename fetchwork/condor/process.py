@@ -24,19 +24,19 @@ def main() -> NoReturn:
     from fetchwork.condor import commands, invocation
 
     if sys.argv[0].endswith(".py"):
-        # the compiled program left it to this one, and says as what it was called
+        # the compiled program passes the name by which it was called
         del sys.argv[0]
     key = os.environ.pop(invocation.KEY_VARIABLE, None)
     words = [os.path.basename(sys.argv[0]), *sys.argv[1:]]  # noqa: PTH119
     run = invocation.of_process(words, connect, key=key)
     status = finish(run, commands.run)
     run.close()
-    # Python's own way out looks through all modules, which costs a short command more than its work
+    # Python's own exit tears down all modules, which costs a short command more than its work
     os._exit(status)
 
 
 def finish(run: Invocation, command: Callable[[Invocation], int]) -> int:
-    """Run a command and write what it has left to write; its exit status."""
+    """Run a command, flush its output, and return its exit status."""
     try:
         status = command(run)
     except KeyboardInterrupt:
@@ -45,7 +45,7 @@ def finish(run: Invocation, command: Callable[[Invocation], int]) -> int:
         try:
             stream.flush()
         except BrokenPipeError:
-            # its reader has what it wants
+            # the reader closed its end on purpose
             pass
         except OSError:
             status = status or 1

@@ -1,4 +1,4 @@
-"""What condor_q counts: jobs by state, and the seconds that one ran."""
+"""The counts of condor_q: jobs by state, and a job's run time in seconds."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class Counts:
-    """How many jobs are in which state; those of the scheduler universe apart."""
+    """The number of jobs by state; jobs of the scheduler universe are counted apart."""
 
     jobs: dict[int, int] = field(default_factory=dict)
     scheduler: dict[int, int] = field(default_factory=dict)

@@ -154,7 +154,7 @@ def _totals(prefix: str, title: str) -> list[str]:
 
 
 def summary_format(me: str | None) -> list[str]:
-    """The lines of totals: of the query, of the asker's jobs where he is named, of all users'."""
+    """Return the format of the totals: of the query, of the user ``me`` if named, of all users."""
     lines = ["SELECT", *_totals("", "Total for query")]
     if me is not None:
         lines += _totals("My", f"\\nTotal for {me}")

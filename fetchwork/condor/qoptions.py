@@ -1,4 +1,4 @@
-"""The words of condor_q: what it is to show of which jobs."""
+"""The options of condor_q: which jobs it shows, and in which form."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ from fetchwork.condor.arguments import (
 
 _RUNNING = "JobStatus == 2 || JobStatus == 6 || JobStatus == 7"
 
-#: what is refused, with the reason
+#: refused options -> the reason
 REFUSED = {
-    "factory": "there are no job factories: what the jobs of a cluster share is kept once anyway",
+    "factory": "there are no job factories: attributes that the jobs of a cluster share are kept once anyway",
     "jobset": "there are no job sets",
     "unmatchable": "'condor_q -better-analyze JOB' says why a job does not run",
     "userlog": "'fetchwork events' shows what happened to jobs",
@@ -43,7 +43,7 @@ REFUSED = {
 
 @dataclass
 class QOptions:
-    """What the words say."""
+    """The options of a command line."""
 
     #: conditions that must all hold, and those of which one must; in octets
     all_of: list[str] = field(default_factory=list)

@@ -17,7 +17,7 @@ _IDLE, _RUNNING, _HELD, _TRANSFERRING, _SUSPENDED = 1, 2, 5, 6, 7
 
 
 class Fold(NamedTuple):
-    """What folding needs of a job's ad."""
+    """The facts of a job's ad that folding needs."""
 
     #: the cluster of its DAG
     dag: int | None = None
@@ -28,7 +28,7 @@ class Fold(NamedTuple):
 
 @dataclass(slots=True)
 class JobRow:
-    """The row of a job, and what it is folded by."""
+    """The row of a job, and its keys for folding."""
 
     cluster: int
     proc: int
@@ -48,7 +48,7 @@ class JobRow:
 
 
 def fold_of(ad: PrintedAd) -> Fold:
-    """What folding needs of an ad."""
+    """Read the facts that folding needs from an ad."""
     dag = _dag_of(ad)
     batch = None
     if dag is None:
@@ -162,7 +162,7 @@ def fold(
     columns: int,
     zero: str,
 ) -> None:
-    """Fold the rows: those of batches stay, the others are not shown; the columns are made to fit.
+    """Fold the rows: rows of batches stay, the others are hidden. Fit the columns.
 
     ``partial``: not all jobs of a cluster were asked for, so how many are done is not known. ``zero`` is the
     sign that stands for 0, as -batch:SIGN has it.
@@ -249,7 +249,7 @@ def _fit(mask: PrintMask, owner: int, batch: int, digits: dict[int, int], *, any
 
 
 def fold_holds(rows: Mapping[tuple[int, int], JobRow], keys: dict[str, tuple[int, int]]) -> None:
-    """Make one row of those with the same codes, which stands under the first one's key."""
+    """Merge rows with the same codes into one, under the key of the first."""
     last: tuple[object, object] | None = None
     first: JobRow | None = None
     for key in sorted(keys):

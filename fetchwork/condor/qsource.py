@@ -24,7 +24,7 @@ _STATES = ("Idle", "Running", "Held", "Suspended")
 
 
 def of_every_queue(run: Invocation, options: QOptions) -> int:
-    """Show the jobs of each database that this machine knows, one after the other, as of so many schedds."""
+    """Show the jobs of each database that this machine knows in turn, each as a schedd."""
     from fetchwork.queue import databases
     from fetchwork.queue.remote import opened
 
@@ -33,7 +33,7 @@ def of_every_queue(run: Invocation, options: QOptions) -> int:
         return of_queue(run, options, Shown(run, options))
     status = 0
     for database in known:
-        # what showing one sets is not for the next
+        # each database gets a copy: showing changes the options
         own = copy.deepcopy(options)
         one = replace(run, connect=functools.partial(opened, None, name=database.name, reading=True))
         status = of_queue(one, own, Shown(one, own), name=database.name) or status
@@ -153,7 +153,7 @@ def history_ads(run: Invocation, options: HistoryOptions, constraint: str) -> It
         wanted = sorted({*options.names, "ClusterId", "ProcId", "Owner"})
     limit = options.limit if options.limit > 0 and options.since is None else -1
     if options.since is not None:
-        # the condition that ends the list may look at anything
+        # the condition that ends the list may read any attribute
         wanted = []
     found = session.items(
         "view",

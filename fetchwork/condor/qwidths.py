@@ -1,4 +1,4 @@
-"""How wide condor_q's columns become with the jobs that they show."""
+"""The widths of condor_q's columns for the jobs that they show."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The cells of one column, remembered by what they were made of: most jobs of a table have equal ones."""
+"""Remembers the cells of one column by their inputs: most jobs of a table have equal cells."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 Made = TypeVar("Made")
 
-#: of a column whose cells are mostly different, none is remembered
+#: cells of a column are not remembered if most of them differ
 MOST = 256
 
 
@@ -87,7 +87,7 @@ def _may_read_others(item: object) -> bool:
     return isinstance(item, list | dict) or (type(item) is str and not is_plain(item))
 
 
-#: functions whose result is that of what they are given, in each ad
+#: functions whose result depends on their arguments alone
 _PURE = frozenset(
     [
         *("ifthenelse", "isundefined", "iserror", "isstring", "isinteger", "int", "real", "string"),
@@ -102,16 +102,16 @@ def _reads_alone(what: str) -> frozenset[str] | None:
     """The names that an expression of literals reads at most; None for a name, and where it is not known."""
     words = _WORD.findall(what)
     calls = {name.lower() for name, call in words if call}
-    # of a quoted name the words are none
+    # a quoted name has no such words
     if words == [(what, "")] or "'" in what or not calls <= _PURE:
         return None
     return frozenset(name for name, call in words if not call)
 
 
 class RememberedCells(Generic[Made]):
-    """Makes the cells of a column with ``make``, but for those that it has made.
+    """Makes the cells of a column with ``make``, each distinct one once.
 
-    What ``make`` reads of an ad is noted: where all of that is as it was for another cell, so is the cell.
+    The attributes that ``make`` reads are noted: if all are equal to those of another cell, so is the cell.
     """
 
     def __init__(self, make: Callable[[PrintedAd], Made]) -> None:
@@ -120,7 +120,7 @@ class RememberedCells(Generic[Made]):
         self._read: set[str] = set()
         self._names: frozenset[str] = frozenset()
         self._cells: dict[tuple[tuple[str, ...], str], Made] = {}
-        #: what there is of these names in ads with the same names
+        #: the attributes of these that ads with the same names have
         self._keys: dict[tuple[str, ...], tuple[str, ...]] = {}
         self._given_up = False
 
@@ -171,11 +171,11 @@ class RememberedCells(Generic[Made]):
         return made
 
     def _learns(self) -> bool:
-        """Note which names were read; were there new ones among them?"""
+        """Note which names were read; return whether any is new."""
         names = frozenset(map(str.lower, self._read))
         if names == self._names:
             return False
-        # what was remembered may differ in what is read from now on
+        # remembered cells may differ in attributes that are read from now on
         self._names = names
         self._cells.clear()
         self._keys.clear()

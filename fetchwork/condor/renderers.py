@@ -1,4 +1,4 @@
-"""The functions that a print format names (``PRINTAS JOB_ID``): what they show of a job.
+"""The functions that a print format names (``PRINTAS JOB_ID``): the text of a column.
 
 A renderer is given the value of its column's attribute and the whole ad, and raises NotShown where the column
 has nothing to show. A formatter is given the value alone.
@@ -56,7 +56,7 @@ def render_job_id(value: PrintedValue, ad: PrintedAd) -> PrintedValue:
     if cluster is None:
         return _known(ad.string("JobId"))
     proc = ad.integer("ProcId")
-    return f"{cluster}.{-1 if proc is None else proc}"
+    return f"{cluster}.-1" if proc is None else f"{cluster}.{proc}"
 
 
 def _known(text: str | None) -> str:
@@ -66,12 +66,12 @@ def _known(text: str | None) -> str:
 
 
 def render_owner(value: PrintedValue, ad: PrintedAd) -> PrintedValue:
-    """The account whose job it is."""
+    """Return the job's owner."""
     return _known(ad.string("Owner"))
 
 
 def render_batch_name(value: PrintedValue, ad: PrintedAd) -> PrintedValue:
-    """The name of its batch, or what stands for one in a DAG."""
+    """Return the name of its batch or, in a DAG, its substitute."""
     name = ad.string("JobBatchName")
     if name is not None:
         return name
@@ -152,7 +152,7 @@ def _arguments_shown(ad: PrintedAd) -> str:
 
 
 def render_remote_host(value: PrintedValue, ad: PrintedAd) -> PrintedValue:
-    """Where it runs."""
+    """Return the host that the job runs on."""
     if ad.integer("JobUniverse") == GRID:
         machine = ad.string("EC2RemoteVirtualMachineName")
         return machine if machine is not None else _known(ad.string("GridResource"))
@@ -160,7 +160,7 @@ def render_remote_host(value: PrintedValue, ad: PrintedAd) -> PrintedValue:
 
 
 def render_io_misc(value: PrintedValue, ad: PrintedAd) -> PrintedValue:
-    """Which transfers of files go on."""
+    """Return the directions of the file transfers in progress."""
     names = {"TransferringInput": "in", "TransferringOutput": "out", "TransferQueued": "queued"}
     going = [word for name, word in names.items() if ad.truth(name)]
     return f" transfer={','.join(going)}" if going else ""
@@ -208,7 +208,7 @@ def render_grid_resource(value: PrintedValue, ad: PrintedAd) -> PrintedValue:
 
 
 def render_member_count(value: PrintedValue, ad: PrintedAd) -> PrintedValue:
-    """How many members a list, or a text of words, has."""
+    """Return the number of members of a list, or of a text of words."""
     if type(value) is str:
         return len([word for word in re.split(r"[,\s]+", value) if word])
     if isinstance(value, Unparsed) and value.startswith("{"):
@@ -296,7 +296,7 @@ def format_load(value: PrintedValue) -> str:
 
 
 def format_factory_mode(value: PrintedValue) -> str:
-    """What a job factory does."""
+    """Return the state of a job factory."""
     if value is UNDEFINED:
         return ""
     if isinstance(value, bool) or not isinstance(value, int | float):

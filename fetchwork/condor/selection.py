@@ -29,7 +29,7 @@ _FORMS: dict[str, Form] = {"long": "long", "xml": "xml", "json": "json", "jsonl"
 
 @dataclass
 class Selection:
-    """What the words say that both commands take."""
+    """The options that both commands take."""
 
     form: Form | None = None
     attributes: list[str] = field(default_factory=list)

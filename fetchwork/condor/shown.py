@@ -1,4 +1,4 @@
-"""What condor_q shows: its table, filled job by job and printed at the end."""
+"""The output of condor_q: its table, filled job by job and printed at the end."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class Shown:
-    """What is shown: tables and their parts, filled job by job and printed at the end."""
+    """The tables and their parts, filled job by job and printed at the end."""
 
     def __init__(self, run: Invocation, options: QOptions) -> None:
         self.run, self.options = run, options
@@ -51,10 +51,10 @@ class Shown:
 
     @property
     def columns(self) -> int:
-        """The columns of the terminal, or what was given instead."""
+        """Return the width that was given, else that of the terminal."""
         return self.options.width or (self.run.columns if self.run.columns > 0 else 80)
 
-    # what is shown
+    # the output
 
     def _choose(self) -> None:
         options = self.options
@@ -124,7 +124,7 @@ class Shown:
             try:
                 add_autoformat(mask, first, rest)
             except InvalidExpression:
-                # HTCondor stops at it, and prints what it has so far
+                # HTCondor stops there and prints the jobs so far
                 break
             names.update(*map(names_in, rest))
         self.title, self.footer = False, options.totals
@@ -238,7 +238,7 @@ class Shown:
             self._keys[f"{key}{job.cluster << 32 | job.proc & 0xFFFFFFFF:016X}"] = job.id
 
     def add_table(self, table: JobTable) -> None:
-        """Take the jobs of a table, as one after the other."""
+        """Add the jobs of a table, as ``add`` does."""
         clusters, procs = table.integers("ClusterId"), table.integers("ProcId")
         tabular = self.options.form is None and not self.options.stream and not self.group_by
         if not table.jobs or not tabular or clusters is None or procs is None:
@@ -268,7 +268,7 @@ class Shown:
     # printing
 
     def begin(self, label: str) -> None:
-        """Print what stands above the jobs."""
+        """Print the heading lines."""
         if self.options.form is not None:
             return
         if self.title:
@@ -278,7 +278,7 @@ class Shown:
             self.run.write(self.mask.heading_line())
 
     def end(self, label: str, summary: Json) -> None:
-        """Print the rows, and what stands around and below them."""
+        """Print the rows, the headings and the totals."""
         options = self.options
         if options.form is None and not options.stream:
             self._arrange()

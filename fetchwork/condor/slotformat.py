@@ -54,7 +54,7 @@ def _activity_time(value: PrintedValue, ad: PrintedAd) -> PrintedValue:
 
 
 def _now(ad: PrintedAd, *names: str) -> int:
-    """When the ad was made; a collector adds LastHeardFrom, which ads that come by a hook are without."""
+    """Return when the ad was made. A collector adds LastHeardFrom, which ads from a hook lack."""
     return next((moment for name in names if (moment := ad.integer(name))), None) or int(time.time())
 
 
@@ -81,7 +81,7 @@ def _platform(value: PrintedValue, ad: PrintedAd) -> PrintedValue:
 
 
 def _count_tag(value: PrintedValue, ad: PrintedAd) -> PrintedValue:
-    # behind a number of slots: the letter of their type, for a partitionable slot none
+    # after a number of slots comes the letter of their type; partitionable slots have none
     return "" if type(value) is not str else " " if value == "Partitionable" else value[:1]
 
 
@@ -127,7 +127,7 @@ class SlotFormat:
 
     given: bool = False
     header: bool = True
-    #: which ads are shown: all WHERE lines
+    #: the WHERE lines, which all must accept an ad
     where: list[str] = field(default_factory=list)
 
     def read(self, run: Invocation, file: str | None, mask: PrintMask) -> None:

@@ -71,17 +71,17 @@ _ROWS = {
 
 @dataclass(frozen=True)
 class Counted:
-    """What a slot comes to in the totals."""
+    """The contribution of a slot to the totals."""
 
     slot: PrintedAd
-    #: the line of the totals that it counts in; None: what the table's own totals have
+    #: the line of the totals that it counts in; None: the key of the table's own totals
     key: str | None = None
-    #: the states that it counts with; None: its own
+    #: the states that it counts under; None: its own
     states: Sequence[str] | None = None
     backfill: bool = False
 
     def in_states(self) -> Iterator[str]:
-        """The states that it counts with, as far as there are columns for them."""
+        """Yield the states that it counts under, as far as columns exist for them."""
         for state in [self.slot.string("State")] if self.states is None else self.states:
             if state in _STATES:
                 yield (_OF_BACKFILL.get(state, state) if self.backfill else state)
@@ -94,7 +94,7 @@ class _Totals:
     heading: str
     #: the line of some slots
     line: Callable[[Sequence[Counted]], str]
-    #: what slots have in common that share a line; None: there is no line for it
+    #: the key that slots of a line share; None: the slot has no line
     key: Callable[[PrintedAd], str | None]
     #: the figures that are added up; without any, states are
     figures: tuple[str, ...] = ()
@@ -102,7 +102,7 @@ class _Totals:
     with_state: bool = False
 
     def is_malformed(self, each: Counted) -> bool:
-        """Is there nothing, or not all, that could be added up?"""
+        """Whether a figure or a state that the totals need is missing."""
         if self.with_state and each.slot.string("State") is None:
             return True
         if self.figures:
@@ -119,7 +119,7 @@ def show(
     only_totals: bool,
     wide: bool,
 ) -> None:
-    """Print slots as a table (a name of ``_ROWS``), and what they come to."""
+    """Print slots as a table (a name of ``_ROWS``), and their totals."""
     if not only_totals:
         columns: Sequence[str] = _ROWS[table]
         if wide or run.columns > 100:
@@ -128,7 +128,7 @@ def show(
     # HTCondor takes a table for wide that has further columns
     print_totals(run, table, [Counted(slot) for slot in slots], wide=wide or bool(appended.columns))
     if table == "gpus" and any(slot.item("AvailableGPUs") for slot in slots if "AvailableGPUs" in slot):
-        # where HTCondor's could tell of each device
+        # HTCondor's own could name each device here
         run.write("\n")
 
 
@@ -147,7 +147,7 @@ def _print_table(
 
 
 def print_totals(run: Invocation, table: str, counted: Iterable[Counted], *, wide: bool = False) -> None:
-    """Print what slots come to, a line for each key; with ``wide`` no column is wider than it need be."""
+    """Print the totals, a line for each key; with ``wide`` columns are only as wide as needed."""
     totals = _TOTALS[table]
     by_key: dict[str, list[Counted]] = {}
     left_out = 0

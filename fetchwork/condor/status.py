@@ -35,12 +35,12 @@ _CONDITIONS = {
     "absent": "false",
     "cod": "false",
 }
-#: daemons and records of HTCondor's that there are none of: nothing is shown
+#: daemons and records of HTCondor that do not exist here: the output is empty
 _NONE = (
     *("ckptsrvr", "collector", "data", "defrag", "license", "master", "grid", "generic", "negotiator"),
     "storage",
 )
-#: options that ask for other ads than slots', of which there is no compact form -> their least letters
+#: options that select other ads than slots, which have no compact form -> their least letters
 _OTHER_ADS = {
     **{"schedd": 2, "submitters": 3, "startd": 4, "run": 2, "any": 2},
     **dict.fromkeys(_NONE, 3),
@@ -59,7 +59,7 @@ REFUSED = {
 
 @dataclass
 class _Asked(selection.Selection):
-    """What the words say."""
+    """The options of a command line."""
 
     run: Invocation = field(kw_only=True)
     appended: Appended = field(default_factory=Appended)
@@ -148,7 +148,7 @@ _OPTIONS = _Options(
     ("print-format", 2, _print_format),
     ("statistics", 4, ignores_value(f"{{command}}: -statistics requires another argument{selection.MORE}")),
     *((name, 2, _condition) for name in _CONDITIONS),
-    # the state that the hosts reported last is all that there is
+    # the queue has only the state that the hosts reported last
     ("startd: slot: natural: debug: expert: snapshot: statistics:", 2, ignores),
     *((name, 3, sets(which="none")) for name in _NONE),
     ("any", 2, ignores),
@@ -245,14 +245,14 @@ def _of_file(run: Invocation, file: str, form: str) -> list[PrintedAd]:
 
 
 def _conditions(asked: _Asked) -> list[str]:
-    """The conditions that all slots fulfil which are shown."""
+    """Return the conditions that each displayed slot must fulfil."""
     modes = asked.modes
     # the message about a wrong constraint shows these too
     conditions = asked.constraints
     if asked.compact:
         conditions += compactslots.conditions(modes, asked.table if asked.own_table() else None)
         modes = [mode for mode in modes if mode not in compactslots.CONDITIONS]
-    # of whole ads, HTCondor's shows those of other slots too
+    # with whole ads, HTCondor's own shows other slots too
     modes = [mode for mode in modes if mode != "gpus" or asked.form is None]
     conditions += [f"({_CONDITIONS[mode]})" for mode in modes]
     if "no" not in asked.sort_by:

@@ -1,4 +1,4 @@
-"""condor_submit: a submit description into the queue, in HTCondor's words."""
+"""condor_submit: submits a description, with HTCondor's messages."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ REFUSED = {
     "spool": "input files are kept at submit in any case: say should_transfer_files = YES",
     "remote": "it implies -spool, and there is one queue",
     "interactive": "there is no shadow to talk to",
-    "factory": "what the jobs of a cluster have in common is kept once anyway",
+    "factory": "attributes that the jobs of a cluster share are kept once anyway",
     "dump": "-dry-run FILE writes the ads",
     "capabilities": "there is no schedd to ask",
 }
@@ -54,7 +54,7 @@ class _Options:
     verbose: bool = False
     dry_run: str | None = None
     most: int | None = None
-    #: of lines that nothing uses
+    #: whether to warn of unused lines
     warns: bool = True
 
 
@@ -74,7 +74,7 @@ def main(run: Invocation) -> int:
         raise
     except SubmitError as problem:
         reason = str(problem).rpartition("HTCondor's submit refuses the description: ")[2]
-        # the line that was begun ends on stdout in a dry run
+        # in a dry run the unfinished line ends on stdout
         run.say("" if options.dry_run is None else "\n")
         run.complain(f"{'' if options.dry_run is not None else chr(10)}ERROR: {one_line(reason)}\n")
         return 1
@@ -88,12 +88,12 @@ def _submit(run: Invocation, options: _Options, text: str) -> None:
     from fetchwork.queue.remote import RemoteSession
 
     key = _key(run, options)
-    # with @= a line that begins so may be part of a text
+    # after @= a line like a queue statement may be part of a text
     plain = "@=" not in text and options.dry_run is None and options.most is None and options.queue is None
     # a dry run needs no queue
     session = run.session if options.dry_run is None else None
     if plain and isinstance(session, RemoteSession):
-        # nothing of it is read here, and nothing imported that could
+        # the description is not read here, so its parser is not imported
         if options.lines:
             from fetchwork.queue.statements import with_commands
 
@@ -130,7 +130,7 @@ def _submit(run: Invocation, options: _Options, text: str) -> None:
 
 
 def _warn(run: Invocation, options: _Options, text: str, *, served: bool = True) -> None:
-    """Say which lines nothing uses; to a person, not to a program, what the description expects in vain."""
+    """Warn of unused lines and, on a terminal, of expectations of the description that are not met."""
     if options.warns:
         from fetchwork.queue.unused import unused
 
@@ -145,7 +145,7 @@ def _warn(run: Invocation, options: _Options, text: str, *, served: bool = True)
 
 
 def _key(run: Invocation, options: _Options) -> str | None:
-    """By which a submission is known: one of DAGMan's by node and try, so that these are not made twice."""
+    """Return the idempotency key of a submission; DAGMan's is made of node and try."""
     dag = run.environment.get(dagrun.VARIABLE)
     macros = dict(macro.split(" = ", 1) for macro in options.macros)
     if dag is None or "JOB" not in macros or "RETRY" not in macros:

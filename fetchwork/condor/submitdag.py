@@ -1,6 +1,6 @@
-"""condor_submit_dag: HTCondor's own, whose condor_submit is this queue's.
+"""condor_submit_dag: runs HTCondor's own, with this queue's condor_submit.
 
-What can't be run here is refused before anything is written or submitted.
+Refuses DAGs that can't be run here before anything is written or submitted.
 """
 
 from __future__ import annotations
@@ -35,18 +35,18 @@ def main(run: Invocation) -> int:
     run.stdout.flush()
     run.stderr.flush()
     os.chdir(run.directory)
-    # the kernel names the file of a script as it was found
+    # the kernel passes a script's path as it was found
     commands = Path(sys.argv[0]).absolute().parent
     asked = environment.of_submit_dag(run.environment, commands)
     return os.execve(own, [str(own), *words], asked)  # noqa: S606 - it does not return
 
 
 def refusals(words: Sequence[str], variables: Mapping[str, str], directory: Path) -> list[str]:
-    """Why the DAGs that the words of a condor_submit_dag name can't be run here; raises FetchworkError."""
+    """Return the reasons why the DAGs on this command line can't be run here. Raises FetchworkError."""
     if any(word.lower() in ("-r", "-remote") for word in words):
         return ["-remote is not supported: the DAG runs on the host where it is submitted"]
     paths = [path for name in files(words) if (path := directory / name).is_file()]
-    # of the others HTCondor's own says best what is wrong with them
+    # HTCondor's own reports missing files best
     if not paths:
         return []
     version = programs.major_version(variables)

@@ -1,4 +1,4 @@
-"""condor_tail: the end of what a job has written, as its agent last reported it."""
+"""condor_tail: prints the end of a job's output, as its agent last reported it."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def main(run: Invocation) -> int:
 
 
 def _follow(run: Invocation, cluster: int, proc: int, *, stdout: bool, stderr: bool) -> int:
-    """Print what the job writes, until it has ended; of what becomes of it nothing, as HTCondor's."""
+    """Print the job's output until it ends; like HTCondor's, say nothing about its outcome."""
     from fetchwork.following.liveoutput import follow_output
 
     try:

@@ -1,4 +1,4 @@
-"""What the commands say of themselves: versions, help, and why a command is refused."""
+"""Texts about the commands: versions, help, and reasons of refusals."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ if TYPE_CHECKING:
 CONDOR_VERSION = "25.14.1"
 CONDOR_DATE = "2026-10-16"
 
-#: commands of HTCondor's that fetched work has no way to do -> why
+#: commands of HTCondor that can't be done for fetched work -> why
 REFUSED = {
     "condor_ssh_to_job": "no shadow leads to a fetched job; 'fetchwork q JOB' has its host",
 }
 
 
 def version() -> str:
-    """What condor_version prints: programs look for the three numbers; fetchwork is named behind them."""
+    """Return the output of condor_version: programs read the three numbers; fetchwork's name follows them."""
     import platform
 
     return (
@@ -31,7 +31,7 @@ def version() -> str:
 
 
 def tell(run: Invocation, word: str) -> bool:
-    """Say the command's help or version, where a word asks for it."""
+    """Print the command's help or version if a word asks for it; return whether it did."""
     if is_option(word, "help", 1):
         run.say(help_of(run.name))
         return True
@@ -42,7 +42,7 @@ def tell(run: Invocation, word: str) -> bool:
 
 
 def help_of(command: str, word: str = "Usage") -> str:
-    """What ``-help`` prints, which HTCondor begins with this word."""
+    """Return the output of ``-help``, which begins with this word as HTCondor's does."""
     return f"{word}: {command} [options]\n"
 
 
@@ -76,6 +76,6 @@ def condor_version(run: Invocation) -> int:
 
 
 def refuse(run: Invocation) -> int:
-    """Say why the command is refused; the exit status is 1."""
+    """Print why the command is refused; returns 1."""
     run.complain(f"{run.name}: {REFUSED[run.name]}\n")
     return 1

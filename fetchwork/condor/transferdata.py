@@ -1,4 +1,4 @@
-"""condor_transfer_data: what ended jobs have left, to where they were submitted."""
+"""condor_transfer_data: delivers the outputs of ended jobs to where they were submitted."""
 
 from __future__ import annotations
 

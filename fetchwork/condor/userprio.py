@@ -1,4 +1,4 @@
-"""condor_userprio: who uses how much, and who is served next."""
+"""condor_userprio: each submitter's usage and priority."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from fetchwork.condor.selection import Selection
 from fetchwork.errors import FetchworkError, one_line
 
 _NO_CHANGES = ("setprio", "setfactor", "setfloor", "setceil", "resetusage", "resetall", "delete", "setaccum")
-#: what there is nothing of here -> why
+#: options of things that do not exist here -> why
 REFUSED = {
     **dict.fromkeys(
         ("setbegin", "setlast", "setceiling", "cancelceilinglease", "cancelfactorlease", "cancelfloorlease"),

@@ -1,4 +1,4 @@
-"""condor_wait: until the jobs of an event log have ended, as the log's file says."""
+"""condor_wait: waits until the jobs of an event log have ended, by its file."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from fetchwork.condor.invocation import Invocation
 _EVENT = re.compile(r"(\d{3}) \((\d+)\.(\d+)\.(\d+)\) ")
 _SUBMIT, _EXECUTE, _TERMINATED, _ABORTED = 0, 1, 5, 9
 
-#: between two looks at the file
+#: seconds between two reads of the file
 PAUSE_S = 0.1
 
 
@@ -32,7 +32,7 @@ class _Event(NamedTuple):
 
 
 def _read(text: str) -> _Event | None:
-    """Make an event of an entry; None of what is none."""
+    """Return the event of an entry, or None if the entry is no event."""
     if text.lstrip().startswith("<"):
         numbers = {name: int(number) for name, number in _IN_XML.findall(text)}
         if "EventTypeNumber" not in numbers:
@@ -49,7 +49,7 @@ def _read(text: str) -> _Event | None:
 
 
 def _unescaped(text: str) -> str:
-    # what the standard library has for it takes longer to import than the command runs
+    # the standard library's unescape takes longer to import than the command runs
     return text.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&")
 
 

@@ -28,18 +28,19 @@ REFUSED: Mapping[str, Mapping[str, str]] = {
 HEAD = """\
 # Options of HTCondor's commands
 
-Every option that the help of HTCondor 23.9 and 25.14 names is known: it does what it does there, or it is
-refused by name, with the reason (`tests/commands/test_documented_options.py`).
+Every option in the help of HTCondor 23.9 and 25.14 is known: it works as it does there, or it is refused by
+name, with the reason (`tests/commands/test_documented_options.py`).
 
-What is shown is compared with HTCondor's own `condor_q -jobads`, `condor_history -file` and
+The output is compared with that of HTCondor's own `condor_q -jobads`, `condor_history -file` and
 `condor_status -ads`, byte for byte (`tests/commands/test_printing.py`): each command line on each file of
-ads. Where the two versions differ, ours prints what 25.14 does.
+ads. If the two versions differ, ours prints the same as 25.14.
 
 `condor_rm`, `condor_hold`, `condor_release` and `condor_vacate_job` are compared with HTCondor's over a
-schedd, with each pair of what selects jobs: what is printed, and which jobs are changed
-(`tests/condor/test_acts_beside_a_schedd.py`). `-held` takes the held ones of all that is selected;
-HTCondor's own takes others too where several jobs are named, or a constraint has an `||`. Where the queue is
-empty HTCondor's say so, and end with 0; here a person may not see others' jobs, and they end with 1.
+schedd, for each pair of options that select jobs: the output, and the changed jobs
+(`tests/condor/test_acts_beside_a_schedd.py`). `-held` takes only the held ones of the selected jobs;
+HTCondor's own takes others too if several jobs are named or a constraint has an `||`. For an empty queue
+HTCondor's commands say so and end with 0; here the queue may have jobs that a person may not see, so they
+end with 1.
 
 | command | command lines | files of ads | compared |
 |---|---|---|---|
@@ -47,7 +48,7 @@ empty HTCondor's say so, and end with 0; here a person may not see others' jobs,
 
 
 def compared() -> list[tuple[str, int, int, int]]:
-    """By command: the command lines, the files of ads, and the number of combinations."""
+    """Return by command the command lines, the files of ads, and the number of comparisons."""
     rows = []
     for name, files in (("condor_q", QUEUES), ("condor_history", HISTORIES), ("condor_status", SLOTS)):
         numbers = [len(cases(file)) for file in files]

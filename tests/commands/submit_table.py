@@ -59,37 +59,36 @@ Commands of HTCondor's that are refused by name:
 HEAD = """\
 # Submit commands
 
-What becomes of each command of a submit description. This table is made by submitting each of them
-(`tests/commands/submit_table.py`), and compared with what the code does in each run of the tests.
+The effect of each command of a submit description. This table is made by submitting each command
+(`tests/commands/submit_table.py`), and each run of the tests compares it with the code.
 
-- **honoured**: the job has what the command asks for.
-- **hint**: accepted, and passed over: it asks a schedd, a shadow or a mail program for something that does
-  not change what the job computes or where.
+- **honoured**: the command has its effect on the job.
+- **hint**: accepted and ignored: it asks a schedd, a shadow or a mail program for something that changes
+  neither the job's result nor its host.
 - **refused**: at submit, by name, with the reason, unless its value asks for nothing.
 
 HTCondor adds `TARGET.FileSystemDomain == MY.FileSystemDomain` to the requirements of a job without file
-transfer. Here a domain counts only where the description names one (`+FileSystemDomain = "..."`): hosts that
-fetch work are seldom of the domain of the machine on which somebody submits.
+transfer. Here a domain counts only if the description names one (`+FileSystemDomain = "..."`): hosts that
+fetch work are seldom of the submitting machine's domain.
 
-`$$(Attr)`, `$$([expression])` and `$$(Attr:default)` are put in from the slot's ad when a slot gets the
-job, in every attribute, and remembered in `MATCH_Attr` and `MATCH_EXP_Attr`, as a schedd does it; a job
-with one that has no value is held. Files that are stored at submit can't have such names.
+`$$(Attr)`, `$$([expression])` and `$$(Attr:default)` in any attribute are replaced from the slot's ad when a
+slot gets the job, and recorded in `MATCH_Attr` and `MATCH_EXP_Attr`, as a schedd does. If a value is missing
+the job is held. Files that are stored at submit can't have such names.
 
 A job with `deferral_time` is offered `deferral_prep_time` and the setting `schedd_interval` (60 s)
-before, and its starter waits. `rm`, `hold` and `vacate` end
-it there at once, by the agent; where the agent may not signal jobs (OPERATIONS.md) no hook runs while it
-waits, and they end it when its time has come. One that comes too late is held, code 20. `cron_*` is in the
-time zone of the database session that submits (`PGTZ`, or the server's), or that of
-`+FetchWorkTimeZone = "Europe/Berlin"`; as with a schedd the job leaves the queue after its first run unless
-`on_exit_remove` says otherwise. One thing differs: of a schedule with days of the week alone, a schedd takes
-the last day of a month as well, when the next such day lies in the next month. A schedule that never comes
-is refused.
+before, and its starter waits. For `rm`, `hold` and `vacate` the agent ends the waiting job at once. If the
+agent may not signal jobs (OPERATIONS.md), the job ends when its time has come, because no hook runs while it
+waits. A job that comes too late is held, code 20. `cron_*` is in the time zone of the submitting database
+session (`PGTZ`, or the server's), or in that of `+FetchWorkTimeZone = "Europe/Berlin"`. As with a schedd the
+job leaves the queue after its first run unless `on_exit_remove` says otherwise. One thing differs: for a
+schedule of weekdays alone, a schedd also takes the last day of a month if the next such day lies in the next
+month. A schedule that never comes is refused.
 
 A job that has ended stays in the queue as Completed while its `leave_in_queue` is true, which agents find
-out once a minute, and for the setting `left_days` (10) at most; condor_rm takes it out at once, and it is in
+out once a minute, and for the setting `left_days` (10) at most. condor_rm takes it out at once, and it is in
 history from then on. A job that is removed before its end leaves in any case.
 
-| command | becomes | how, or why |
+| command | effect | attributes, or reason |
 |---|---|---|
 """
 
@@ -157,7 +156,7 @@ _CHANGING = frozenset(
 #: the reason why ignoring a command does no harm
 HINTS = {
     "copy_to_spool": "the executable is that of the path; nothing is spooled",
-    "dagman_log": "said by DAGMan of its own jobs, and read by nobody else",
+    "dagman_log": "DAGMan says it of its own jobs; no other program reads it",
     "email_attributes": "nothing is mailed; follow the events",
     "image_size": "measured when the job runs",
     "job_lease_duration": "the agent's lease is the database's setting",

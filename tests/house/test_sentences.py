@@ -13,7 +13,6 @@ NOT_YET = (
     "CHANGELOG.md",
     "CONTRIBUTING.md",
     "fetchwork/cli/",
-    "fetchwork/condor/",
     "fetchwork/config/",
     "fetchwork/deploy/",
     "fetchwork/doctor/",
