@@ -87,8 +87,8 @@ def page(condition: Statement, *, after_batch: int, after_id: int, most: int | N
 
     The events come as one text: as rows they would cost the driver several times as much.
 
-    Events of some jobs from the beginning are found by job. By position PostgreSQL would read the whole
-    stream's index, because it estimates a third of the real cost.
+    Events of some jobs from the beginning are found by job. If asked by position, PostgreSQL would
+    read the whole stream's index, because it estimates a third of the real cost.
     """
     position = [after_batch, after_id]
     by_job = after_batch == 0 and condition != all_events()

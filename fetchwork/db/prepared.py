@@ -1,6 +1,6 @@
 """Calls by prepared statements: prepared once for each connection, if the pooler in between allows it.
 
-A call is one round trip and one transaction, as without: a pipeline of the time limit and the call itself,
+A call is one round trip and one transaction, like others: a pipeline of the time limit and the call itself,
 up to one Sync. The second call of a function on a connection prepares it. Values travel as text; PostgreSQL
 takes their types from the function's own arguments, as it does for quoted literals. So a function has one
 statement for all values.

@@ -99,7 +99,7 @@ def fill(session: AnySession, slot: ClassAd, queues: list[str] | None = None) ->
 
 
 def _size_of(slot: ClassAd) -> Size:
-    """The slot's resources; a resource that its ad lacks is unlimited."""
+    """The slot's resources; a resource that its ad lacks is unlimited, except GPUs."""
     left = slot_resources(slot)
     cpus, memory, disk, gpus = left["cpus"], left["memory_mib"], left["disk_kib"], left["gpus"]
     return (

@@ -119,13 +119,13 @@ def clean_up(database: Database) -> Iterator[tuple[str, str]]:
     # failed checkpoints stay at the front; skip them to reach the others
     failed = 0
     while page := database.run(files.left_checkpoints(but_for=failed)):
-        for one in page:
+        for left in page:
             cleaners = cleaners or Cleaners()
             try:
-                delete(cleaners.command(one.base), cleaners.timeout_s, one, environ)
+                delete(cleaners.command(left.base), cleaners.timeout_s, left, environ)
             except FetchworkError as error:
                 failed += 1
-                yield one.base, str(error)
+                yield left.base, str(error)
                 continue
-            database.run(files.forget_checkpoint(cluster=one.cluster_id, proc=one.proc_id, base=one.base))
-            yield one.base, ""
+            database.run(files.forget_checkpoint(cluster=left.cluster_id, proc=left.proc_id, base=left.base))
+            yield left.base, ""

@@ -35,26 +35,26 @@ def retrieve(
     there, and do not delay other jobs.
     """
     after = (-1, -1)
-    told = Told(progress)
+    progress_report = Told(progress)
     away = Away()
     while True:
         page = database.run(
             file_calls.job_outputs(jobs=jobs, after_cluster=after[0], after_proc=after[1], most_jobs=_PAGE)
         )
-        told.more(sum(file["size"] for one in page for file in one.files))
-        for one in page:
+        progress_report.more(sum(file["size"] for left in page for file in left.files))
+        for left in page:
             problem: FetchworkError | None = None
             brought = 0
             try:
-                with _acting_for(one.owner):
-                    brought = bring_outputs(database, one, told.moved, away)
+                with _acting_for(left.owner):
+                    brought = bring_outputs(database, left, progress_report.moved, away)
                 database.run(
-                    file_calls.drop_outputs(cluster=one.cluster_id, proc=one.proc_id, run_id=one.run_id)
+                    file_calls.drop_outputs(cluster=left.cluster_id, proc=left.proc_id, run_id=left.run_id)
                 )
             except (TransferFailed, BucketUnavailable) as error:
                 problem = error
-            yield report(one, brought, problem)
-            after = (one.cluster_id, one.proc_id)
+            yield report(left, brought, problem)
+            after = (left.cluster_id, left.proc_id)
         if len(page) < _PAGE:
             return
 
@@ -93,7 +93,7 @@ class Away:
 def bring_outputs(
     database: Database,
     outputs: JobOutputs,
-    told: Callable[[int], None] = lambda size: None,
+    on_progress: Callable[[int], None] = lambda size: None,
     away: Away | None = None,
 ) -> int:
     """Deliver a job's outputs to their destinations; the number of bytes.
@@ -118,7 +118,7 @@ def bring_outputs(
                     contextlib.closing(ahead(_chunks(database, files[want.content_id], servers)))
                 )
             data = next(chunks)
-            told(len(data or b""))
+            on_progress(len(data or b""))
 
 
 def _chunks(database: Database, file: Mapping[str, Any], away: Away) -> Iterator[bytes | None]:

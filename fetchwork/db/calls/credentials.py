@@ -34,7 +34,7 @@ class RunCredential(Record):
 
 @dataclass(frozen=True, slots=True)
 class ChangedCredential(Record):
-    """A credential whose older version a run has, or a credential that expires soon."""
+    """A credential of which a run has an older version, or a credential that expires soon."""
 
     run_id: int
     token: UUID
