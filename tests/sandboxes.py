@@ -1,4 +1,4 @@
-"""Jobs with a sandbox for tests: their inputs are stored by SQL, their outputs read there."""
+"""Jobs with a sandbox for tests: SQL stores their inputs and reads their outputs."""
 
 import hashlib
 from collections.abc import Mapping
@@ -31,7 +31,7 @@ with open(sys.argv[sys.argv.index("-outfile") + 1], "w") as out:
 """
 
 #: a plugin of ``ends://`` URLs that ends as they say: with an exit status, by a signal, after some seconds;
-#: the file that it brings has the number of its process
+#: the file that it fetches has the pid of its process
 ENDS_PLUGIN = r"""#!/usr/bin/python3
 import os, re, sys, time
 if sys.argv[1] == "-classad":
@@ -52,7 +52,7 @@ with open(sys.argv[sys.argv.index("-outfile") + 1], "w") as out:
         out.write('[ TransferUrl = "%s"; TransferSuccess = true ]\n' % url)
 """
 
-#: what an input is: its bytes, a URL, or None for a directory
+#: an input: its bytes, a URL, or None for a directory
 Source = bytes | str | None
 
 
@@ -67,7 +67,8 @@ def submit_with_files(
     key: tuple[str, str] | None = None,
     **attributes: Any,
 ) -> str:
-    """Submit one job with should_transfer_files = YES; its id. ``script``: the executable that it brings.
+    """Submit one job with should_transfer_files = YES; return its id. ``script``: the executable among its
+    inputs.
 
     ``key``: presigns its URLs of buckets.
     """
@@ -103,7 +104,7 @@ def submit_with_files(
                             "SELECT fetchwork.add_job_key(%s, %s, %s)", [int(job.partition(".")[0]), *key]
                         )
             except psycopg.OperationalError as error:
-                # an equal content went just now, with the job before that had it
+                # an equal content has just been deleted, with the previous job that had it
                 if error.sqlstate != GONE:
                     raise
             else:
@@ -111,7 +112,7 @@ def submit_with_files(
 
 
 def submit_with_plugin(conninfo: str, way: str, url: str) -> str:
-    """Submit a job that brings ENDS_PLUGIN, which moves its "input" or "output"; its id."""
+    """Submit a job that brings ENDS_PLUGIN, which moves its "input" or "output"; return its id."""
     inputs: dict[str, Source] = {"plugin": ENDS_PLUGIN.encode()}
     ad: dict[str, Any] = {"TransferPlugins": "ends=plugin"}
     if way == "input":
@@ -122,7 +123,7 @@ def submit_with_plugin(conninfo: str, way: str, url: str) -> str:
 
 
 def _stored(connection: psycopg.Connection[Any], owner: str, name: str, source: Source) -> dict[str, object]:
-    """Store an input where it has bytes; its entry of the list."""
+    """Store an input that has bytes; return its entry in the list."""
     if isinstance(source, str):
         return {"name": name, "url": source}
     if source is None:
@@ -133,7 +134,7 @@ def _stored(connection: psycopg.Connection[Any], owner: str, name: str, source: 
 
 
 def store(connection: psycopg.Connection[Any], owner: str, data: bytes) -> str:
-    """Store a content for an owner; its hash."""
+    """Store a content for an owner; return its hash."""
     sha256 = hashlib.sha256(data).hexdigest()
     row = connection.execute(
         "SELECT content_id, complete FROM fetchwork.begin_content(owner => %s, sha256 => %s, size => %s)",
@@ -155,7 +156,7 @@ def store(connection: psycopg.Connection[Any], owner: str, data: bytes) -> str:
 def kept_files(
     conninfo: str, job: str, direction: str = "output"
 ) -> dict[str, tuple[int, bytes | str | None]]:
-    """What is kept of a job: by name its mode, and the bytes, the URL, or None of a directory."""
+    """A job's files in the database: by name the mode, and the bytes, the URL, or None for a directory."""
     cluster, _, proc = job.partition(".")
     with psycopg.connect(conninfo, autocommit=True) as connection:
         rows = connection.execute(

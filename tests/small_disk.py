@@ -1,4 +1,4 @@
-"""A disk that is small, and full when a test wants that."""
+"""A disk that is small, and full when a test wants it to be."""
 
 import contextlib
 import os
@@ -26,7 +26,7 @@ def small_disk(public_directory: Callable[[], Path]) -> Iterator[Path]:
 
 
 def fill(directory: Path) -> Path:
-    """Leave no room; the file that takes it."""
+    """Leave no room; return the file that takes it."""
     filler = directory / "filler"
     descriptor = os.open(filler, os.O_WRONLY | os.O_CREAT)
     with contextlib.suppress(OSError):

@@ -167,7 +167,7 @@ def test_event_log_from_now_on_misses_nothing_between_two_looks(
 
 
 def test_log_of_no_job_is_an_error_unless_there_is_the_file(queue: Queue, tmp_path: Path) -> None:
-    """HTCondor's reader opens the file; waiting for ever for a name that was mistyped helps nobody."""
+    """HTCondor's reader opens the file; an endless wait for a mistyped name is no help."""
     with pytest.raises(NotFound, match="no job has the event log"):
         fetchwork.JobEventLog(str(tmp_path / "log"), queue)
     (tmp_path / "log").touch()
@@ -184,7 +184,7 @@ def test_link_to_a_log_is_that_log(queue: Queue, slots: DirectQueue, tmp_path: P
 
 
 def test_file_of_jobs_that_are_not_the_database_s_is_read(queue: Queue, tmp_path: Path) -> None:
-    """As HTCondor's test of its reader does: all of it, next, close, context, text, a copy that goes on."""
+    """As in HTCondor's test of its reader: all of it, next, close, context, text, a copy that goes on."""
     entries = [
         "000 (014.055.000) 2026-11-22 00:00:00 Job submitted from host: <128.105.165.12:32779>\n",
         "012 (014.055.000) 2026-11-22 00:00:01 Job was held.\n\tCauseWeCan\n\tCode 404 Subcode 255\n",

@@ -1,6 +1,6 @@
-"""What HTCondor's own tests of its bindings check, asked of fetchwork.
+"""The checks of HTCondor's own tests of its bindings, applied to fetchwork.
 
-``test_schedd_submit`` is in tests/condor/test_beside_a_schedd.py, where a real schedd says what is right;
+``test_schedd_submit`` is in tests/condor/test_beside_a_schedd.py, with a real schedd as the oracle;
 ``test_python_bindings_jobeventlog`` is in tests/queue/test_api.py and tests/unit/test_userlog.py.
 """
 

@@ -1,4 +1,4 @@
-"""The asynchronous queue does what the other does."""
+"""The asynchronous queue equals the synchronous one."""
 
 import asyncio
 from collections.abc import AsyncIterator

@@ -1,4 +1,6 @@
-"""Checkpoints at their destination that no run needs: who may have them deleted, by which program."""
+"""Checkpoints at their destination that no run needs: the rights to delete them, and the program that
+does.
+"""
 
 import json
 from collections.abc import Callable, Sequence
@@ -20,7 +22,7 @@ case "$*" in *refused*) echo no; exit 3;; esac
 
 @pytest.fixture
 def log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """What the clean-up plug-in was called with."""
+    """The calls of the clean-up plug-in."""
     (tmp_path / "libexec").mkdir()
     for name in ("short", "long"):
         program = tmp_path / "libexec" / name
@@ -39,7 +41,7 @@ def log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def checkpoint(slots: DirectQueue, run: Claimed, number: int, where: str, names: Sequence[str]) -> str:
-    """Save a checkpoint at a destination; what its URLs begin with."""
+    """Save a checkpoint at a destination; return the beginning of its URLs."""
     base = f"store:///{where}/{called(slots, run)}/{number:04d}/"
     save(slots, run, number, base, names)
     return base

@@ -1,4 +1,4 @@
-"""The commands show and change what they say, in the manner of HTCondor's tools, and as JSON."""
+"""The commands show and change jobs as documented, in the manner of HTCondor's tools, and as JSON."""
 
 import hashlib
 import json
@@ -261,7 +261,7 @@ def test_autoformat_evaluates_only_where_it_must_and_prints_the_same(
     )
     for letters in ("", ":V", ":l", ":j", ":t"):
         for name in ("A", "B", "C", "JobStatus", "ClusterId", "Nowhere", "F"):
-            # brackets make an expression of it, which HTCondor evaluates
+            # brackets turn it into an expression, which HTCondor evaluates
             plain = fetchwork("q", f"-af{letters}", name).out
             evaluated = fetchwork("q", f"-af{letters}", f"({name})").out
             assert plain == evaluated.replace(f"({name}) =", f"{name} ="), (letters, name)
@@ -349,7 +349,7 @@ def test_a_command_that_is_right_prints_no_error(conninfo: str, tmp_path: Path) 
         "executable = /bin/true\nshould_transfer_files = IF_NEEDED\n"
         "when_to_transfer_output = ON_EXIT\nqueue\n"
     )
-    # in a process of its own: it is HTCondor's code that would print
+    # in a process of its own, because HTCondor's code would print
     told = subprocess.run(
         [sys.executable, "-m", "fetchwork", "submit", str(tmp_path / "a.sub"), "--owner", "alice"],
         env={**os.environ, "FETCHWORK_DSN": conninfo},
@@ -401,7 +401,7 @@ def test_a_database_without_the_schema_says_what_makes_it(fetchwork: Run, connin
 
 
 def _timeless(text: str) -> str:
-    """What was printed, but for the second at which it was."""
+    """The output without the second of its time."""
     return re.sub(r"^ServerTime = .*$", "", text, flags=re.MULTILINE)
 
 
@@ -484,7 +484,7 @@ def test_who_names_no_database_is_told_how_to(fetchwork: Run, monkeypatch: pytes
     assert "no database is named" not in fetchwork("q").err
     monkeypatch.delenv("PGHOST")
     told = fetchwork("q")
-    # nothing listens where libpq looks, or it is another database
+    # no server listens where libpq connects, or it is another database
     assert told.status == 1
     assert "does not answer" not in told.err or "give --dsn, FETCHWORK_DSN" in told.err
 

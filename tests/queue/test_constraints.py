@@ -1,4 +1,4 @@
-"""A constraint selects the same jobs, whether SQL or HTCondor evaluates which part of it."""
+"""A constraint selects the same jobs, no matter which parts SQL and HTCondor evaluate."""
 
 import itertools
 import re
@@ -23,7 +23,7 @@ from fetchwork.queue.synchronous import session_of
 from fetchwork.queue.views import JOBS
 from tests.direct_queue import DirectQueue
 
-# values that an ad may hold, expressions among them, in the spelling of whoever wrote them
+# possible values of an ad, expressions among them, in varied spellings
 VALUES: list[Any] = [
     None,
     True,
@@ -47,7 +47,7 @@ VALUES: list[Any] = [
     "/Expr(Other)/",
 ]
 
-# what divides, wraps, or is too large or too small for PostgreSQL's doubles
+# numbers that divide, wrap, or are too large or too small for PostgreSQL's doubles
 NUMBERS: list[Any] = [
     7,
     8,
@@ -124,14 +124,14 @@ patterns = st.sampled_from(
     ]
 )
 operators = st.sampled_from(["==", "!=", "<", "<=", ">", ">=", "=?=", "=!="])
-# what SQL decides, and where jobs lie on both sides
+# constraints that SQL decides, with jobs on both sides
 typical = st.one_of(
     st.tuples(st.sampled_from(["ProcId", "JobPrio", "JobStatus", "Colour"]), st.integers(-2, 6).map(str)),
     st.tuples(
         st.sampled_from(["Owner", "Colour", "HoldReason"]), st.sampled_from(['"alice"', '"X"', '"bob"'])
     ),
 )
-# numbers that are computed, of both types, divided by what may be nothing
+# computed numbers of both types, divided by numbers that may be 0
 sums = st.recursive(
     st.one_of(names, st.integers(-8, 8).map(str), st.sampled_from(["2.5", "-0.5", "0.1", "1000", "true"])),
     lambda inner: st.one_of(
@@ -173,7 +173,7 @@ constraints = st.recursive(
 
 @pytest.fixture
 def some_jobs(slots: DirectQueue) -> None:
-    """Jobs with every value in an attribute of known spelling and in one of any spelling."""
+    """Jobs with every value, in an attribute of known spelling and in an attribute of any spelling."""
     ads: list[dict[str, Any]] = []
     for number, value in enumerate(VALUES):
         ad = {"Colour" if number % 2 else "colour": value, "Owner": ("alice", "Alice", "bob")[number % 3]}
@@ -208,7 +208,7 @@ def test_sql_and_htcondor_select_the_same(
     assert found == expected
     hasty = mock.patch.multiple(Position, CHEAP=-1.0, PAGE=4, SMALLEST=4, LARGEST=7)
     with hasty, mock.patch.object(Sieve, "LEAST", 1):
-        # in pieces, of which the next is read by what the one before it had
+        # in pieces, of which each begins after the last job of the one before
         ads = queue.query(constraint, ["ClusterId", "ProcId"])
         with mock.patch.multiple(Position, TELLING=4, REST_S=1e9):
             again = queue.query(constraint, ["ClusterId", "ProcId"])
@@ -224,7 +224,9 @@ def test_sql_and_htcondor_select_the_same(
 
 
 def test_every_comparison_on_both_sides_of_a_value(queue: Queue, whole_ads: list[tuple[str, Any]]) -> None:
-    """What SQL decides alone, plain, turned round and denied: random constraints may miss a corner."""
+    """Constraints that SQL decides alone, plain, reversed and negated: random constraints may miss a
+    corner.
+    """
     values = {
         "JobPrio": ("-1", "1", "1.0"),
         "Owner": ('"alice"', '"b"'),
@@ -279,7 +281,7 @@ def test_composed_attributes_are_compared_as_htcondor_compares_them(queue: Queue
 
 
 def test_every_sum_is_htcondors(queue: Queue, whole_ads: list[tuple[str, Any]]) -> None:
-    """Each operation on each two types, around the values where C and PostgreSQL round."""
+    """Each operation on each two types, around the values at which C and PostgreSQL round."""
     parts = (
         "JobPrio",
         "ProcId",
@@ -313,7 +315,7 @@ def test_every_sum_is_htcondors(queue: Queue, whole_ads: list[tuple[str, Any]]) 
             assert expected <= found, constraint
             assert found == expected or not selection.exact, constraint
             told += selection.sql != "true"
-    # else it would say little
+    # else the test would prove little
     assert told > 4 * len(sums) // 2
 
 
@@ -334,7 +336,7 @@ def test_what_is_beside_an_error_is_as_htcondor_has_it(
 
 
 def test_long_values_are_neither_combined_nor_remembered(slots: DirectQueue, queue: Queue) -> None:
-    """Thousands of them would fill the memory of a process that answers everybody."""
+    """Thousands of them would fill the memory of a process that serves every client."""
     slots.submit_many([{"Args": f"{number} " + "x" * 5000, "Owner": "alice"} for number in range(30)])
     slots.submit_many([{"Args": "7", "Owner": "alice"}])
     constraint = 'substr(Args, 0, 1) == "7"'
@@ -356,7 +358,7 @@ def test_long_values_are_neither_combined_nor_remembered(slots: DirectQueue, que
 
 
 def test_the_generated_constraints_are_sometimes_decided_by_sql_alone() -> None:
-    """Else the property above would say little."""
+    """Else the property above would prove little."""
     source = Source(JOBS.columns())
     assert compile_constraint("(JobStatus == 5 && !(JobPrio < 0)) || HoldReason =?= undefined", source).exact
 
@@ -371,7 +373,7 @@ def test_history_is_found_of_an_owner_who_has_had_no_jobs_for_long(queue: Queue)
     assert not ask("SELECT FROM fetchwork.autoclusters")
     for constraint, found in (
         *(('Owner == "bob"', 1), ('Owner != "bob"', 0), ('Owner == "alice"', 0)),
-        # in another case, which HTCondor takes for the same
+        # in another case, which HTCondor treats as equal
         *(('OWNER == "BOB"', 1), ('"Bob" != owner', 0), ('Owner =?= "BOB"', 0), ('Owner =!= "BOB"', 1)),
     ):
         assert len(list(queue.history(constraint, ["ClusterId"]))) == found, constraint

@@ -1,8 +1,10 @@
-"""Constraints through PgBouncer's transaction pooling: what they select is tried once more, and seldom."""
+"""Constraints through PgBouncer's transaction pooling: their results are tested once more, with fewer
+examples.
+"""
 
 import pytest
 
-# collected here once more, where "conninfo" is another
+# these tests are collected here again, with another "conninfo"
 from tests.queue.test_constraints import *  # noqa: F403
 from tests.queue.test_pgbouncer import bouncer, conninfo  # noqa: F401 - fixtures
 

@@ -22,7 +22,7 @@ def test_a_credential_is_added_listed_and_deleted(fetchwork: Run, slots: DirectQ
     assert "opaque" not in json.dumps(ad)
     expiry = ("credential", "show-expiry", "box", "--handle", "h", "--owner", "alice")
     assert fetchwork(*expiry)[:2] == (1, "unknown\n")
-    # another key: what is stored is sealed anew
+    # another key: stored credentials are sealed anew
     fetchwork("db", "credential-key", "new", str(key))
     assert "1 stored credentials were sealed anew" in fetchwork("db", "credential-key", "use", str(key)).out
     (row,) = slots.rows("SELECT sealed, key_id FROM fetchwork.credential")
@@ -35,7 +35,7 @@ def test_a_credential_is_added_listed_and_deleted(fetchwork: Run, slots: DirectQ
 def test_what_does_not_open_keeps_no_others_credential_from_a_new_key(
     fetchwork: Run, slots: DirectQueue, tmp_path: Path
 ) -> None:
-    """Anybody may store anything as if it were sealed."""
+    """Any owner may store any bytes as if they were sealed."""
     token, key = tmp_path / "token", tmp_path / "key"
     token.write_text("opaque")
     fetchwork("db", "credential-key", "new", str(key))

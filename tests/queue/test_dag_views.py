@@ -1,4 +1,4 @@
-"""What is shown of a DAG: how far it and those in it are, and what its nodes' jobs do."""
+"""The views of a DAG: its progress and its inner DAGs', and the states of its nodes' jobs."""
 
 import json
 import os
@@ -71,7 +71,7 @@ class Dag:
 
 @pytest.fixture
 def dag(slots: DirectQueue) -> Dag:
-    """One of nine nodes, with a node that runs, one that waits and one that is held, and a DAG in it."""
+    """A DAG of nine nodes, with a running, a waiting and a held node, and an inner DAG."""
     made = Dag(slots)
     made.node("A")
     slots.started()
@@ -112,7 +112,7 @@ def test_the_jobs_of_its_nodes_and_the_dags_in_it_are_shown_to_programs(
 ) -> None:
     inner = Dag(slots, around=dag.cluster)
     inner.node("X")
-    # another's, that says it is of this DAG
+    # another owner's job, which claims to be of this DAG
     slots.submit_many([{}], {"Cmd": "/bin/true", "Owner": "bob", "DAGManJobId": dag.cluster})
     command = [sys.executable, "-m", "fetchwork", "watch", f"{dag.cluster}.0", "-i", "0.05", "--json"]
     with subprocess.Popen(

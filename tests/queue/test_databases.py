@@ -1,4 +1,4 @@
-"""A pool of several databases: each by its name, all of them as one, replicas for what only shows."""
+"""A pool of several databases: each by its name, all of them as one, replicas for reading."""
 
 import json
 import pickle
@@ -18,7 +18,7 @@ Run = Callable[..., Told]
 
 
 def write(path: Path, text: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let this be the machine's list of databases, and nothing else name one."""
+    """Let this be the machine's only source of databases."""
     path.write_text(text)
     for variable in ("FETCHWORK_DSN", "PGHOST", "PGHOSTADDR", "PGSERVICE", "PGDATABASE"):
         monkeypatch.delenv(variable, raising=False)
@@ -92,7 +92,7 @@ def test_all_are_one_queue_to_read(run: Run) -> None:
 @pytest.mark.usefixtures("two")
 def test_wait_is_for_jobs_of_the_one_that_is_named(run: Run) -> None:
     run("rm", "-name", "physics", "1")
-    # removed there: it failed; of the same number here, it waits
+    # removed there: it failed; the job of the same number here waits
     assert run("wait", "-name", "physics", "-q", "1").status == 1
     assert run("wait", "-q", "-t", "0", "1").status == 124
 
@@ -139,7 +139,7 @@ def test_database_that_is_away_is_no_schedd_and_is_named_by_what_asks_it(
 def test_replica_is_read_and_never_changed(
     new_database: Callable[[], str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: Run
 ) -> None:
-    """Two databases that differ stand for the two of them."""
+    """A replica with other content plays the second of two databases."""
     primary, replica = new_database(), new_database()
     with Queue(replica) as queue:
         queue.submit({"Cmd": "/bin/old", "Owner": "alice"})

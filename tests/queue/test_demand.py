@@ -1,4 +1,4 @@
-"""What idle jobs ask for, and how many slots they would fill."""
+"""The resources that idle jobs ask for, and the number of slots that they would fill."""
 
 import json
 from collections import Counter

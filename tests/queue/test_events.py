@@ -1,4 +1,4 @@
-"""No event is missed, none comes twice, whatever the order of commits; a cursor is good anywhere."""
+"""No event is missed, none comes twice, in any order of commits; a cursor is valid anywhere."""
 
 import pickle
 import threading
@@ -21,13 +21,13 @@ from tests.waiting import PATIENCE_S, until
 
 Connect = Callable[..., psycopg.Connection]
 
-# nothing here takes so long: what hangs is a defect, and is ended
+# no statement here takes that long: one that hangs is a defect, and is ended
 pytestmark = pytest.mark.usefixtures("known_kind")
 
 
 @pytest.fixture
 def known_kind(connection: psycopg.Connection) -> None:
-    """Submits of a kind that was never seen wait for each other until the first commits; later ones don't."""
+    """Submissions of a new kind wait for each other until the first commits; later ones don't."""
     limit = f"statement_timeout = '{PATIENCE_S:.0f}s'"
     connection.execute(f"SET {limit}")
     connection.execute(f"ALTER DATABASE {connection.info.dbname} SET {limit}")
@@ -52,7 +52,7 @@ def submit_in(connection: psycopg.Connection) -> str:
 
 
 def test_a_job_s_life_is_seen_in_order_with_all_transitions(queue: Queue, slots: DirectQueue) -> None:
-    """Polling a schedd shows snapshots, and not what happened between them."""
+    """Polling a schedd shows snapshots, and not the events between them."""
     job = slots.submit()
     run = slots.started()
     slots.heartbeat(run, JobState="Suspended")
@@ -96,7 +96,7 @@ def test_the_order_is_the_same_for_every_reader(queue: Queue, connect: Connect) 
     second = submit_in(fast)
     first = submit_in(slow)
     slow.commit()
-    # what has no place yet gets one in the order in which it was written
+    # events without a place get one in the order in which they were written
     for _ in range(2):
         assert told(queue.events(stop_after=0)) == [(second, 0), (first, 0)]
 
@@ -212,7 +212,7 @@ def test_a_cursor_that_fell_off_retention_says_so(queue: Queue, slots: DirectQue
     with pytest.raises(CursorExpired, match=f"events behind cursor '{old}' are not kept") as caught:
         list(queue.events(after=old, stop_after=0))
     assert isinstance(caught.value, NotFound)
-    # the last one dropped is a good place to go on, and so is the beginning
+    # the last event before the gap is a good place to go on, and so is the beginning
     assert told(queue.events(after=last, stop_after=0)) == [("2.0", 0)]
     assert told(queue.events(stop_after=0)) == [("2.0", 0)]
 
@@ -319,7 +319,7 @@ def test_a_log_s_reader_goes_on_where_it_was_even_if_it_stopped_within_a_page(
 def test_the_index_of_the_cursor_is_used_whatever_the_reader_s_rights(
     queue: Queue, connect: Connect, slots: DirectQueue
 ) -> None:
-    """Else every question of a waiting reader would read all events."""
+    """Else every query of a waiting reader would read all events."""
     slots.submit_many([{}] * 50)
     connection = connect(role="fetchwork_reader")
     connection.execute("SET enable_seqscan = off")

@@ -1,4 +1,4 @@
-"""Files that travel with jobs, from the submitter's side: which are stored, and how outputs come back."""
+"""Files that travel with jobs, from the submitter's side: the stored inputs, and the return of outputs."""
 
 import getpass
 import json
@@ -41,7 +41,7 @@ def home(tmp_path: Path) -> Path:
 
 
 def names(home: Path, **ad: Any) -> dict[str, str | None]:
-    """What a job needs, by its names: from which path of home, or which URL."""
+    """A job's inputs by name: from a path of home, or from a URL."""
     found = inputs.needed(Jobs({"Iwd": str(home), **YES, **ad}, [{}]), ["/"])
     return {one.name: one.url or os.path.relpath(str(one.path), home) for one in found.common}
 
@@ -134,11 +134,11 @@ def test_an_input_that_cannot_be_kept_is_said_at_submit(home: Path, ad: dict[str
         ({}, ["{home}", "/data"], "shared:{home},/data", 0),
         ({"Iwd": "/var"}, ["{home}"], "stored", 1),
         ({}, ["{home}x"], "stored", 1),
-        # what lies at a URL lies under no directory
+        # a URL's file is under no directory
         ({"TransferInput": "https://h/f"}, ["/"], "sandbox", 1),
         ({"OutputDestination": "https://h/f"}, ["/"], "sandbox", 1),
         ({"TransferOutputRemaps": "a=b;c=https://h/f"}, ["/"], "sandbox", 1),
-        # which HTCondor 23 looks for in Iwd, if there is one
+        # HTCondor 23 searches Iwd for a file of this name
         ({"ContainerImage": "docker://debian"}, ["/"], "sandbox", 1),
         ({"ContainerImage": "/images/x.sif"}, ["/"], None, 0),
     ],
@@ -260,7 +260,7 @@ WHOLE = "SELECT string_agg(data, '' ORDER BY n) FROM fetchwork.content_chunk WHE
 
 
 def rows(slots: DirectQueue, cluster: int) -> dict[tuple[int, str], bytes | None]:
-    """The files of a cluster as they are stored: by proc and name, whole."""
+    """The stored files of a cluster: by proc and name, whole."""
     return {
         (proc, name): slots.value(
             "SELECT string_agg(data, '' ORDER BY n) FROM fetchwork.content_chunk WHERE content_id = %s",
@@ -340,7 +340,7 @@ def test_a_submission_that_is_refused_leaves_no_job_and_no_reservation(
     slots.set("max_file_bytes", 5)
     with pytest.raises(DatabaseRefused, match="a file has 10 bytes; allowed: 5"):
         queue.submit(description(home, "transfer_input_files = a"), owner=ME)
-    # nothing was sent
+    # no content was sent
     assert slots.value("SELECT count(*) FROM fetchwork.content") == 0
     with pytest.raises(SubmitError, match="input 'missing' can't be transferred"):
         queue.submit(description(home, "transfer_input_files = missing"), owner=ME)

@@ -1,4 +1,4 @@
-"""wait, watch, events, userlog, tail: what people and old programs follow jobs with."""
+"""wait, watch, events, userlog, tail: the ways in which people and old programs track jobs."""
 
 import errno
 import json
@@ -30,7 +30,7 @@ Run = Callable[..., Told]
 
 
 def when_it_waits(monkeypatch: pytest.MonkeyPatch, function: Callable[[], object]) -> None:
-    """Call ``function`` once, at the moment when the command has looked and sleeps for the first time."""
+    """Call ``function`` once, when the command has polled and sleeps for the first time."""
     sleep = time.sleep
 
     def act(seconds: float) -> None:
@@ -69,7 +69,7 @@ def test_a_job_that_ends_while_it_is_asked_for_is_counted_once(
             slots.act("remove", left.pop(0))
         return rows
 
-    # one ends after each statement
+    # a job ends after each statement
     monkeypatch.setattr(session.database, "query", ending)
     for state in waiting.follow(session, [jobs[0].partition(".")[0]], PATIENCE_S):
         assert state.total <= len(jobs)
@@ -165,7 +165,7 @@ def test_nothing_that_happens_around_the_snapshot_is_counted_twice(
 def test_a_removed_job_that_runs_is_waited_for_until_it_has_ended(
     fetchwork: Run, slots: DirectQueue, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whoever removes, waits and cleans up must not race with the job."""
+    """A script that removes, waits and cleans up must not race with the job."""
     slots.submit()
     run = slots.started()
     slots.act("remove", "1.0", reason="enough")

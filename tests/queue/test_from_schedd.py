@@ -1,4 +1,4 @@
-"""`fetchwork submit --ads` of what `condor_q -long` printed: the idle jobs of a schedd come over."""
+"""`fetchwork submit --ads` of output of `condor_q -long`: a schedd's idle jobs move to the queue."""
 
 import json
 import re
@@ -30,7 +30,7 @@ def test_the_idle_jobs_of_a_real_schedd_come_over(
     assert sum(answer["not_idle"].values()) == len(ads) - len(idle)
     came = queue.query()
     assert len(came) == sum(one["jobs"] for one in moved) > 4
-    # a cluster is a cluster again, and each job is what it was
+    # a cluster is a cluster again, and each job is unchanged
     originals: dict[str, list[tuple[object, ...]]] = {str(ad["ClusterId"]): [] for ad in idle}
     for ad in idle:
         originals[str(ad["ClusterId"])].append((ad["Cmd"], ad.get("Args"), ad["Owner"], ad["JobPrio"]))
@@ -55,7 +55,7 @@ AD = {
 
 
 def written(tmp_path: Path, *changes: dict[str, object]) -> str:
-    """A file with jobs 7.0, 7.1, ... that differ so."""
+    """A file with jobs 7.0, 7.1, ... and these differences."""
     file = tmp_path / "jobs.json"
     ads = [
         {**AD, "ProcId": number, "GlobalJobId": f"ap#7.{number}#1", **change}

@@ -1,4 +1,4 @@
-"""Jobs as tables: the attributes that the same jobs have as ads, and no more of them than are wanted."""
+"""Jobs as tables: the same attributes as in ads, and only the requested ones."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -42,10 +42,10 @@ def as_ads(items: list[Any]) -> Iterator[dict[str, Any]]:
     [
         (["ClusterId", "ProcId", "JobStatus", "Cmd", "RemoteHost", "Args", "MyType"], True),
         (["ProcId", "Text", "real", "DAG_NodesTotal"], True),
-        # expressions, and what they refer to
+        # expressions, and the attributes that they refer to
         (["ProcId", "Own"], False),
         (["ProcId", "Requirements"], False),
-        # lists are in no table, and of a page with some no other job is
+        # lists are in no table, nor are other jobs of a page that has some
         (["ProcId", "Both"], None),
     ],
 )

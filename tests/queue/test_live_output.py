@@ -1,4 +1,4 @@
-"""`fetchwork tail -f`: what a running job writes, until it has left the queue."""
+"""`fetchwork tail -f`: a running job's output, until the job has left the queue."""
 
 import threading
 from collections.abc import Callable
@@ -21,7 +21,7 @@ def ship(slots: DirectQueue, run: Claimed, **what: Any) -> None:
 
 
 def followed(queue: Queue, *steps: Callable[[], object]) -> list[tuple[int, str, int]]:
-    """What is yielded of job 1.0, where one step is done in each pause."""
+    """The output yielded for job 1.0, with one step done in each pause."""
     left = list(steps)
 
     def pause(seconds: float) -> None:

@@ -1,4 +1,4 @@
-"""What a look through a long history says while it finds nothing."""
+"""The progress messages of a search through a long history that finds nothing."""
 
 import asyncio
 import re
@@ -29,7 +29,7 @@ def ids(session: AnySession) -> list[int]:
 
 @pytest.fixture
 def ended(queue: Queue, monkeypatch: pytest.MonkeyPatch) -> int:
-    """One job of history, far back behind others; it is looked at in small pieces."""
+    """One job of history, far back behind others; history is read in small pieces."""
     for name, value in {"CHEAP": -1.0, "PAGE": 4, "SMALLEST": 4, "LARGEST": 7}.items():
         monkeypatch.setattr(Position, name, value)
     monkeypatch.setattr(progress, "AFTER_S", 0.0)
@@ -48,13 +48,13 @@ def test_a_terminal_is_told_how_much_was_looked_at(
     said = capsys.readouterr().err
     assert "looked at 4 jobs" in said
     assert said.count("looked at") > 4
-    # nothing of it stays
+    # nothing of the message stays
     assert said.endswith("\r\x1b[K")
 
 
 @pytest.fixture
 def point(conninfo: str, tmp_path: Path) -> Iterator[str]:
-    """The socket of an access point in this process, which looks at as little at once as its fixtures say."""
+    """The socket of an access point in this process, which reads pieces as small as its fixtures set."""
     path = tmp_path / "point.sock"
     loop = asyncio.new_event_loop()
     session = AsyncSession(AsyncDatabase(conninfo))

@@ -1,4 +1,4 @@
-"""Metrics of a database: what Prometheus reads agrees with what the views say."""
+"""Metrics of a database: the exported values agree with the views."""
 
 import signal
 import socket
@@ -139,7 +139,7 @@ def test_what_happens_is_counted_from_the_events(
     counters = EventCounters(registry, session)
     counters.start()
     try:
-        # the reader begins at the newest event that is there when it begins
+        # the reader begins at the newest event of that moment
         until(lambda: submit(queue, 1, "early") and counted(registry, "JobsSubmitted_total") > 0)
         base = {name: counted(registry, name) for name in ("JobsSubmitted_total", "JobsHeld_total")}
         cluster = submit(queue, 5)
@@ -195,7 +195,7 @@ def test_prometheus_accepts_what_is_printed(
     printed = fetchwork("exporter", "--once")
     assert printed.status == 0, printed.err
     done = subprocess.run([promtool, "check", "metrics"], input=printed.out, capture_output=True, text=True)
-    # HTCondor's names are in camel case, which promtool would not choose
+    # promtool would not choose HTCondor's names in camel case
     problems = [
         line for line in done.stderr.splitlines() if "snake_case" not in line and "camelCase" not in line
     ]

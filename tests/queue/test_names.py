@@ -1,4 +1,4 @@
-"""The names that programs for HTCondor's bindings use, where they have a meaning here."""
+"""The names that programs for HTCondor's bindings use, if they have a meaning here."""
 
 import pickle
 import subprocess
@@ -43,7 +43,7 @@ def test_a_program_catches_what_fetchwork_raises(queue: Queue) -> None:
 
 @pytest.mark.parametrize("series", ["htcondor2", "htcondor"])
 def test_a_program_that_imports_the_bindings_itself_catches_what_fetchwork_raises(series: str) -> None:
-    """Before anything of fetchwork has imported them."""
+    """Before any import of fetchwork has imported them."""
     code = f"""
         import warnings
         warnings.simplefilter("ignore")

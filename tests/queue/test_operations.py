@@ -1,4 +1,4 @@
-"""Operations by name: each answers in JSON, or an access point could not pass it on."""
+"""Operations by name: each answers in JSON, so that an access point can pass it on."""
 
 import json
 from typing import Any
@@ -12,9 +12,9 @@ from fetchwork.queue.synchronous import session_of
 from tests.direct_queue import DirectQueue
 
 OWNER = "alice"
-#: the pool's, to which credentials are sealed
+#: the pool's key, to which credentials are sealed
 KEY = bytes(32)
-#: arguments of each; of an operation that is not here there is no test
+#: each operation's arguments; an operation that is not here has no test
 ARGUMENTS: dict[str, dict[str, Any]] = {
     "act": {"action": "Hold", "spec": ["1.0", "9.9"]},
     "change": {"action": "Hold", "spec": ["1.0", "1.0", "9.9"]},

@@ -13,7 +13,7 @@ from fetchwork.queue.synchronous import session_of
 from tests.kept import kept_database
 from tests.pgbouncer import PgBouncer, program
 
-# collected here once more, where "conninfo" is another
+# these tests are collected here again, with another "conninfo"
 from tests.queue.test_async import *  # noqa: F403
 from tests.queue.test_events import (  # noqa: F401
     test_a_cursor_goes_on_behind_its_event_on_any_connection,
@@ -22,7 +22,7 @@ from tests.queue.test_events import (  # noqa: F401
 from tests.queue.test_following import *  # noqa: F403
 from tests.queue.test_queue import *  # noqa: F403
 
-# a login, a session and a notification of one's own are what there is not behind it
+# a login, a session and a notification of one's own do not exist behind PgBouncer
 del test_a_submitter_sees_its_own_jobs_only  # noqa: F821
 del test_a_connection_that_was_lost_is_made_again  # noqa: F821
 del test_reschedule_wakes_who_waits_for_work  # noqa: F821
@@ -42,13 +42,13 @@ def bouncer(postgres: PostgresServer, public_directory: Callable[[], Path]) -> I
 
 @pytest.fixture
 def conninfo(postgres: PostgresServer, bouncer: PgBouncer) -> str:
-    """The database that is put back for each test, through PgBouncer."""
+    """The database that is restored for each test, through PgBouncer."""
     kept_database(postgres)
     return bouncer.conninfo("kept")
 
 
 def test_all_of_these_pass_through_it(conninfo: str, queue: Queue) -> None:
-    # of eight connections that are open, some share a session of the server's, which has four
+    # some of eight open connections share one of the four server sessions
     with contextlib.ExitStack() as stack:
         queues = [queue, *(stack.enter_context(Queue(conninfo)) for _ in range(7))]
         pids = [

@@ -154,7 +154,7 @@ def test_a_limit_holds_where_htcondor_sorts_out_the_rest(queue: Queue, slots: Di
 def test_pages_follow_each_other_without_gap_or_repetition(
     queue: Queue, slots: DirectQueue, monkeypatch: pytest.MonkeyPatch, short: int, smallest: int
 ) -> None:
-    """Read as a whole, in pieces, or at first as a whole and then in pieces."""
+    """Read as a whole, in pieces, or first as a whole and then in pieces."""
     monkeypatch.setattr("fetchwork.queue.paging.Position.PAGE", 3)
     monkeypatch.setattr("fetchwork.queue.paging.Position.SHORT", short)
     monkeypatch.setattr("fetchwork.queue.paging.Position.SMALLEST", smallest)
@@ -170,7 +170,7 @@ def test_pages_follow_each_other_without_gap_or_repetition(
     assert ids(queue.xquery(limit=7)) == every[:7]
     slots.finish(slots.started(), ExitCode=1, JobPid=7)
     slots.finish(slots.started("slot2@h1"))
-    # as many as can be leave the queue at one moment
+    # as many as possible leave the queue at one moment
     slots.act("remove", "1", "2", "3", "4")
     slots.connection.execute("UPDATE fetchwork.job_history SET completed_at = now() WHERE cluster_id > 2")
     last = ids(queue.history())
@@ -400,7 +400,7 @@ def test_history_has_how_jobs_ended_the_last_first(queue: Queue, slots: DirectQu
 
 
 def test_a_job_that_vanished_from_the_queue_is_explained(queue: Queue, slots: DirectQueue) -> None:
-    """Polling HTCondor's queue leaves open whether it finished or was removed."""
+    """Polling HTCondor's queue leaves open whether the job finished or was removed."""
     job = slots.submit()
     slots.act("remove", job, reason="budget is used up")
     assert queue.query("ClusterId == 1") == []
@@ -442,7 +442,7 @@ def test_an_epoch_tells_what_its_job_is(queue: Queue, slots: DirectQueue) -> Non
     assert len(queue.jobEpochHistory(ad_type=["TRANSFER", "epoch"])) == 2
     assert first["EpochWriteDate"] >= first["QDate"]
     slots.act("remove", "1.0")
-    # of a job in history too
+    # also for a job in history
     slots.reap()
     assert len(queue.jobEpochHistory('Cmd == "/bin/sh"', projection=["Cmd", "RunId"])) == 2
     assert sorted(queue.jobEpochHistory("NumShadowStarts == 1", ["Cmd"])[0]) == ["Cmd"]
@@ -462,7 +462,7 @@ def test_a_connection_that_was_lost_is_made_again(queue: Queue, slots: DirectQue
     slots.submit()
     assert len(queue.query()) == 1
     ours = "FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'fetchwork'"
-    # the second argument: wait until it is gone; that of a test before may be on its way out as well
+    # the second argument: wait until it is gone; the previous test's session may be ending as well
     assert (True,) in slots.rows(f"SELECT pg_terminate_backend(pid, 10000) {ours}")
     assert len(queue.query()) == 1
 
@@ -475,7 +475,7 @@ def test_reschedule_wakes_who_waits_for_work(queue: Queue, slots: DirectQueue) -
     ]
 
 
-# -- what the ads have ---------------------------------------------------------------------------------------
+# -- the attributes of ads ----------------------------------------------------------------------------------
 
 
 def test_an_ad_has_what_every_ad_of_a_schedd_has(queue: Queue, slots: DirectQueue) -> None:

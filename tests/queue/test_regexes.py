@@ -1,4 +1,4 @@
-"""PostgreSQL's matching leaves out no text in which HTCondor finds a pattern."""
+"""PostgreSQL's matching omits no text in which HTCondor finds a pattern."""
 
 import re
 
@@ -87,7 +87,7 @@ def test_what_might_find_less_is_left_alone(pattern: str) -> None:
     ["(.?){0}" * 20, ".?" * 100, "(a|b)*" * 30, "(((((a*)*)*)*)*)*b", "([a-z]+)+" * 20, "(a?b?c?)+" * 20],
 )
 def test_no_pattern_holds_the_server_up(pattern: str, queue: Queue) -> None:
-    """Each matching is a fraction of a second, also where PCRE would try all ways."""
+    """Each match takes a fraction of a second, even if PCRE would try all ways."""
     regex = regex_of(pattern)
     if regex is not None:
         with session_of(queue).database.transaction():

@@ -1,4 +1,4 @@
-"""What jobs left, brought back: where to, complete or not at all, and never anywhere else."""
+"""Jobs' outputs, delivered: to the right place, complete or not at all, and never anywhere else."""
 
 import asyncio
 import errno
@@ -23,7 +23,7 @@ from fetchwork.queue.remote import ended_too
 from fetchwork.queue.synchronous import session_of
 from tests.direct_queue import DirectQueue
 
-#: root writes nobody's files but their owner's
+#: root writes files only as their owner
 ME = getpass.getuser() if os.geteuid() else "nobody"
 COMMAND = """
 import sys
@@ -76,7 +76,7 @@ def end(
 
 
 def tree(home: Path) -> dict[str, bytes | None]:
-    """What is under a directory."""
+    """The files and directories below a directory."""
     return {
         str(path.relative_to(home)): None if path.is_dir() else path.read_bytes() for path in home.rglob("*")
     }
@@ -164,7 +164,7 @@ def test_outputs_come_back_and_are_acknowledged(queue: Queue, slots: DirectQueue
     size = len(LARGE) + len("hellonewf")
     assert told[-1] == (size, size)
     assert slots.value("SELECT count(*) FROM fetchwork.content") == 0
-    # there is nothing left to bring, and what is there stays as it is
+    # nothing is left to deliver, and existing files stay as they are
     (home / "old").write_bytes(b"mine")
     assert queue.retrieve() == 0
     assert (home / "old").read_bytes() == b"mine"
@@ -220,7 +220,7 @@ def test_a_host_cannot_make_a_submitter_write_through_a_link(
         queue.retrieve(job)
     assert caught.value.errno in (errno.ELOOP, errno.ENOTDIR)
     job, _ = end(slots, home, {"x/": None, "x/a": b"1", "to_file": b"forged"}, TransferOutputRemaps="x=link")
-    # a link of this name makes way for the file; where the submitter's own words lead is his
+    # a link of this name is replaced by the file; the submitter's own paths may lead anywhere
     assert queue.retrieve(job) == 1
     assert (outside / "file").read_bytes() == b"secret"
     assert (home / "to_file").read_bytes() == b"forged"
@@ -264,7 +264,7 @@ def test_who_is_killed_in_between_gets_the_same_result_the_next_time(
 
 
 def _killed(conninfo: str, at: int) -> None:
-    """Bring what there is, and end without a word: at a chunk, before a rename, between, after all."""
+    """Deliver all files, and die silently: at a chunk, before a rename, between, after all."""
     steps = 0
 
     def step() -> None:
@@ -317,7 +317,7 @@ def test_two_who_bring_at_the_same_time_bring_the_same(slots: DirectQueue, home:
 
 def _bring(conninfo: str) -> None:
     with Queue(conninfo) as queue:
-        # one finds what the other has acknowledged meanwhile gone
+        # each finds files gone that the other has acknowledged meanwhile
         list(retrieving.retrieve(cast(Any, queue._session).database, None))
 
 

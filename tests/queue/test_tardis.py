@@ -1,4 +1,4 @@
-"""COBalD and TARDIS, unmodified, start drones of a fake site for idle jobs, as the example says."""
+"""COBalD and TARDIS, unmodified, start drones of a fake site for idle jobs, as the example describes."""
 
 import os
 import shutil
@@ -39,7 +39,7 @@ def tardis() -> Path:
 
 @pytest.fixture
 def drones(tardis: Path, conninfo: str, tmp_path: Path) -> Iterator[Callable[[], dict[str, int]]]:
-    """Starts COBalD; tells how many drones are in each state."""
+    """Starts COBalD; returns the number of drones in each state."""
     for file in EXAMPLE.iterdir():
         if file.is_file():
             shutil.copy(file, tmp_path)
@@ -49,7 +49,7 @@ def drones(tardis: Path, conninfo: str, tmp_path: Path) -> Iterator[Callable[[],
         "FETCHWORK_DEMAND_INTERVAL": "1",
         "PATH": f"{Path(sys.prefix) / 'bin'}:{os.environ['PATH']}",
     }
-    # what pytest is given is not TARDIS's
+    # pytest's own path is not TARDIS's
     environment.pop("PYTHONPATH", None)
     log = tmp_path / "cobald.log"
     command = [str(tardis), "-m", "cobald.daemon", "drones.py"]
@@ -77,7 +77,7 @@ def drones(tardis: Path, conninfo: str, tmp_path: Path) -> Iterator[Callable[[],
 def test_drones_come_for_idle_jobs_and_go_when_there_are_none(
     drones: Callable[[], dict[str, int]], queue: Queue
 ) -> None:
-    # 5 of 4 cores each: two to a drone of 8; and one that no drone can run
+    # 5 jobs of 4 cores each: two to a drone of 8; and one that fits no drone
     cluster = queue.submit("executable = /bin/true\nrequest_cpus = 4\n", count=5, owner="alice").cluster()
     queue.submit("executable = /bin/true\nrequest_cpus = 16\n", owner="alice")
     until(lambda: drones() == {"AvailableState": 3})

@@ -1,4 +1,4 @@
-"""What strangers wrote reaches a terminal with its control characters shown; a pipe gets it as it is."""
+"""Strangers' text reaches a terminal with its control characters shown; a pipe gets it unchanged."""
 
 import json
 import os
@@ -16,14 +16,14 @@ from tests.direct_queue import DirectQueue
 from tests.queue.conftest import Told
 from tests.waiting import PATIENCE_S
 
-# clears the screen, renames the window, turns the direction of writing around
+# clears the screen, renames the window, reverses the direction of writing
 HOSTILE = "a\x1b[2J\x1b]0;root\x07\x9b31m\u202eb"
 SHOWN = "a^[[2J^[]0;root^G<U+009B>31m<U+202E>b"
 
 
 @pytest.fixture
 def on_terminal(conninfo: str) -> Callable[..., str]:
-    """Runs the command line with stdout and stderr on a terminal; returns what that was sent."""
+    """Runs the command line with stdout and stderr on a terminal; returns the bytes sent to it."""
 
     def run(*words: str) -> str:
         ours, its = pty.openpty()
@@ -40,7 +40,7 @@ def on_terminal(conninfo: str) -> Callable[..., str]:
             while part := os.read(ours, 65536):
                 sent += part
         except OSError:
-            pass  # how Linux says that nobody has the terminal open any more
+            pass  # Linux's sign that the terminal is closed
         os.close(ours)
         process.wait(PATIENCE_S)
         return sent.decode()
@@ -50,7 +50,7 @@ def on_terminal(conninfo: str) -> Callable[..., str]:
 
 @pytest.fixture
 def hostile(slots: DirectQueue) -> None:
-    """One job that ended with output, one that is held; every string of theirs is hostile."""
+    """One job that ended with output, one that is held; all their strings are hostile."""
     ad: dict[str, Any] = {"Args": HOSTILE, "Note": HOSTILE, "JobBatchName": "a\x9b31m\u202eb"}
     slots.submit_many([{**ad, "FetchWorkTailBytes": 1000}])
     run = slots.started()
@@ -102,7 +102,7 @@ def test_after_submit_a_terminal_is_told_what_to_type_next(
     sent = on_terminal("submit", "--owner", "alice", str(description))
     assert "2 job(s) submitted to cluster 1." in sent
     (line,) = [line for line in sent.splitlines() if line.startswith("what next:")]
-    # what it says can be typed
+    # the suggested commands exist
     for words in line.removeprefix("what next:").split("   "):
         told = fetchwork(*words.split()[1:], "--help")
         assert told.status == 0, words

@@ -1,4 +1,4 @@
-"""What TRACKING.md says is so: its examples run, and what it names is there."""
+"""TRACKING.md is true: its examples run, and its names exist."""
 
 import re
 import subprocess
@@ -32,7 +32,7 @@ def run_example(program: str, conninfo: str, directory: Path) -> str:
 
 
 def when_submitted(slots: DirectQueue, then: Callable[[], object]) -> threading.Thread:
-    """Do something as soon as a job waits."""
+    """Call a function as soon as a job waits."""
 
     def wait() -> None:
         until(lambda: slots.value("SELECT count(*) FROM fetchwork.jobs"))

@@ -13,7 +13,7 @@ from tests.security.roles import PASSWORD, ROLES, SECRET, SERVERS
 
 @pytest.fixture
 def login(postgres: PostgresServer) -> Iterator[Callable[[str], DirectQueue]]:
-    """Sessions that log in as one of the roles: not SET ROLE of a superuser, who may set it back."""
+    """Sessions that log in as one of the roles: not SET ROLE of a superuser, who could reset it."""
     if postgres.port not in SERVERS:
         for role, member_of in ROLES.items():
             postgres.query(f"CREATE ROLE {role} LOGIN PASSWORD '{PASSWORD}'")
@@ -43,7 +43,7 @@ def root(postgres: PostgresServer) -> Iterator[DirectQueue]:
 
 @pytest.fixture
 def busy(root: DirectQueue, login: Callable[[str], DirectQueue]) -> DirectQueue:
-    """alice and bob may submit as themselves, and have: 1.x is alice's, 2.x bob's; .0 has ended, .1 runs, .2 waits."""
+    """alice and bob submit as themselves: 1.x is alice's, 2.x bob's; .0 has ended, .1 runs, .2 waits."""
     for name in ("alice", "bob"):
         root.call("grant_owner", role=f"fw_{name}", owner=name)
         login(f"fw_{name}").submit_many(

@@ -1,4 +1,4 @@
-"""The roles of these tests, and what is asked of each."""
+"""The roles of these tests, and the statements that they try."""
 
 from typing import Any
 
@@ -24,7 +24,7 @@ SECRET = "environment-of-bob"
 
 
 def denied(queue: DirectQueue, statement: str, *parameters: Any) -> str:
-    """Run it, and hear the refusal."""
+    """Run a statement, and return its refusal."""
     with pytest.raises(psycopg.Error) as caught:
         queue.rows(statement, *parameters)
     # not because the statement itself is wrong
@@ -36,7 +36,7 @@ VIEWS = ["jobs", "history", "runs", "events", "autoclusters", "totals", "batches
 
 
 def owners_seen(queue: DirectQueue, view: str) -> set[str]:
-    """Whose rows one sees."""
+    """The owners whose rows a session sees."""
     if view == "events":
         return {
             "alice" if cluster == 1 else "bob"

@@ -1,4 +1,4 @@
-"""What a transaction may that acts for an account: what that account may, whoever the role behind it is."""
+"""The rights of a transaction that acts for an account: those of that account, under any role."""
 
 from collections.abc import Callable
 
@@ -12,7 +12,7 @@ Login = Callable[[str], DirectQueue]
 
 
 def act(queue: DirectQueue, owner: str) -> None:
-    """Begin a transaction that acts for somebody."""
+    """Begin a transaction that acts for an account."""
     queue.connection.rollback()
     queue.connection.autocommit = False
     queue.rows("SELECT fetchwork.act_for(%s)", owner)
@@ -49,7 +49,7 @@ def test_it_sees_no_more_where_several_processes_look(acting: DirectQueue) -> No
     acting.connection.execute("SET parallel_setup_cost = 0")
     acting.connection.execute("SET parallel_tuple_cost = 0")
     acting.connection.execute("SET min_parallel_table_scan_size = 0")
-    # worth it for two rows, as they are known to be after an ANALYZE
+    # worth it even for two rows, the number that is known after an ANALYZE
     acting.connection.execute("SET cpu_tuple_cost = 100")
     (plan,) = acting.rows("EXPLAIN (FORMAT JSON) SELECT count(*) FROM fetchwork.history")
     assert "Workers Planned" in str(plan)
@@ -69,7 +69,7 @@ def test_it_sees_in_every_view_what_a_role_with_that_one_owner_sees(
     views = [name for (name,) in busy.rows("SELECT viewname FROM pg_views WHERE schemaname = 'fetchwork'")]
     act(acting, "alice")
     assert len(views) > 10
-    # everybody sees all submitters, and usage that grows as one looks
+    # every role sees all submitters, and usage that grows between two reads
     for view in set(views) - {"submitters"}:
         seen = {str(row) for row in acting.rows(f"SELECT * FROM fetchwork.{view}")}
         theirs = {str(row) for row in login("fw_alice").rows(f"SELECT * FROM fetchwork.{view}")}

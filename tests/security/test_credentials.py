@@ -1,4 +1,6 @@
-"""Credentials by role: who stores, sees and reads which; that nothing which was sealed can be read on the way."""
+"""Credentials by role: the rights to store, list and read them; and a sealed secret stays sealed on the
+way.
+"""
 
 from collections.abc import Callable
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The tests of rights can fail: each way to break grants and row policies is seen by one of them."""
+"""The tests of rights can fail: one of them notices each way to break grants and row policies."""
 
 import os
 import re
@@ -12,7 +12,7 @@ HERE = Path(__file__).parent
 
 
 def view_without_policy(view: str, shown: str = "true") -> str:
-    """A view that does not ask whose rows they are."""
+    """A view that does not check its rows' owner."""
     return f"""
         DO $$
         DECLARE
@@ -105,7 +105,8 @@ MUTATIONS = {
 }
 
 
-#: one of each sort, as each is a run of pytest with a server of its own: a grant, a policy, a function's answer
+#: one of each sort, because each is a run of pytest with a server of its own: a grant, a policy, a function's
+#: answer
 SOME = (
     "a table is readable",
     "a function of agents is for submitters",
@@ -144,7 +145,7 @@ def test_a_broken_schema_is_seen(mutation: str) -> None:
         text=True,
         check=False,
     )
-    # 1: tests failed, and none for want of a database
+    # 1: tests failed, and not because a database was missing
     assert told.returncode == 1, told.stdout + told.stderr
     assert re.search(r"^FAILED .*::\w*" + noticed_by, told.stdout, re.M), told.stdout
     assert not re.search(r"^ERROR ", told.stdout, re.M), told.stdout

@@ -1,4 +1,6 @@
-"""Each role tries everything that it must not do: as alice, bob (submitters), a reader, an agent, and one without any role."""
+"""Each role tries everything that it must not do: as alice, bob (submitters), a reader, an agent, and a login
+without a role.
+"""
 
 import hashlib
 import uuid
@@ -82,7 +84,7 @@ def test_a_function_that_a_role_may_call_calls_none_that_it_may_not(
         except psycopg.errors.InsufficientPrivilege as error:
             pytest.fail(f"{function}: {error}")
         except psycopg.Error:
-            pass  # nothing but NULLs is no call that makes sense
+            pass  # a call with only NULLs has no meaning
         finally:
             caller.connection.rollback()
 
@@ -174,7 +176,7 @@ def test_nobody_alters_functions_views_or_the_schema(
         denied(queue, "SELECT setval('fetchwork.cluster_id', 1)")
 
 
-# which role may call which function; what is not here nobody may
+# the functions that each role may call; all others are forbidden to all roles
 FOR_EVERYONE = {
     "invoker", "sees_all", "is_admin", "own_owners", "acting_for", "asker", "job_id", "parse_job_id", "shares", "is_expression", "attribute_of", "integer_of", "memory_use", "vacate_s", "dag_counts", "default_attributes",
     "can_be_undefined", "event_window", "may_sequence_events", "log_clusters", "dag_clusters", "scheduler_clusters", "is_log_of", "named_jobs", "job_edge", "run_edge", "history_edge", "waiting_autoclusters", "prospects", "first_idle", "watch_output", "sends_notifications", "sealing_key",
@@ -217,7 +219,7 @@ OF_SUBMITTERS = {
     "vacate",
     "edit",
     "notify_agents",
-    # the scheduler-universe jobs of its own account, for an access point that serves that alone
+    # the scheduler-universe jobs of its own account, for an access point that serves only that account
     "claim_scheduler_job",
     "tend_scheduler_runs",
     "run_policy",
@@ -273,7 +275,7 @@ def test_every_security_definer_function_has_a_search_path_of_its_own(root: Dire
     assert open_to_tricks == []
 
 
-# Other people's jobs
+# Other owners' jobs
 
 
 @pytest.mark.parametrize("function", ["hold", "release", "remove", "vacate"])
@@ -319,7 +321,7 @@ def test_a_function_of_the_readers_own_sees_no_row_that_he_may_not_see(
     for view, column in [
         ("jobs", "ad"),
         ("history", "ad"),
-        # of the row alone, so asked before anything is joined
+        # of the row alone, so it is checked before any join
         ("jobs", "owner"),
         ("history", "owner"),
         ("runs", "owner"),
@@ -469,7 +471,7 @@ def test_an_owners_rights_are_not_learned_by_asking_for_another_role(
     assert alice.value("SELECT fetchwork.own_owners('fw_alice')") == ["alice"]
 
 
-# Becoming someone else
+# Becoming another account
 
 
 def test_nobody_becomes_someone_else(busy: DirectQueue, login: Callable[[str], DirectQueue]) -> None:
@@ -481,7 +483,7 @@ def test_nobody_becomes_someone_else(busy: DirectQueue, login: Callable[[str], D
     alice.connection.execute(
         "CREATE FUNCTION pg_temp.as_admin() RETURNS name LANGUAGE sql SET role = fetchwork_submitter AS 'SELECT fetchwork.invoker()'"
     )
-    # a role that she is a member of she may take, and has what that has: nothing
+    # she may take a role that she is a member of, and then has its rights: none
     assert alice.value("SELECT pg_temp.as_admin()") == "fetchwork_submitter"
     denied(
         alice,
@@ -574,7 +576,7 @@ def test_an_agent_neither_submits_nor_sets_anything(
 def test_an_agent_may_ask_for_the_tokens_of_a_host(
     busy: DirectQueue, login: Callable[[str], DirectQueue]
 ) -> None:
-    # what the role is trusted with, as grants.sql says
+    # the secrets that grants.sql trusts the role with
     assert len(login("fw_agent").rows("SELECT token FROM fetchwork.host_runs(%s)", busy.host())) == 2
     denied(login("fw_alice"), "SELECT token FROM fetchwork.host_runs(1)")
     denied(login("fw_reader"), "SELECT token FROM fetchwork.host_runs(1)")
@@ -616,7 +618,7 @@ def test_nobody_learns_or_gets_what_another_owner_s_files_hold(
     bob.call("put_whole_contents", owner="bob", datas=[secret])
     asked = {"sha256s": [digest], "sizes": [len(secret)], "job_bytes": 0}
     assert bob.scalar("lacking_contents", owner="bob", **asked) == []
-    # as her own it is not there, and his are not hers to ask for
+    # with her as the owner the content does not exist, and she may not ask about his
     assert alice.scalar("lacking_contents", owner="alice", **asked) == [1]
     denied(alice, "SELECT fetchwork.lacking_contents('bob', %s, %s, 0)", [digest], [len(secret)])
     denied(alice, "SELECT fetchwork.begin_content('bob', %s, 6)", digest)
@@ -634,7 +636,7 @@ def test_nobody_learns_or_gets_what_another_owner_s_files_hold(
     alice.connection.rollback()
     alice.connection.autocommit = True
 
-    # what his job left
+    # the outputs of his job
     run = busy.value("SELECT run_id FROM fetchwork.run_history WHERE owner = 'bob' AND outcome = 'completed'")
     busy.connection.execute("UPDATE fetchwork.content SET run_id = %s", [run])
     busy.connection.execute(
@@ -652,7 +654,7 @@ def test_nobody_learns_or_gets_what_another_owner_s_files_hold(
     of = f"{left['cluster_id']}, {left['proc_id']}"
     denied(alice, f"SELECT fetchwork.drop_outputs({of}, {run})")
     assert alice.value(f"SELECT fetchwork.not_brought({of}, {run}, 'mine', 1)") is False
-    # an access point finds everybody's, and reads and drops them as their owner alone
+    # an access point finds every owner's outputs, and reads and drops them only as their owner
     point = login("fw_point")
     assert len(point.call("job_outputs", jobs=None)) == 1
     assert point.scalar("read_output_chunk", content_id=his, n=0) is None
@@ -677,7 +679,7 @@ def test_a_job_of_the_scheduler_universe_is_run_for_its_owner_alone(
     assert login("fw_bob").call("claim_scheduler_job", **asked) == []
     (claimed,) = login("fw_alice").call("claim_scheduler_job", **asked)
     assert claimed["owner"] == "alice"
-    # nor are its tokens told to others
+    # nor are its tokens shown to others
     assert login("fw_bob").call("tend_scheduler_runs", access_point="here", alive=[claimed["run_id"]]) == []
     (row,) = login("fw_point").call("tend_scheduler_runs", access_point="here", alive=[])
     assert row["run_id"] == claimed["run_id"]

@@ -1,4 +1,4 @@
-"""A queue to call SQL functions on; whatever a test did to it, the invariants hold afterwards."""
+"""A queue to call SQL functions on; the invariants hold after every test."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -16,7 +16,9 @@ HERE = Path(__file__).parent
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item], config: pytest.Config) -> None:
-    """With the system's server `make test` has the first case of each test: a version differs in no value."""
+    """With the system's server `make test` has the first case of each test: a version does not differ in a
+    single value.
+    """
     if config.getoption("--postgres"):
         return
     seen: set[tuple[Path, str]] = set()
@@ -33,7 +35,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item], config: pytest.Confi
 
 @pytest.fixture(scope="session")
 def _bouncers(public_directory: Callable[[], Path]) -> Iterator[Callable[[PostgresServer], PgBouncer]]:
-    """A PgBouncer before each server that is asked for."""
+    """A PgBouncer before each server that tests use."""
     started: dict[int, PgBouncer] = {}
 
     def before(server: PostgresServer) -> PgBouncer:
@@ -53,9 +55,10 @@ def queue_conninfo(
     postgres: PostgresServer,
     _bouncers: Callable[[PostgresServer], PgBouncer],
 ) -> str:
-    """A database with the schema and nothing else. For a test that makes or drops tables there is ``conninfo``.
+    """A database that has only the schema. A test that makes or drops tables there uses ``conninfo``.
 
-    On the system's server it is reached through PgBouncer, where there is one; ``--through`` decides otherwise.
+    On the system's server it is reached through PgBouncer, if that is installed; ``--through`` decides
+    otherwise.
     """
     direct = kept_database(postgres)
     asked = request.config.getoption("--through")
@@ -67,7 +70,7 @@ def queue_conninfo(
 
 @pytest.fixture
 def queue(queue_conninfo: str) -> Iterator[DirectQueue]:
-    """The queue in it, by a connection in autocommit."""
+    """The queue in this database, on a connection in autocommit."""
     with psycopg.connect(queue_conninfo, autocommit=True, prepare_threshold=None) as connection:
         queue = DirectQueue(connection)
         yield queue

@@ -1,4 +1,4 @@
-"""What is done with many jobs reads each of them a few times, and not once for each of the others."""
+"""An action on many jobs reads each of them a few times, and not once for each of the others."""
 
 from typing import Any
 
@@ -8,10 +8,10 @@ from psycopg.types.json import Jsonb
 from tests.direct_queue import DirectQueue
 
 JOBS = 600
-#: how often an action may look at a job (edits do some 80 times); to look at all for each would be JOBS times
+#: reads of a job that an action may make (edits make some 80); reading all jobs for each would be JOBS times
 MOST = 150
 
-# rows of tables and entries of indexes that this transaction has looked at
+# rows of tables and entries of indexes that this transaction has read
 LOOKED_AT = """
     SELECT sum(pg_stat_get_xact_tuples_returned(c.oid) + pg_stat_get_xact_tuples_fetched(c.oid))::bigint
     FROM pg_class AS c
@@ -23,7 +23,7 @@ LOOKED_AT = """
 @pytest.mark.parametrize("named", ["by ids", "by the cluster", "by the owner"])
 @pytest.mark.parametrize("action", ["hold", "edit", "remove", "release"])
 def test_an_action_on_many_jobs_is_linear(queue: DirectQueue, action: str, named: str) -> None:
-    # as it is where a queue was empty when autovacuum came by, and has been filled since
+    # as when the queue was empty at the last autovacuum, and has been filled since
     queue.connection.execute("ANALYZE fetchwork.job")
     jobs = queue.submit_many([{"Args": str(n)} for n in range(JOBS)], {"Cmd": "/bin/true", "Owner": "alice"})
     if action == "release":
@@ -44,7 +44,7 @@ def test_an_action_on_many_jobs_is_linear(queue: DirectQueue, action: str, named
 
 def test_jobs_that_are_removed_together_end_in_their_order(queue: DirectQueue) -> None:
     jobs = queue.submit_many([{"Args": str(n)} for n in range(4)], {"Cmd": "/bin/true", "Owner": "alice"})
-    # their rows lie elsewhere now, behind those of the others
+    # their rows have moved, behind those of the others
     queue.act("hold", jobs[1])
     queue.act("hold", jobs[0])
     queue.act("remove", *reversed(jobs))

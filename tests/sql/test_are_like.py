@@ -1,4 +1,4 @@
-"""Jobs' own parts are looked at many at once: the answer is that of a look at each."""
+"""Many jobs' own parts are checked at once: the answer equals that of a check of each."""
 
 import json
 from typing import Any
@@ -9,7 +9,7 @@ from psycopg.types.json import Jsonb
 
 from tests.direct_queue import DirectQueue
 
-#: are_like() as it can be said of each part alone
+#: are_like(), defined for each part alone
 ONE_BY_ONE = r"""
     SELECT NOT EXISTS (
         SELECT FROM unnest(%s::jsonb[]) AS p (ad)
@@ -26,7 +26,7 @@ ONE_BY_ONE = r"""
             )
     )
 """
-#: what texts may hold
+#: possible texts
 TEXTS = [
     *('}\n{"Args": "a"}', '"}\n', "\n", "a\r", "\t", "\x01", "\x1f", "\x7f", "\x85", "\u2028", "\\n", "a\\"),
     *(
@@ -62,7 +62,7 @@ JOB = {"Cmd": "/bin/true", "Owner": "alice"}
 
 
 def answers(queue: DirectQueue, procs: list[str | None] | None, room: int | None = 500) -> tuple[Any, Any]:
-    """What the function says, and what a look at each part says."""
+    """The function's answer, and that of a check of each part."""
     return (
         queue.value("SELECT fetchwork.are_like(%s::jsonb[], %s)", procs, room),
         queue.value(ONE_BY_ONE, procs, room),

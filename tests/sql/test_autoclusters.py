@@ -1,4 +1,4 @@
-"""Autoclusters: jobs that matching can't tell apart share one, all others do not."""
+"""Autoclusters: jobs that matching cannot tell apart share one, all others do not."""
 
 import json
 from typing import Any

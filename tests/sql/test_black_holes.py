@@ -1,4 +1,4 @@
-"""Hosts on which jobs fail one after the other: which are black holes, and whose jobs they are offered then."""
+"""Hosts on which jobs fail one after the other: the rule for black holes, and the jobs offered to them."""
 
 from collections.abc import Callable
 from typing import Any
@@ -10,7 +10,7 @@ from tests.direct_queue import Claimed, DirectQueue
 
 
 def claim(queue: DirectQueue, slots: int = 1, host: str = "h1") -> list[dict[str, Any]]:
-    """What so many slots of a host get, as an agent asks for all that waits."""
+    """The jobs that this many slots of a host get, when an agent asks for all that waits."""
     waiting = queue.rows("SELECT DISTINCT autocluster_id, job_prio FROM fetchwork.waiting ORDER BY 1, 2")
     choices = list(range(1, len(waiting) + 1))
     return queue.call(
@@ -33,13 +33,13 @@ def owners(rows: list[dict[str, Any]]) -> list[str]:
 
 
 def claimed(row: dict[str, Any]) -> Claimed:
-    """A row of claim_many, as other functions are asked about it."""
+    """A row of claim_many, in the form that other functions' helpers take."""
     job = f"{row['cluster_id']}.{row['proc_id']}"
     return Claimed(row["run_id"], row["token"], job, row["position"], row["ad"], 0)
 
 
 def fail_probe(queue: DirectQueue) -> str:
-    """Let what the host is offered fail at once; the job's owner."""
+    """Let the host's offer fail at once; return the job's owner."""
     (row,) = claim(queue)
     run = claimed(row)
     queue.of(run, "accept")
@@ -49,7 +49,7 @@ def fail_probe(queue: DirectQueue) -> str:
 
 
 def make_black_hole(queue: DirectQueue, *people: str, each: int = 3) -> None:
-    """So many jobs of each of these owners fail at once."""
+    """Let this many jobs of each of these owners fail at once."""
     for n in range(each):
         for owner in people:
             queue.submit(Owner=owner, JobPrio=100, RequestCpus=n)
@@ -58,19 +58,21 @@ def make_black_hole(queue: DirectQueue, *people: str, each: int = 3) -> None:
 
 
 def fail(queue: DirectQueue, slot: str = "slot1@h1") -> None:
-    """The next job on this slot can't start."""
+    """Let the next job on this slot fail to start."""
     run = queue.claim(slot)
     assert run is not None
     queue.of(run, "refuse_start", reason="/usr is empty")
 
 
 def fail_at_once(queue: DirectQueue, slot: str = "slot1@h1") -> None:
-    """The next job on this slot starts and is over, without success."""
+    """Let the next job on this slot start and end at once, without success."""
     queue.finish(queue.started(slot), JobPid=1, ExitCode=1, JobDuration=0.1)
 
 
 def submit_autoclusters(queue: DirectQueue, autoclusters: int, *owners: str, each: int = 1) -> None:
-    """Jobs of so many autoclusters, whose owners take turns; the oldest autocluster is claimed first."""
+    """Submit jobs of this many autoclusters, whose owners take turns; the oldest autocluster is claimed
+    first.
+    """
     for n in range(autoclusters):
         queue.submit_many(
             [{}] * each, {"Cmd": "/bin/true", "Owner": owners[n % len(owners)], "RequestCpus": n}
@@ -78,7 +80,7 @@ def submit_autoclusters(queue: DirectQueue, autoclusters: int, *owners: str, eac
 
 
 def black_holes(queue: DirectQueue) -> list[str]:
-    """The hosts that are taken for one."""
+    """The hosts that count as black holes."""
     return [
         row[0]
         for row in queue.rows(
@@ -104,7 +106,7 @@ def test_a_host_that_fails_jobs_of_several_people_in_a_row_is_offered_a_probe_no
     queue.pass_time(61)
     fail(queue, "slot9@h1")  # the probe
     queue.pass_time(61)
-    assert queue.candidates(host_id) == []  # twice as long
+    assert queue.candidates(host_id) == []  # the backoff is twice as long
     queue.pass_time(61)
     probe = queue.claim()
     assert probe is not None
@@ -136,7 +138,7 @@ def test_jobs_of_one_person_that_fail_everywhere_make_no_black_hole(
         failure(queue, f"slot{n}@h1")
         failure(queue, f"slot{n}@h2")
     assert black_holes(queue) == []
-    # another one's fail here as well: now it is more than one person's mistake
+    # another owner's fail here as well: now it is more than one owner's mistake
     queue.submit(Owner="bob", JobPrio=1)
     failure(queue, "slot9@h1")
     assert black_holes(queue) == ["h1"]
@@ -338,7 +340,7 @@ def test_those_whose_jobs_failed_where_others_ran_well_make_no_black_hole_again(
         queue.submit(Owner=owner)
         fail_at_once(queue)
     assert black_holes(queue) == []
-    # what they run well speaks for them again
+    # the host's later successes count for it again
     for owner in ("mallory", "trudy"):
         queue.submit(Owner=owner)
         queue.finish(queue.started())
@@ -377,7 +379,7 @@ def test_jobs_of_one_person_that_ended_well_elsewhere_are_kept_off_that_host(que
     fail_at_once(queue)
     fail_at_once(queue)
     assert claim(queue) == []
-    # the other host is the only one left, so it goes on however the jobs fail
+    # the other host is the only one left, so it goes on no matter how many jobs fail
     queue.submit(RequestCpus=8, JobPrio=1)
     for _ in range(4):
         fail_at_once(queue, "slot1@h2")

@@ -1,4 +1,4 @@
-"""Large contents in a bucket: who gets which URL, and what becomes of objects that nobody needs."""
+"""Large contents in a bucket: the recipients of URLs, and the deletion of unneeded objects."""
 
 import hashlib
 from typing import Any
@@ -52,7 +52,7 @@ def test_only_what_is_large_goes_to_the_bucket_and_only_while_there_is_one(bucke
     assert begin(bucket, CHUNK_BYTES + 1, b"z")["part_bytes"] == PART_BYTES
     bucket.call("set_bucket", url=None)
     assert begin(bucket, LARGE, b"later")["part_bytes"] is None
-    # what was begun goes on where it was
+    # an upload that was begun goes on where it was
     assert begin(bucket)["part_bytes"] == PART_BYTES
 
 
@@ -91,7 +91,7 @@ def test_a_content_is_complete_when_each_part_was_told(bucket: DirectQueue) -> N
     for n, data in ((3, b""), (-1, b""), (1, b"bytes")):
         with pytest.raises(psycopg.Error, match="its bytes are in a bucket"):
             note(bucket, begun["content_id"], n, data)
-    # one that lacks a part goes, and all that may be there of it
+    # a content that lacks a part is deleted, and all its objects with it
     assert bucket.scalar("end_content", content_id=begun["content_id"]) is False
     assert over(bucket) == [0, 1, 2]
     again = begin(bucket)
@@ -177,7 +177,7 @@ def test_another_bucket_leaves_what_is_in_the_one_before(bucket: DirectQueue) ->
     later = begin(bucket, LARGE, b"later")["content_id"]
     url = bucket.scalar("content_part_url", content_id=later, n=0)
     assert url.startswith("https://h.example:9000/b/q%20q/")
-    # the key of one that is known may be another one
+    # a known bucket may get another key
     bucket.call("set_bucket", url="s3://b/p", access_key_id="NEW", secret="new", above=CHUNK_BYTES)
     assert "NEW%2F" in bucket.scalar("content_part_url", content_id=begun["content_id"], n=0)
     assert "NEW%2F" not in bucket.scalar("content_part_url", content_id=later, n=0)

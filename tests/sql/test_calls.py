@@ -39,7 +39,7 @@ FUNCTIONS: dict[str, Callable[..., Call[Any]]] = {
     and typing.get_origin(typing.get_type_hints(function)["return"]) is Call
 }
 
-#: what a value of a Python type can be for PostgreSQL; the first one is what its columns come from
+#: the PostgreSQL types that a Python type may have; result columns get the first
 TYPES: dict[type, tuple[str, ...]] = {
     int: ("integer", "bigint", "numeric"),
     float: ("double precision", "real", "numeric"),
@@ -53,7 +53,7 @@ TYPES: dict[type, tuple[str, ...]] = {
 
 @dataclass
 class Signature:
-    """A function as pg_proc has it."""
+    """A function as in pg_proc."""
 
     parameters: dict[str, str]
     required: set[str]
@@ -108,7 +108,7 @@ def example(annotation: Any) -> Any:
 
 
 def fits(annotation: Any, sql: str) -> bool:
-    """Tell whether values of a Python type are values of a type of PostgreSQL's."""
+    """Whether values of a Python type are values of a PostgreSQL type."""
     origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
     if origin in (typing.Union, types.UnionType):
         return any(fits(one, sql) for one in arguments if one is not type(None))

@@ -1,4 +1,6 @@
-"""candidates and claim: which job a slot gets, what rules a slot out, and how several claimers share."""
+"""candidates and claim: the choice of a slot's job, the rules that exclude a slot, and several claimers at
+once.
+"""
 
 from collections.abc import Callable
 from typing import Any
@@ -10,7 +12,7 @@ from tests.direct_queue import DirectQueue
 
 
 def drain(queue: DirectQueue, slots: int = 20) -> list[str]:
-    """The jobs that one slot after the other gets, until there is none."""
+    """The jobs that slots get one after the other, until there is none."""
     got: list[Any] = []
     for n in range(slots):
         run = queue.claim(f"slot{n}@h1")
@@ -64,7 +66,7 @@ def test_a_hint_steps_over_what_lies_before_it(queue: DirectQueue) -> None:
     assert (run.job, later.job) == (first, second)
     assert later.position > run.position
     assert queue.claim("slot3@h1", hint=later.position + 100) is None
-    # nobody who looked from a hint may say that nothing is left
+    # a claimer that began at a hint must not report that nothing is left
     assert drain(queue) == [third]
 
 
@@ -72,7 +74,7 @@ def test_nothing_is_offered_where_nothing_waits(queue: DirectQueue) -> None:
     assert queue.claim() is None
     queue.submit()
     assert queue.claim() is not None
-    # the row is taken back by the first who finds nothing
+    # the first claimer that finds nothing deletes the row
     assert queue.candidates(queue.host())
     assert queue.claim("slot5@h1") is None
     assert queue.candidates(queue.host()) == []
@@ -131,7 +133,7 @@ def test_two_claimers_at_once_get_two_jobs_and_neither_waits(
     assert slow_run is not None
     assert quick_run is not None
     assert (slow_run.job, quick_run.job) == (first, second)
-    # the slow one comes to nothing: its job is there for others again
+    # the slow transaction is rolled back: its job is available again
     slow.connection.rollback()
     assert drain(queue) == [first]
 
@@ -148,7 +150,8 @@ def test_a_job_that_another_claim_holds_keeps_its_demand(
     assert len(queue.candidates(host_id)) == 1
 
 
-# The race of functions/matching/ensure_demand.sql, in both orders: a submitter of an autocluster that is just being found empty.
+# The race of functions/matching/ensure_demand.sql, in both orders: a job is submitted to an autocluster that
+# is just being found empty.
 
 
 def test_a_submitter_that_came_first_keeps_the_claimer_from_taking_the_demand_back(

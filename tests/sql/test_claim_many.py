@@ -1,4 +1,6 @@
-"""claim_many: many slots in one call, each with a run of its own, and what may not be claimed after all."""
+"""claim_many: many slots in one call, each with a run of its own, and jobs that may not be claimed after
+all.
+"""
 
 import itertools
 import json
@@ -97,7 +99,7 @@ def test_slot_whose_claim_fails_fails_alone(queue: DirectQueue) -> None:
     assert "null value" in rows[1]["problem"]
     assert (rows[1]["slot_number"], rows[1]["run_id"]) == (2, None)
     assert rows[1]["position"] == rows[0]["position"] + 1
-    # the job it would have got waits on, and no other slot stumbles over it
+    # its job waits on, and no other slot is affected
     assert jobs([rows[0], rows[2]]) == [submitted[0], submitted[2]]
     assert queue.value("SELECT count(*) FROM fetchwork.waiting") == 2
 
@@ -125,7 +127,7 @@ def test_slots_claim_with_one_that_had_begun_a_run(queue: DirectQueue) -> None:
     (first,) = claim(queue, names(1), pairs(queue))
     queue.connection.execute("UPDATE fetchwork.run SET claimed_at = now() - interval '1 h'")
     rows = claim(queue, names(3), pairs(queue))
-    # its offer arrived nowhere, and the job is claimed again by nobody else in this call
+    # its offer was lost, and no other slot claims the job in this call
     assert jobs(rows) == submitted[1:]
     assert queue.rows("SELECT run_id FROM fetchwork.run WHERE run_id = %s", first["run_id"]) == []
 
@@ -153,7 +155,7 @@ def test_row_that_another_transaction_holds_is_passed_over(
     with queue.within(5.0):
         rows = claim(queue, names(3), pairs(queue))
     assert jobs(rows) == submitted[1:]
-    # somebody holds what is there, so it is not said to be nothing
+    # another transaction holds the rows, so the autocluster does not count as empty
     assert queue.value("SELECT count(*) FROM fetchwork.demand") == 1
 
 
@@ -186,7 +188,7 @@ def test_limits_that_another_claim_counts_hold_up_nothing_else(
     holder.connection.execute("SELECT fetchwork.lock_limits()")
     with queue.within(10.0):
         rows = claim(queue, names(4), pairs(queue))
-    # one wait of a second for all slots, then what has no limit
+    # one wait of a second for all slots, then jobs without a limit
     assert [("ConcurrencyLimits" in row["ad"]) for row in rows] == [False, False]
 
 
@@ -207,7 +209,7 @@ def test_what_an_undivided_slot_ran_before_is_over(queue: DirectQueue) -> None:
     rows = claim(queue, ["slot1@h1", "slot2@h1"], pairs(queue))
     assert len(rows) == 2
     assert queue.outcome(before) == "lost"
-    # not so a partitionable one
+    # unlike a partitionable one
     queue.submit_many([{}])
     assert len(claim(queue, ["slot2@h1"], pairs(queue), exclusive=False)) == 1
     assert queue.value("SELECT count(*) FROM fetchwork.run WHERE slot = 'slot2@h1'") == 2
@@ -231,7 +233,7 @@ _words = itertools.count()
 
 
 def notes(listener: psycopg.Connection, speaker: psycopg.Connection) -> list[str]:
-    """What was notified since the last call; the speaker's last word comes after all that it did."""
+    """The notifications since the last call; the speaker's own notification follows all that it caused."""
     last = f"that was all {next(_words)}"
     speaker.execute("SELECT pg_notify('fetchwork_work', %s)", [last])
     told: list[str] = []
@@ -305,6 +307,6 @@ def test_transaction_with_many_autoclusters_is_no_flood(conninfo: str) -> None:
         assert len(told) == 65
         assert told.count("") == 1
         assert max(map(len, told)) < 200
-        # the next transaction tells again
+        # the next transaction notifies again
         DirectQueue(connection).submit_many([{}])
         assert len(notes(listener, connection)) == 1

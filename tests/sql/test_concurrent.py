@@ -1,4 +1,6 @@
-"""Everyone does everything at once: no deadlock, no error that is not the caller's, and the invariants hold."""
+"""Every session does everything at once: no deadlock, only errors that the caller caused, and the invariants
+hold.
+"""
 
 import random
 import threading
@@ -15,12 +17,12 @@ from tests.invariants import violations
 SESSIONS = 8
 SECONDS = 4.0
 
-# what a caller is told who names a run or a job that has gone meanwhile
+# errors of a caller that names a run or a job that has gone meanwhile
 EXPECTED = ("FWNOT", "FWDEN", "FWTOK")
 
 
 class Session:
-    """One of those who work on the queue; its acts are drawn from its own random numbers."""
+    """One of the sessions that work on the queue; its acts are drawn from its own random numbers."""
 
     def __init__(self, conninfo: str, seed: int) -> None:
         self.random = random.Random(seed)
@@ -161,7 +163,7 @@ class Session:
     )
 
     def act(self) -> None:
-        """One thing that someone might do now."""
+        """Do one of the things that a user might do now."""
         act = self.random.choice(self.ACTS)
         try:
             act(self)
@@ -226,6 +228,6 @@ def test_sessions_that_do_everything_at_once_do_not_deadlock_and_the_invariants_
     for session in sessions:
         session.connection.close()
     assert not failures, "\n".join(failures)
-    # it did happen: work was claimed, started and finished
+    # every kind of act did happen: work was claimed, started and finished
     missing = {"submit", "claim", "start", "finish", "people", "whole_owner", "housekeeping"} - done.keys()
     assert not missing, done

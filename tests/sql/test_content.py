@@ -1,4 +1,4 @@
-"""Contents and the files of jobs: stored once for an owner, read by runs, left by runs, and let go of."""
+"""Contents and the files of jobs: stored once for an owner, read by runs, left by runs, and deleted."""
 
 import hashlib
 import os
@@ -25,7 +25,7 @@ def parts(data: bytes) -> list[bytes]:
 
 
 def store(queue: DirectQueue, data: bytes, owner: str = "alice") -> int:
-    """A content that is there, as a submitter stores it; its id."""
+    """Store a complete content as a submitter does; return its id."""
     (begun,) = queue.call("begin_content", owner=owner, sha256=sha256(data), size=len(data))
     if not begun["complete"]:
         for n, part in enumerate(parts(data)):
@@ -44,7 +44,7 @@ def described(name: str, data: bytes, **more: Any) -> dict[str, Any]:
 
 
 def submit(queue: DirectQueue, *files: dict[str, Any], jobs: int = 1, **ad: Any) -> list[str]:
-    """A cluster with files; its jobs' ids."""
+    """Submit a cluster with files; return its jobs' ids."""
     with queue.connection.transaction():
         ids = queue.submit_many(
             [{}] * jobs, {"Cmd": "/bin/true", "Owner": "alice", "Iwd": "/tmp", **FILES, **ad}
@@ -54,7 +54,7 @@ def submit(queue: DirectQueue, *files: dict[str, Any], jobs: int = 1, **ad: Any)
 
 
 def leave(queue: DirectQueue, run: Claimed, **outputs: bytes) -> None:
-    """What a run leaves, as its agent brings it."""
+    """Store the outputs of a run, as its agent does."""
     for data in outputs.values():
         (begun,) = queue.call(
             "begin_output", run_id=run.run_id, token=run.token, sha256=sha256(data), size=len(data)
@@ -66,7 +66,7 @@ def leave(queue: DirectQueue, run: Claimed, **outputs: bytes) -> None:
 
 
 def read(queue: DirectQueue, run: Claimed, file: dict[str, Any]) -> bytes:
-    """A file of a plan, whole."""
+    """A whole file of a plan."""
     data = b""
     while len(data) < file["size"]:
         n = len(data) // CHUNK_BYTES
@@ -99,7 +99,7 @@ def refused(queue: DirectQueue, function: str, **arguments: Any) -> tuple[str, s
     return caught.value.sqlstate or "", str(caught.value.diag.message_primary)
 
 
-# What submitters store
+# Contents of submitters
 
 
 def test_a_content_is_stored_once_for_its_owner(queue: DirectQueue) -> None:
@@ -109,7 +109,7 @@ def test_a_content_is_stored_once_for_its_owner(queue: DirectQueue) -> None:
     assert stored_bytes(queue) == len(data)
     asked = {"sha256s": [sha256(data), sha256(b"x")], "sizes": [len(data), 1], "job_bytes": 0}
     assert queue.scalar("lacking_contents", owner="alice", **asked) == [2]
-    # of another owner's nothing is known
+    # another owner's contents are not revealed
     assert queue.scalar("lacking_contents", owner="bob", **asked) == [1, 2]
 
 
@@ -141,7 +141,7 @@ def test_a_chunk_that_is_not_what_was_announced_is_refused(
     part = b"x" * size
     put(queue, begun["content_id"], 0, parts(data)[0])
     if (n, hash_of) == (1, None):
-        # of the right length and with its own hash: the whole shows it
+        # of the right length and with its own hash: only the hash of the whole shows the error
         put(queue, begun["content_id"], 1, part)
         put(queue, begun["content_id"], 2, parts(data)[2])
     else:
@@ -156,7 +156,7 @@ def test_a_chunk_that_is_not_what_was_announced_is_refused(
         assert state == "FWINV"
         assert "changed" in message or "allowed" in message or "change" in message
     assert queue.scalar("end_content", content_id=begun["content_id"]) is False
-    # it goes, and is begun anew
+    # it is deleted, and begun anew
     assert contents(queue) == 0
     assert store(queue, data) != begun["content_id"]
 
@@ -215,7 +215,7 @@ def test_a_limit_is_said_before_a_byte_is_sent(queue: DirectQueue, setting: str,
     if setting != "max_job_file_bytes":
         state, _ = refused(queue, "begin_content", owner="alice", sha256=sha256(b"x" * 100), size=100)
         assert state == "FWDEN"
-        # what is stored already is not sent
+        # stored contents are not sent
         asked = {"sha256s": [sha256(b"y" * 50)], "sizes": [50], "job_bytes": 50}
         assert queue.scalar("lacking_contents", owner="alice", **asked) == []
     queue.set(setting, 100)
@@ -268,7 +268,7 @@ def test_files_are_added_in_the_transaction_of_the_submission_only(queue: Direct
     assert (state, "was not made in this transaction" in message) == ("FWINV", True)
 
 
-# What runs read
+# Reads of runs
 
 
 def test_a_run_reads_the_files_of_its_job_and_of_no_other(queue: DirectQueue) -> None:
@@ -343,7 +343,7 @@ def test_a_submitter_s_open_transaction_stops_no_transfer(
     assert queue.of(run, "note_transfer", phase="output") is True
 
 
-# What runs leave
+# Outputs of runs
 
 
 def test_what_a_run_left_is_there_from_its_end_on(queue: DirectQueue) -> None:
@@ -364,7 +364,7 @@ def test_what_a_run_left_is_there_from_its_end_on(queue: DirectQueue) -> None:
     ]
     assert there == [*parts(data), None]
     assert queue.of(run, "keep_outputs", manifest=Jsonb([])) == "late"
-    # by cluster, and all; of that cluster alone
+    # by cluster, and all; only of that cluster
     assert queue.call("job_outputs", jobs=[job.split(".")[0]]) == [left]
     assert queue.call("job_outputs", jobs=None) == [left]
     assert queue.call("job_outputs", jobs=["999"]) == []
@@ -421,7 +421,7 @@ def test_what_a_run_saved_at_its_eviction_is_for_the_next_one(queue: DirectQueue
 
 
 def checkpoint(queue: DirectQueue, run: Claimed, number: int, **files: bytes) -> str:
-    """Save files while a run goes on; what keep_outputs says."""
+    """Save files while a run goes on; return the answer of keep_outputs."""
     for data in files.values():
         (begun,) = queue.call(
             "begin_output", run_id=run.run_id, token=run.token, sha256=sha256(data), size=len(data)
@@ -444,7 +444,7 @@ def test_a_checkpoint_takes_the_place_of_the_one_before_as_a_whole(queue: Direct
     assert stored_bytes(queue) == 9
     assert queue.rows("SELECT checkpointnumber, files, bytes FROM fetchwork.checkpoints") == [(1, 2, 9)]
     assert queue.value("SELECT facts FROM fetchwork.jobs")["CheckpointNumber"] == 1
-    # a starter that is killed, and a host that is lost, say nothing more
+    # a starter that is killed, and a host that is lost, report nothing more
     queue.scalar("starter_gone", run_id=run.run_id, token=run.token)
     assert checkpoint(queue, run, 2) == "late"
     run = queue.started()
@@ -475,7 +475,7 @@ def test_a_checkpoint_does_not_wait_for_who_ends_its_run(
 
 
 def plan_sizes(queue: DirectQueue) -> dict[str, int]:
-    """What is kept for the next run: names and sizes."""
+    """The files for the next run: names and sizes."""
     return dict(queue.rows("SELECT name, size FROM fetchwork.job_file WHERE direction = 'spool'"))
 
 
@@ -485,7 +485,7 @@ def test_a_few_small_files_are_left_in_one_call(queue: DirectQueue) -> None:
     data = [b"one", b"two", b""]
     manifest = Jsonb([described(name, one) for name, one in zip("abc", data, strict=True)])
     asked = {"manifest": manifest, "datas": data, "seconds": 0.25}
-    # who did not hear the answer asks again, and another's token leaves nothing
+    # a caller that lost the answer asks again, and another token stores nothing
     for _ in range(2):
         assert queue.of(run, "leave_outputs", **asked) == "kept"
     with pytest.raises(psycopg.Error, match="the token is not that of run"):
@@ -659,14 +659,14 @@ def test_a_content_that_was_given_up_half_way_stops_none_that_is_whole(queue: Di
     assert [row["run_id"] for row in queue.call("job_outputs", jobs=None)] == [run.run_id]
 
 
-# What an access point brings back before the job's end counts
+# Outputs that an access point delivers before the job's end counts
 
 
 BY_ACCESS_POINT: dict[str, Any] = {"FetchWorkAccessPoint": "ap"}
 
 
 def ended_with_files(queue: DirectQueue, verdict: dict[str, Any] | None = None, **ad: Any) -> Claimed:
-    """A job of an access point that has exited, and whose files are in the database."""
+    """A job of an access point that has exited, with its files in the database."""
     submit(queue, **{**BY_ACCESS_POINT, **ad})
     run = queue.started()
     leave(queue, run, out=b"result")
@@ -757,11 +757,11 @@ def test_files_that_cannot_be_written_hold_the_job(queue: DirectQueue) -> None:
     assert awaited(queue) == []
     assert not fail_to_bring(queue, run)
     queue.check()
-    # they are kept for who asks, and that ends nothing
+    # they are stored until they are asked for, and their delivery ends nothing
     assert [row["run_id"] for row in queue.call("job_outputs", jobs=[run.job])] == [run.run_id]
     assert bring(queue, run)
     assert queue.status(run.job) == 5
-    # as with a schedd, released it runs again
+    # as with a schedd, a released job runs again
     queue.act("release", run.job)
     again = queue.started()
     assert again.job == run.job

@@ -1,4 +1,6 @@
-"""Credentials in the database: who stores, sees and gets them, what jobs need them, keys, renewal."""
+"""Credentials in the database: the rights to store, list and get them, the jobs that need them, keys,
+renewal.
+"""
 
 import hashlib
 from collections.abc import Callable
@@ -75,7 +77,7 @@ def test_a_job_that_asks_for_other_permissions_than_were_stored_is_refused(
     queue: DirectQueue, stored: dict[str, str], asked: list[str], problem: str | None
 ) -> None:
     put(queue, "box_h", **stored)
-    # another's is no help, nor in the way
+    # another owner's credential neither helps nor interferes
     put(queue, "box_h", owner="bob", permissions="all", resource="everything")
     put(queue, "disk")
     said = ["disk", "", "", "box_h", *asked]
@@ -90,7 +92,7 @@ def test_a_job_that_asks_for_other_permissions_than_were_stored_is_refused(
 
 
 def test_what_is_said_of_many_credentials_is_taken_apart_once(queue: DirectQueue) -> None:
-    """One ad may say as much as fits: it must not cost the square of that."""
+    """One ad may name as many as fit: the cost must not be the square of their number."""
     put(queue, permissions="read:/ " * 200, resource="https://a")
     said = [word for n in range(500) for word in ("box" if n % 2 else f"other{n}", "read:/", "https://a")]
     with queue.connection.transaction():
@@ -99,7 +101,7 @@ def test_what_is_said_of_many_credentials_is_taken_apart_once(queue: DirectQueue
         (calls,) = queue.rows(
             "SELECT pg_stat_get_xact_function_calls('fetchwork.words_of(text)'::regprocedure)"
         )
-    # two of each that is asked for, and two of what is stored
+    # two calls for each requested credential, and two for all stored ones
     assert calls == (2 * 500 + 2,)
     with pytest.raises(psycopg.Error, match="did not match the requested resource 'https://b'"):
         needing(queue, FetchWorkOAuthRequests=[*said, "box", "read:/", "https://b"])
@@ -176,7 +178,7 @@ def test_a_credential_has_a_bounded_size(queue: DirectQueue, more: dict[str, Any
 
 @pytest.mark.parametrize("when", ["infinity", "-infinity", "10000-01-01", "0044-03-15 BC"])
 def test_a_credential_expires_in_a_year_that_agents_know(queue: DirectQueue, when: str) -> None:
-    """One that they can't read would keep all other owners' from them too."""
+    """A date that they cannot read would keep all other owners' credentials from them too."""
     with pytest.raises(psycopg.Error, match="allowed: 1970-01-01 to 9999-01-01"):
         put(queue, expires_at=when)
     put(queue, expires_at="9998-12-31 12:00+00")
@@ -292,9 +294,9 @@ def test_one_agent_at_a_time_asks_the_issuer(queue: DirectQueue) -> None:
     assert fresh is not None
     assert fresh > version
     assert needed(queue, two) == {"box": b"fresh"}
-    # it is good for a while
+    # it is valid for a while
     assert begin(queue, two, fresh) is False
-    # an agent that did not end it does not keep it for ever
+    # an agent that did not end its renewal does not keep it for ever
     queue.connection.execute("UPDATE fetchwork.credential SET renewed_at = now() - interval '1 minute'")
     assert begin(queue, two, fresh) is True
     queue.connection.execute("UPDATE fetchwork.credential SET renewing_until = now() - interval '1 second'")
@@ -334,7 +336,7 @@ def test_what_an_issuer_answered_is_stored_though_the_run_has_ended(queue: Direc
     assert begin(queue, asked, version)
     for run in (asked, never):
         queue.finish(run)
-    # who did not ask has nothing to say after its end, nor who does not know the token of the run that did
+    # an agent that did not ask cannot end it, nor can a run with another token
     assert renew(queue, never, version) is None
     assert renew(queue, asked._replace(token=forged.token), version) is None
     assert renew(queue, asked, version, name="other") is None

@@ -1,4 +1,6 @@
-"""slot_is_free, starter_gone, reap: the three detectors of runs that die without a word, and who is not taken for dead."""
+"""slot_is_free, starter_gone, reap: the three detectors of runs that die silently, and the runs that they
+spare.
+"""
 
 import pytest
 
@@ -58,7 +60,7 @@ def test_a_dynamic_slot_that_asks_again_gives_what_it_fetched_time_to_start_else
     assert queue.of(offer, "start", starter="1:1", slot="slot1_2@h1") is None
     assert queue.value("SELECT slot FROM fetchwork.run WHERE run_id = %s", offer.run_id) == "slot1_2@h1"
     queue.pass_time(11)
-    # by then it is over: one that was accepted was a silent failure
+    # the second run has ended by then: an accepted one was a silent failure
     queue.of(second, "accept")
     queue.pass_time(11)
     assert queue.scalar("slot_is_free", host_id=queue.host(), slot="slot1_1@h1") == 1
@@ -66,7 +68,7 @@ def test_a_dynamic_slot_that_asks_again_gives_what_it_fetched_time_to_start_else
     assert queue.outcome(offer) is None
 
 
-# 2. The agent sees the starter go
+# 2. The agent sees the starter end
 
 
 def test_a_starter_that_is_gone_gives_its_job_back(queue: DirectQueue, run: Claimed) -> None:

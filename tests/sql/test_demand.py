@@ -1,4 +1,6 @@
-"""What waits is what is offered: demand ends with the last job, however it went; what nothing names is forgotten."""
+"""Jobs that wait are offered: demand ends with the last job in any way; unreferenced autoclusters are
+forgotten.
+"""
 
 from collections.abc import Callable
 
@@ -9,7 +11,7 @@ from tests.direct_queue import DirectQueue
 
 
 def distinct(queue: DirectQueue, number: int, **common: object) -> list[str]:
-    """Jobs that are each an autocluster of their own."""
+    """Submit jobs that are each an autocluster of their own."""
     jobs = queue.submit_many([{"RequestMemory": n + 1} for n in range(number)], {**QUEUED, **common})
     assert queue.value("SELECT count(*) FROM fetchwork.demand") == number
     return jobs
@@ -81,14 +83,14 @@ def test_the_sweep_leaves_what_is_being_submitted(
     jobs = queue.submit_many([{}], QUEUED)
     submitter = another(autocommit=False)
     submitter.submit_many([{}], QUEUED)  # 1. not committed
-    queue.scalar("remove", jobs=jobs)  # 2. nothing else waits that others see
+    queue.scalar("remove", jobs=jobs)  # 2. other sessions see no other job waiting
     queue.call("maintain_queue")
     submitter.connection.commit()
     assert queue.claim() is not None
 
 
 def forgotten(queue: DirectQueue) -> None:
-    """A day passes, and the tables are maintained."""
+    """Let a day pass, and run the maintenance of the tables."""
     queue.scalar("fold")
     queue.connection.execute("UPDATE fetchwork.tally SET changed_at = now() - interval '2 days'")
     queue.connection.execute("UPDATE fetchwork.submitter SET usage_at = now() - interval '2 days'")
@@ -103,10 +105,10 @@ def test_what_nothing_names_is_forgotten(queue: DirectQueue) -> None:
     assert queue.rows("SELECT Submitter, Jobs FROM fetchwork.totals") == [("alice", 1)]
     assert queue.rows("SELECT name FROM fetchwork.batch") == [("left",)]
     assert queue.rows("SELECT name FROM fetchwork.submitter") == [("alice",)]
-    # what happened stays told
+    # past events stay
     assert queue.value("SELECT count(*) FROM fetchwork.history") == 20
     assert queue.value("SELECT count(*) FROM fetchwork.events WHERE ClusterId = 1") == 40
-    # and the same can be submitted again
+    # and the same job can be submitted again
     distinct_again = queue.submit_many([{"RequestMemory": 1}], {**QUEUED, "AccountingGroup": "games.alice"})
     queue.scalar("remove", jobs=distinct_again + left)
 

@@ -1,4 +1,4 @@
-"""Events have the order of what happened, for every reader, and wait for no stranger's transaction."""
+"""Events have the order of their changes, for every reader, and wait for no stranger's transaction."""
 
 import itertools
 import threading
@@ -33,7 +33,7 @@ def writer(postgres: PostgresServer, queue: DirectQueue) -> Iterator[Callable[[]
 
 
 class Reader:
-    """Reads on behind what it has read."""
+    """Reads on behind the last event that it has read."""
 
     def __init__(self, conninfo: str) -> None:
         self._queue = Queue(conninfo)
@@ -124,7 +124,7 @@ def test_while_one_puts_events_into_the_stream_others_leave_it_to_him(
     with queue.within(PATIENCE_S):
         (left,) = queue.call("sequence_events")
     assert (left["until"], left["sequenced"]) == (None, 0)
-    busy.connection.rollback()  # nothing of it has happened
+    busy.connection.rollback()  # the change is rolled back
     assert [job for job, _ in reader.told()] == ["1.0", second]
 
 
@@ -159,7 +159,7 @@ def test_changes_of_many_at_once_are_told_in_their_order_to_every_reader(
             for n in range(15):
                 connection.execute("SELECT pg_current_xact_id()")
                 for job in jobs:
-                    # one that is held already, or is not, is left alone
+                    # a job that is held already, or is not, is left alone
                     try:
                         with connection.transaction():
                             own.act("hold" if (n + number) % 2 else "release", job)

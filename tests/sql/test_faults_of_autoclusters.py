@@ -1,4 +1,6 @@
-"""Autoclusters that hosts could not evaluate: they rest on one host, and their jobs are held by two."""
+"""Autoclusters that hosts could not evaluate: they back off on one host, and two hosts have their jobs
+held.
+"""
 
 from collections.abc import Callable
 

@@ -1,4 +1,4 @@
-"""finish: what becomes of a run and its job, by what the starter reported and what had been asked for."""
+"""finish: the effects on a run and its job, by the starter's report and by earlier requests."""
 
 from collections.abc import Callable
 from typing import Any
@@ -133,14 +133,14 @@ def test_the_third_time_it_is_held(queue: DirectQueue, run: Claimed) -> None:
     assert queue.events(run.job) == [0, 1, 4, 1, 4, 1, 4, 12]
 
 
-# What people had asked for
+# Earlier requests of people
 
 
 def test_a_job_removed_while_it_ran_is_removed_when_it_has_ended(queue: DirectQueue, run: Claimed) -> None:
     assert queue.act("remove", run.job, reason="typo") == 1
     assert queue.status(run.job) == 3
     assert queue.rows("SELECT count(*) FROM fetchwork.jobs") == [(1,)]
-    # whoever waits for ABORTED cleans up behind the job
+    # a script that waits for ABORTED cleans up behind the job
     assert queue.events(run.job) == [0, 1]
     queue.check()
     assert queue.finish(run, **KILLED) == "removed"
@@ -394,7 +394,7 @@ def test_a_runs_time_is_charged_to_its_submitter_by_weight(queue: DirectQueue) -
     while_it_runs = queue.value("SELECT WeightedUsage FROM fetchwork.submitters")
     queue.finish(started)
     charged = queue.value("SELECT WeightedUsage FROM fetchwork.submitters")
-    # four for each second of the 100 s, and of what the test itself takes
+    # four for each second of the 100 s, and of the test's own time
     took = queue.value("SELECT extract(epoch FROM ended_at - claimed_at) FROM fetchwork.run_history")
     assert 400 <= while_it_runs <= charged <= 4 * took
     for _ in range(2):

@@ -1,4 +1,4 @@
-"""forget: autoclusters, batches and submitters that nothing uses any more go, and nothing else."""
+"""forget: autoclusters, batches and submitters without a reference are deleted, and nothing else."""
 
 from collections.abc import Callable
 
@@ -8,7 +8,7 @@ AUTOCLUSTERS = "SELECT autocluster_id FROM fetchwork.autocluster ORDER BY 1"
 
 
 def ended(queue: DirectQueue, **ad: object) -> int:
-    """The autocluster of a job that has run to its end, a long time ago as far as counts tell."""
+    """The autocluster of a job that has run to its end, long ago according to the counts."""
     job = queue.submit({"JobBatchName": "night", **ad})
     number = int(queue.column("autocluster_id", job))
     queue.finish(queue.started())
@@ -16,9 +16,9 @@ def ended(queue: DirectQueue, **ad: object) -> int:
 
 
 def long_ago(queue: DirectQueue) -> None:
-    """Count what was counted, and let the time of forget_after pass."""
+    """Count all that is due, and let the time of forget_after pass."""
     queue.scalar("fold")
-    # what waits no more is found out now and then
+    # autoclusters without waiting jobs are found now and then
     queue.call("sweep_demand")
     queue.connection.execute("UPDATE fetchwork.tally SET changed_at = changed_at - interval '2 days'")
     queue.connection.execute("UPDATE fetchwork.submitter SET usage_at = usage_at - interval '2 days'")
@@ -42,7 +42,7 @@ def test_autocluster_without_jobs_for_long_goes_with_its_counts_batch_and_submit
     assert known(queue) == []
     for table in ("tally", "slot_rest", "batch", "submitter"):
         assert queue.value(f"SELECT count(*) FROM fetchwork.{table}") == 0, table
-    # what it was is still to be read, and the same comes again as a new one
+    # its description can still be read, and the same job gets a new autocluster
     assert queue.rows("SELECT JobStatus FROM fetchwork.history") == [(4,)]
     assert queue.rows("SELECT Outcome FROM fetchwork.runs") == [("completed",)]
     again = queue.submit({"JobBatchName": "night", "Owner": "alice"})

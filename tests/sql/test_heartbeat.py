@@ -1,4 +1,4 @@
-"""heartbeat and beat: what an update writes, what it renews, and how a job hears that it has to end."""
+"""heartbeat and beat: an update's writes and renewals, and the order to end a job."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from tests.direct_queue import EXITED, DirectQueue
 
 
 def deadline_in(queue: DirectQueue) -> float:
-    """Seconds until the one run is taken for lost."""
+    """Seconds until the single run counts as lost."""
     return float(queue.value("SELECT extract(epoch FROM deadline - clock_timestamp()) FROM fetchwork.run"))
 
 
@@ -123,7 +123,7 @@ def test_an_update_that_came_before_there_was_a_process_does_not_count_as_told(q
     assert queue.call("heartbeat", run_id=run.run_id, token=run.token, report={})[0]["action"] == "end"
     assert queue.heartbeat(run)["signalled_s"] is None
     queue.pass_time(5)
-    # nor does one that was overtaken make it forgotten
+    # nor does an update that was overtaken
     queue.call("heartbeat", run_id=run.run_id, token=run.token, report={})
     assert queue.heartbeat(run)["signalled_s"] >= 5
 
@@ -194,7 +194,7 @@ def test_no_token_and_no_claim_id_of_a_report_is_kept(queue: DirectQueue) -> Non
         assert secret not in kept
 
 
-# beat: what an agent says for all its runs
+# beat: an agent's report about all its runs
 
 
 def test_an_agent_renews_its_lease_and_the_runs_it_sees(queue: DirectQueue) -> None:

@@ -1,4 +1,4 @@
-"""What no agent should have to read is refused, on every road into the queue, by one line."""
+"""Ads that no agent should have to read are refused with one line, on every way into the queue."""
 
 import json
 import sys
@@ -84,7 +84,7 @@ ACCEPTED: dict[str, dict[str, Any]] = {
 
 
 def as_json(name: str, ad: dict[str, Any]) -> str:
-    """JSON as deep as Python writes none, with a number that it has none of."""
+    """JSON deeper than Python writes, with a number that Python lacks."""
     limit = sys.getrecursionlimit()
     sys.setrecursionlimit(10_000)
     try:
@@ -129,7 +129,7 @@ def test_it_is_accepted(queue: DirectQueue, name: str) -> None:
 @pytest.mark.parametrize("road", ROADS)
 @pytest.mark.parametrize("number", ["1e-330", "-1e-330", "0." + "0" * 390 + "1"])
 def test_a_number_that_no_real_is_as_small_as_is_refused(queue: DirectQueue, road: str, number: str) -> None:
-    """A constraint that compares with it would fail, whoever asked."""
+    """Any constraint that compares with it would fail."""
     queue.submit_many([{}], GOOD)
     with pytest.raises(psycopg.Error, match="too small"):
         queue.connection.execute(ROADS[road], {"ad": f'{{"Foo": {number}}}'})
@@ -161,7 +161,7 @@ def test_whatever_is_accepted_can_be_compared(queue: DirectQueue, number: str) -
 def test_an_expression_is_a_string_of_that_form(queue: DirectQueue, value: object, expected: bool) -> None:
     found = queue.value("SELECT fetchwork.is_expression(%s::jsonb)", json.dumps(value))
     assert found is expected
-    # and to no value at all there is an answer
+    # and no value at all has an answer, too
     assert queue.value("SELECT fetchwork.is_expression(NULL)") is False
 
 

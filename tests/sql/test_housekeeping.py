@@ -1,4 +1,4 @@
-"""maintain_queue, wake, fold, maintain_tables, take_leader_task: what is done now and then, by whoever is there."""
+"""maintain_queue, wake, fold, maintain_tables, take_leader_task: periodic tasks, done by any agent."""
 
 from collections.abc import Callable
 
@@ -40,7 +40,7 @@ def test_priorities_are_htcondors(queue: DirectQueue) -> None:
     rows = queue.rows(
         "SELECT Name, PriorityFactor, round(RealPriority::numeric, 3), round(Priority::numeric, 2) FROM fetchwork.submitters ORDER BY Name"
     )
-    # eight slots in use for ever would be 8 / ln 2 times the half-life; nobody is better than 0.5
+    # eight slots in use for ever would be 8 / ln 2 times the half-life; no priority is better than 0.5
     assert [(row[0], row[1], float(row[2]), float(row[3])) for row in rows] == [
         ("alice", 10, 5.545, 55.45),
         ("bob", 1000, 0.5, 500),
@@ -180,7 +180,7 @@ def test_what_is_past_its_time_is_dropped_and_readers_are_told(own: DirectQueue)
 
 
 def test_a_setting_in_days_may_have_a_fraction(own: DirectQueue) -> None:
-    """Rounded it would drop what is to be kept: 0.4 days everything before today."""
+    """Rounded, it would drop rows that must stay: 0.4 days everything before today."""
     insert = "INSERT INTO fetchwork.event (at, event_type, cluster_id, proc_id) VALUES (date_trunc('day', now(), 'UTC') - %s * interval '1 day', 28, 1, 0) RETURNING event_id"
     own.rows(insert, 0.5)
     kept = own.rows(insert, 0.3)[0][0]
@@ -264,7 +264,7 @@ def test_one_agent_leads_until_it_is_silent(queue: DirectQueue, another: Callabl
         {"leads": False, "reaped": 0, "woken": 0, "folded": 0}
     ]
     assert queue.call("lead", agent_id=one, lead_s=5)[0]["leads"]
-    # it was silent for long enough for the other, and has lost the lead
+    # it was silent long enough for the other agent to lead, and has lost the lead
     assert queue.call("lead", agent_id=two, lead_s=0)[0]["leads"]
     assert not queue.call("lead", agent_id=one, lead_s=5)[0]["leads"]
 

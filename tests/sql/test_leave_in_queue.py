@@ -1,4 +1,4 @@
-"""leave_in_queue: a job that has ended stays in the queue, Completed, until it is said or removed."""
+"""leave_in_queue: a job that has ended stays in the queue, Completed, until it is released or removed."""
 
 import psycopg
 import pytest
@@ -28,7 +28,7 @@ def test_it_is_completed_there_and_not_in_history(queue: DirectQueue) -> None:
     assert queue.rows("SELECT JobStatus, facts ->> 'ExitCode' FROM fetchwork.jobs") == [(4, "3")]
     assert queue.value(IN_HISTORY) == 0
     assert queue.events(job) == [0, 1, 5]
-    # nothing is offered of it, and nothing counts it as waiting
+    # it is neither offered nor counted as waiting
     assert queue.claim() is None
     assert queue.rows("SELECT jobs, idle, completed FROM fetchwork.totals") == [(0, 0, 1)]
 
@@ -82,7 +82,7 @@ def test_one_that_is_removed_before_its_end_leaves_as_any_other(queue: DirectQue
 def test_an_edit_ends_its_stay(queue: DirectQueue) -> None:
     job = ended(queue)
     queue.act("edit", job, changes={"LeaveJobInQueue": False})
-    # an agent looks at it still, and finds nothing that keeps it
+    # an agent still evaluates it, and no expression keeps it
     (asked,) = queue.call("policy_jobs")
     assert not asked["ad"].get("LeaveJobInQueue")
 
@@ -101,14 +101,14 @@ def test_the_oldest_leave_first_and_soon_where_they_are_too_many_for_one_call(co
         "SELECT fetchwork.submit_cluster("
         """'{"Cmd": "/bin/true", "Owner": "alice"}', array_fill('{}'::jsonb, ARRAY[501]))"""
     )
-    # as if each had run, which takes minutes: of their runs and events there are none
+    # as if each had run, which would take minutes: they have no runs and events
     queue.connection.execute(
         "DELETE FROM fetchwork.waiting;"
         "UPDATE fetchwork.job SET job_status = 4, status_at = now() - make_interval(days => 50, secs => -proc_id);"
         "INSERT INTO fetchwork.tally_change (autocluster_id, batch_id, jobs, completed)"
         " SELECT autocluster_id, batch_id, -count(*), count(*) FROM fetchwork.job GROUP BY 1, 2"
     )
-    # what is called every second or two, not each hour
+    # maintenance of every second or two, not of every hour
     queue.call("maintain_queue")
     assert queue.rows("SELECT proc_id FROM fetchwork.job") == [(500,)]
     queue.call("maintain_queue")

@@ -1,4 +1,4 @@
-"""How many jobs an owner may have and submit: MAX_JOBS_PER_OWNER, MAX_JOBS_PER_SUBMISSION."""
+"""The limits on an owner's jobs and submissions: MAX_JOBS_PER_OWNER, MAX_JOBS_PER_SUBMISSION."""
 
 from collections.abc import Callable
 from typing import Any
@@ -12,7 +12,7 @@ QUEUED = {"Cmd": "/bin/true", "Owner": "alice"}
 
 
 def refused(queue: DirectQueue, jobs: int, owner: str = "alice") -> str:
-    """What a submission of so many jobs is told."""
+    """The error of a submission of this many jobs."""
     with pytest.raises(psycopg.Error) as caught:
         queue.submit_many([{}] * jobs, {**QUEUED, "Owner": owner})
     assert caught.value.sqlstate == "FWDEN"
@@ -58,12 +58,12 @@ def test_an_owner_has_no_more_jobs_in_the_queue_than_he_may(queue: DirectQueue, 
         "Number of submitted jobs would exceed MAX_JOBS_PER_OWNER: "
         "Owner 'alice' would have 6 jobs in the queue; allowed: 5 (setting max_jobs_per_owner)"
     )
-    # nobody else is meant, in a cluster for two either
+    # no other owner is affected, in a cluster of two owners either
     queue.submit_many([{}] * 5, {**QUEUED, "Owner": "bob"})
     assert "Owner 'bob' would have 6" in refused(queue, 1, "bob")
     with pytest.raises(psycopg.Error, match="Owner 'bob' would have 6"):
         queue.submit_many([{"Owner": "carol"}, {"Owner": "bob"}], QUEUED)
-    # what was removed, and what has ended, does not count
+    # removed and ended jobs do not count
     queue.act("remove", jobs[1])
     queue.finish(queue.started())
     if folded:
@@ -93,7 +93,7 @@ def test_an_open_transaction_of_somebody_neither_counts_nor_holds_up(
 
 
 def test_the_check_reads_no_row_of_the_owners_jobs(queue: DirectQueue) -> None:
-    """It costs the same with a million jobs in the queue."""
+    """The cost is the same with a million jobs in the queue."""
     queue.submit_many([{}] * 500, QUEUED)
     queue.scalar("fold")
 

@@ -1,4 +1,6 @@
-"""An open transaction of a submitter costs the submitter alone: no call of an agent waits for it for long."""
+"""An open transaction of a submitter delays only that submitter: no call of an agent waits for it for
+long.
+"""
 
 import threading
 from collections.abc import Callable

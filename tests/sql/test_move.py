@@ -1,4 +1,4 @@
-"""The database moves to another server: nothing is offered before it is known what runs."""
+"""The database moves to another server: nothing is offered before the running jobs are known."""
 
 from collections.abc import Callable
 from typing import Any
@@ -13,7 +13,7 @@ NO_TOKEN = UUID(int=0)
 
 
 def move(queue: DirectQueue) -> None:
-    """As after a restore: the queue believes that it was on another server."""
+    """As after a restore: the queue's record says that it was on another server."""
     queue.scalar("reap")
     queue.connection.execute(
         "UPDATE fetchwork.heartbeat SET server = 'another/1', events_server = 'another/1', running_as = NULL"
@@ -21,7 +21,7 @@ def move(queue: DirectQueue) -> None:
 
 
 def noticed(queue: DirectQueue) -> None:
-    """The move has been known for a while."""
+    """Let the move have been noticed a while ago."""
     queue.scalar("reap")
     queue.connection.execute(
         "UPDATE fetchwork.heartbeat SET moved_at = moved_at - interval '5 s', offers_from = offers_from - interval '5 s'"
@@ -29,7 +29,7 @@ def noticed(queue: DirectQueue) -> None:
 
 
 def claimed(queue: DirectQueue, host_id: int, slot: str = "slot1@h1") -> list[dict[str, Any]]:
-    """What a fetch of an agent gets."""
+    """The job of an agent's fetch."""
     wanted = queue.rows("SELECT DISTINCT autocluster_id, job_prio FROM fetchwork.waiting")
     return queue.call(
         "claim_many",

@@ -1,4 +1,4 @@
-"""hold, release, remove, vacate, edit, policy, preemption: what is done to jobs that are in the queue."""
+"""hold, release, remove, vacate, edit, policy, preemption: actions on jobs in the queue."""
 
 from collections.abc import Callable
 from typing import Any
@@ -74,7 +74,7 @@ def test_all_jobs_of_an_owner(queue: DirectQueue) -> None:
     queue.submit_many([{"Owner": "alice"}, {"Owner": "bob"}])
     assert queue.scalar("hold", jobs=None, owner="bob") == 1
     assert queue.status("1.0") == 1
-    # both: those of these that are his
+    # with both, those of the jobs that are his
     assert queue.scalar("hold", jobs=["1"], owner="alice") == 1
 
 
@@ -279,7 +279,7 @@ def test_a_policy_does_not_bring_a_removed_job_back(queue: DirectQueue) -> None:
 
 @pytest.fixture
 def contended(queue: DirectQueue) -> DirectQueue:
-    """bob, who has used much, runs two jobs; alice, who has used nothing, waits with one."""
+    """bob, with much usage, runs two jobs; alice, with no usage, waits with one."""
     queue.submit_many([{"Owner": "bob"}, {"Owner": "bob"}])
     queue.started("slot1@h1")
     queue.started("slot2@h1")

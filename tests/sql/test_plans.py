@@ -1,6 +1,8 @@
-"""The statements that every fetch and every look at the queue make use indexes, in a queue large enough for that to matter.
+"""The statements of every fetch and of every view of the queue use indexes, in a queue large enough for that
+to matter.
 
-What they cost with a million jobs is measured by the benchmarks; here only that no plan reads a whole table.
+The benchmarks measure their cost with a million jobs; these tests only check that no plan reads a whole
+table.
 """
 
 import itertools
@@ -63,7 +65,7 @@ def test_no_plan_reads_a_whole_table(full: DirectQueue) -> None:
 
 
 _PAGE = eventpages.page(eventpages.all_events(), after_batch=0, after_id=0, most=5000)
-#: what an access point asks for the logs, by statements that the server keeps
+#: an access point's prepared statements for the logs
 KEPT: dict[str, tuple[str, Sequence[object]]] = {
     "a page of all events": (_PAGE.sql, _PAGE.params),
     "the submit events of a cluster": (logs._SUBMITTED, [5]),
@@ -81,7 +83,7 @@ def test_no_plan_that_is_kept_for_all_values_reads_a_whole_table(full: DirectQue
     plan = [row[0] for row in full.rows(f"EXPLAIN ANALYZE EXECUTE kept ({given})")]
     assert full.rows("SELECT generic_plans FROM pg_prepared_statements WHERE name = 'kept'") == [(1,)]
     for line in plan:
-        # what an owner may see is looked up for those who don't see all
+        # the rights of owners who don't see all rows are read separately
         if "never executed" not in line:
             assert not re.search(rf"Seq Scan on (fetchwork\.)?({'|'.join(BIG)})", line), "\n".join(plan)
 
@@ -101,7 +103,8 @@ def test_events_of_some_jobs_are_not_looked_for_among_all_events(
 
 
 def test_a_way_that_is_turned_off_calls_in_no_jit_compiler(connect: Connect) -> None:
-    # before PostgreSQL 18 a plan that has no other way costs 10^10 more: claim_many was compiled at each call
+    # before PostgreSQL 18 a plan without an alternative costs 10^10 more: claim_many was compiled at each
+    # call
     sql = """
         SELECT p.oid::regprocedure FROM pg_proc AS p
         WHERE p.pronamespace = 'fetchwork'::regnamespace

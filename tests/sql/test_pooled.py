@@ -1,4 +1,6 @@
-"""The tests of SQL on the system's server pass through PgBouncer: no statement of the schema's leaves anything in its session."""
+"""The tests of SQL on the system's server pass through PgBouncer: no statement of the schema leaves state in
+its session.
+"""
 
 import os
 from collections.abc import Callable

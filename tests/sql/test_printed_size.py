@@ -1,4 +1,4 @@
-"""What submit takes for the size of a printed ad is never less than what FETCH_WORK prints."""
+"""The printed size that submit computes is never less than the size that FETCH_WORK prints."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ from fetchwork.classad.ads import print_old
 from fetchwork.classad.jsonform import from_json
 from fetchwork.errors import ClassAdError
 
-# what fetchwork adds to the ad of a run
+# the attributes that fetchwork adds to the ad of a run
 ADDED = 700
 
 texts = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=40) | st.text(

@@ -1,4 +1,4 @@
-"""What the database tells of why a job waits: prospects, waiting_autoclusters, blocked_by, the view rests."""
+"""The database's reasons why a job waits: prospects, waiting_autoclusters, blocked_by, the view rests."""
 
 from typing import Any
 

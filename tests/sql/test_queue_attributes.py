@@ -1,4 +1,4 @@
-"""Requirements may look at what the queue itself keeps of a job, as those of a job in HTCondor's queue may."""
+"""Requirements may refer to the queue's own attributes of a job, as in HTCondor's queue."""
 
 import pytest
 
@@ -6,7 +6,7 @@ from fetchwork.classad.jsonform import from_json
 from fetchwork.classad.values import evaluate
 from tests.direct_queue import EXITED, Claimed, DirectQueue
 
-# what is true of a job that waits for its first run, in HTCondor and here
+# facts about a job that waits for its first run, in HTCondor and here
 TRUE_OF_A_NEW_JOB = [
     "ProcId == 0",
     "MY.ProcId < 1",
@@ -53,7 +53,7 @@ TRUE_OF_A_NEW_JOB = [
 
 
 def says(queue: DirectQueue, job: str, expression: str) -> object:
-    """What an expression is in the ad that matching looks at."""
+    """The value of an expression in the ad that matching uses."""
     ad = queue.value(
         "SELECT a.ad FROM fetchwork.autoclusters AS a JOIN fetchwork.jobs AS j USING (AutoclusterId)"
         " WHERE j.JobId = %s",

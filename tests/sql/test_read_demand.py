@@ -1,4 +1,4 @@
-"""read_demand: all that waits for a host, and then only what came since, however late it commits."""
+"""read_demand: all demand of a host at first, and then only the changes, no matter how late they commit."""
 
 from collections.abc import Callable
 from typing import Any

@@ -1,4 +1,4 @@
-"""condor_rm -forcex: a removed job leaves without waiting for its process, whose host hears of it."""
+"""condor_rm -forcex: a removed job leaves without waiting for its process, and the host is told."""
 
 from typing import Any
 
@@ -20,7 +20,7 @@ def test_only_jobs_that_are_removed_leave(queue: DirectQueue) -> None:
     assert (queue.status(job), queue.outcome(run)) == (3, "removed")
     with pytest.raises(psycopg.Error, match=f"job {job} "):
         queue.act("remove_now", job)
-    # the process lives yet: its update hears that it has no run, its report changes nothing
+    # the process still lives: its update is told that it has no run, its report changes nothing
     assert queue.heartbeat(run)["action"] == "gone"
     assert queue.finish(run, **EXITED) == "late"
     assert queue.status(job) == 3
@@ -56,7 +56,7 @@ def test_a_job_that_was_told_to_end_says_when_it_is_killed(
     queue.heartbeat(run, JobPid=7)
     assert queue.value(killed_at) is None
     queue.act(act, job)
-    # nobody has told the job yet
+    # the job has not been told yet
     assert queue.value(killed_at) is None
     assert queue.heartbeat(run, JobPid=7)["max_vacate_s"] == seconds
     told_at = queue.value("SELECT extract(epoch FROM signalled_at)::float8 FROM fetchwork.run")

@@ -1,4 +1,4 @@
-"""report_runs: what is common goes together; everything else is left for the functions that do one run."""
+"""report_runs: common reports go together; all others are left for the functions that handle one run."""
 
 import json
 import uuid
@@ -15,7 +15,7 @@ EXIT = {"JobPid": 77, "ExitCode": 0, "ExitBySignal": False, "JobDuration": 5.0, 
 
 
 def report(queue: DirectQueue, **lists: list[Any]) -> dict[str, list[int]]:
-    """The call with these lists; "starts", "updates" and "exits" are (run, more)."""
+    """Call it with these lists; "starts", "updates" and "exits" are (run, more)."""
     names = ("accept", "start", "update", "exit")
     sent: dict[str, Any] = {f"{name}_ids": [run.run_id for run, _ in lists.get(name, [])] for name in names}
     sent |= {f"{name}_tokens": [run.token for run, _ in lists.get(name, [])] for name in names}
@@ -73,7 +73,7 @@ def test_jobs_end_together_as_they_would_alone(queue: DirectQueue, runs: list[Cl
         queue.call("heartbeat", run_id=run.run_id, token=run.token, report=usage)
         for way in ("input", "output"):
             assert queue.of(run, "note_transfer", phase=None, direction=way, bytes=5, seconds=0.5)
-    # the way of a verdict ends a job by the single functions
+    # a verdict ends a job by the single functions
     for run in runs[:2]:
         assert (
             queue.of(run, "finish", hook_reason="exit", report=EXIT, verdict={"action": "complete"})
@@ -102,7 +102,7 @@ def test_jobs_end_together_as_they_would_alone(queue: DirectQueue, runs: list[Cl
 
 
 def test_what_is_not_common_is_left_as_it_was(queue: DirectQueue, runs: list[Claimed]) -> None:
-    """Half a batch refused: the rest is done, and the refused have not moved."""
+    """Half a batch is refused: the rest is done, and the refused runs have not changed."""
     good, forged, removed, unstarted = runs
     told = report(
         queue, start=[(good, "1:1"), (forged._replace(token=uuid.uuid4()), "2:1"), (removed, "3:1")]
@@ -135,7 +135,7 @@ def test_what_is_not_common_is_left_as_it_was(queue: DirectQueue, runs: list[Cla
 
 
 def test_a_batch_that_is_sent_again_changes_nothing(queue: DirectQueue, runs: list[Claimed]) -> None:
-    """Its answer was lost: the second time nothing is left to do, and each alone is told what it was."""
+    """Its answer was lost: the second call has nothing to do, and each run alone gets its old answer."""
     starts = [(run, f"{run.run_id}:1") for run in runs]
     started(queue, runs)
     assert report(queue, start=starts)["started"] == []
@@ -196,7 +196,7 @@ def test_a_suspended_job_and_one_that_grows_are_told_as_alone(
     assert queue.events(runs[0].job) == [0, 1, 10]
     assert queue.events(runs[1].job) == [0, 1, 6]
     assert queue.value("SELECT job_pid FROM fetchwork.run WHERE run_id = %s", runs[1].run_id) == 78
-    # still suspended: that is no news
+    # still suspended: that is no change
     assert report(queue, update=[(runs[0], suspended)])["renewed"] == [1]
 
 

@@ -1,4 +1,4 @@
-"""A dump that is restored in place: on the same server, under the same name, while hosts run what came since."""
+"""A dump that is restored in place: on the same server, under the same name, while hosts run later jobs."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -21,7 +21,7 @@ WHERE n.nspname = 'fetchwork' AND c.relkind IN ('r', 'p') AND NOT c.relispartiti
 
 
 def database_anew(server: PostgresServer, conninfo: str, dump: Path) -> None:
-    """Dropped, made and filled: nobody is connected any more."""
+    """Dropped, made and filled: no session stays connected."""
     name = conninfo_to_dict(conninfo)["dbname"]
     server.query(f'DROP DATABASE "{name}" WITH (FORCE)')
     server.query(f'CREATE DATABASE "{name}"')
@@ -29,12 +29,12 @@ def database_anew(server: PostgresServer, conninfo: str, dump: Path) -> None:
 
 
 def tables_anew(server: PostgresServer, conninfo: str, dump: Path) -> None:
-    """Dropped and made in the database that is there: connections live on."""
+    """Dropped and made in the existing database: connections go on."""
     program(server, "pg_restore", conninfo, "--clean", "--if-exists", str(dump))
 
 
 def rows_alone(server: PostgresServer, conninfo: str, dump: Path) -> None:
-    """Into the tables that are there, which only who does it can know."""
+    """Into the existing tables; only the administrator can know of it."""
     with psycopg.connect(conninfo, autocommit=True) as connection:
         row = connection.execute(_TABLES).fetchone()
         assert row is not None
@@ -48,7 +48,7 @@ Restore = Callable[[PostgresServer, str, Path], None]
 
 
 class World:
-    """A database with a backup of it, and what its users know of the time after that."""
+    """A database with a backup of it, and its users' knowledge of the time after that."""
 
     def __init__(self, server: PostgresServer, conninfo: str, dump: Path) -> None:
         self.server = server
@@ -61,14 +61,14 @@ class World:
         self.cursor = (0, 0)
 
     def read(self, queue: DirectQueue) -> list[int]:
-        """What a reader finds that goes on from its cursor."""
+        """The events of a reader that goes on from its cursor."""
         found, self.cursor = window(queue, self.cursor)
         self.events += found
         return found
 
 
 def claimed(queue: DirectQueue, host_id: int) -> list[dict[str, Any]]:
-    """What a fetch gets."""
+    """The job of a fetch."""
     wanted = queue.rows("SELECT DISTINCT autocluster_id, job_prio FROM fetchwork.waiting")
     return queue.call(
         "claim_many",
@@ -84,7 +84,7 @@ def claimed(queue: DirectQueue, host_id: int) -> list[dict[str, Any]]:
 def restored(
     request: pytest.FixtureRequest, postgres: PostgresServer, conninfo: str, tmp_path: Path
 ) -> World:
-    """A backup, then an hour of work that it knows nothing of, then the restore."""
+    """A backup, then an hour of work that the backup lacks, then the restore."""
     world = World(postgres, conninfo, tmp_path / "dump")
     with psycopg.connect(conninfo, autocommit=True) as connection:
         queue = DirectQueue(connection)
@@ -105,7 +105,7 @@ def restored(
 
 @pytest.fixture
 def queue(restored: World) -> Iterator[DirectQueue]:
-    """Who connects after the restore."""
+    """A session that connects after the restore."""
     with psycopg.connect(restored.conninfo, autocommit=True) as connection:
         yield DirectQueue(connection)
 
@@ -174,7 +174,7 @@ def test_readers_get_what_comes_and_nothing_twice(restored: World, queue: Direct
 
 
 def test_first_agent_may_take_its_time(restored: World, queue: DirectQueue) -> None:
-    """Readers hold the events locked, so that putting those behind has to be tried again."""
+    """Readers hold the events locked, so that moving those behind has to be tried again."""
     queue.submit()
     with psycopg.connect(restored.conninfo) as reader:
         reader.execute("SELECT count(*) FROM fetchwork.events")

@@ -22,7 +22,7 @@ def test_the_killed_job_waits_again_and_is_matched_by_what_it_asks_for_now(queue
     job = queue.submit(RequestMemory=1024)
     run = queue.started()
     assert queue.of(run, "retry_with_more", changes=MORE, **REASON) is True
-    # its end counts as ours, whatever the report says
+    # its end counts as caused by us, with any report
     assert queue.finish(run, **KILLED) == "vacated"
     assert memory_asked_for(queue) == 2048
     ad = queue.value("SELECT ad FROM fetchwork.jobs")

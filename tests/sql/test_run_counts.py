@@ -1,4 +1,4 @@
-"""What ended, counted by quarters of an hour: the same before it is counted and after, and each run once."""
+"""Ended runs, counted by quarters of an hour: the same before and after the count, and each run once."""
 
 from typing import Any
 
@@ -52,12 +52,12 @@ def ended(queue: DirectQueue) -> DirectQueue:
 
 
 def rows(queue: DirectQueue) -> list[tuple[Any, ...]]:
-    """What the view has, a row for each quarter and owner; a run and its job's wait are rows of their own."""
+    """The view's rows for each quarter and owner; a run and its job's wait are rows of their own."""
     return [tuple(row) for row in queue.rows(_ALL)]
 
 
 def count(queue: DirectQueue) -> int:
-    """Count everything that is old enough; returns how many calls that took."""
+    """Count all that is old enough; return the number of calls."""
     calls, before = 0, None
     while (now := queue.value("SELECT up_to::text FROM fetchwork.counted")) != before:
         before = now
@@ -73,11 +73,11 @@ def test_what_is_counted_is_what_was_there(ended: DirectQueue) -> None:
         ("bob", 1, 1, None, None),
         *[("bob", 1, 0, 600, [600])] * 2,
     ]
-    # a call has a bound, however long nobody called
+    # a call has a bound, even after a long time without calls
     assert count(ended) > 90
     assert rows(ended) == before
     assert ended.value("SELECT sum(runs) FROM fetchwork.run_count") == 6
-    # nothing is counted twice
+    # no run is counted twice
     count(ended)
     assert rows(ended) == before
 
@@ -87,7 +87,7 @@ def test_runs_that_end_now_are_counted_in_a_while(ended: DirectQueue) -> None:
     ended.submit()
     ended.finish(ended.started("slot2@h1"))
     assert sum(int(row[3]) for row in rows(ended)) == 7
-    # what began before may end with an older time
+    # a transaction that began before may end with an older time
     assert ended.value("SELECT up_to <= now() - interval '1 minute' FROM fetchwork.counted")
     count(ended)
     assert ended.value("SELECT sum(runs) FROM fetchwork.run_count") == 6

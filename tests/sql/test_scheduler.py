@@ -1,4 +1,4 @@
-"""Jobs of the scheduler universe as the database sees them: who gets one, and how many of an owner run."""
+"""Jobs of the scheduler universe in the database: their claims, and the limit of running ones of an owner."""
 
 from typing import Any
 
@@ -8,19 +8,19 @@ POINT = {"access_point": "here", "max_each": 2, "lease_s": 600}
 
 
 def dag(queue: DirectQueue, around: int | None = None, **attributes: Any) -> int:
-    """A DAG's job; its number."""
+    """Submit a DAG's job; return its number."""
     inside = {} if around is None else {"DAGManJobId": around}
     return submitted(queue, JobUniverse=7, FetchWorkAccessPoint="here", **inside, **attributes)
 
 
 def submitted(queue: DirectQueue, **common: Any) -> int:
-    """A cluster of one job, with what all of its jobs have in common."""
+    """Submit a cluster of one job, with these common attributes."""
     ad = {"Cmd": "/bin/true", "Iwd": "/", "Owner": "alice", **common}
     return int(queue.submit_many([{}], ad)[0].partition(".")[0])
 
 
 def claimed(queue: DirectQueue) -> list[int]:
-    """Those that an access point takes until it gets no more."""
+    """The jobs that an access point claims until it gets no more."""
     found = []
     while rows := queue.call("claim_scheduler_job", **POINT):
         found.append(rows[0]["cluster_id"])
@@ -34,7 +34,7 @@ def test_a_dag_in_a_dag_gets_its_turn_however_many_wait_and_run_already(queue: D
     for _ in range(5):
         innermost = dag(queue, innermost)
         assert claimed(queue) == [innermost]
-    # and of each DAG so many at a time
+    # and this many of each DAG at a time
     inner = [dag(queue, outer[1]) for _ in range(3)]
     assert claimed(queue) == inner[:2]
 

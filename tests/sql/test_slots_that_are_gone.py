@@ -1,4 +1,4 @@
-"""Slots that nobody reports any more leave; those of a host that lives, and of one that is gone."""
+"""Slots that are no longer reported are deleted, on a host that lives and on a host that is gone."""
 
 import psycopg
 import pytest
@@ -8,7 +8,7 @@ from tests.direct_queue import DirectQueue
 
 
 def report(queue: DirectQueue, *names: str, host: str = "h1") -> None:
-    """Say that these slots have fetched."""
+    """Report that these slots have fetched."""
     rows = [
         {"name": name, "slot_type": "Dynamic" if "_" in name else "Static", "fetched_at": 0} for name in names
     ]
@@ -96,7 +96,7 @@ def test_a_host_that_is_long_gone_leaves(queue: DirectQueue) -> None:
     )
     queue.call("maintain_tables")
     assert hosts(queue) == ["h1", "h3"], "one has a slot, one a run"
-    # what happened there stays told
+    # its history stays
     assert queue.rows("SELECT RemoteHost, outcome FROM fetchwork.runs WHERE outcome IS NOT NULL") == [
         ("slot1@h4", "completed")
     ]

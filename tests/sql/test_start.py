@@ -1,4 +1,6 @@
-"""accept, reject, start, refuse_start, withdraw: what may happen to an offer, and the fence before the job."""
+"""accept, reject, start, refuse_start, withdraw: the possible ends of an offer, and the fence before the
+job.
+"""
 
 import uuid
 from collections.abc import Callable
@@ -177,7 +179,7 @@ def test_the_rest_after_a_refusal_grows_to_its_limit(queue: DirectQueue, run: Cl
         )
         queue.pass_time(3600)
         again = queue.claim()
-    # some of each has passed already
+    # some of each limit has passed already
     assert [limit - 10 < rest <= limit for limit, rest in zip((10, 20, 40, 60, 60), rests, strict=True)]
     assert sorted(rests[:4]) == rests[:4]
 
@@ -241,7 +243,7 @@ def test_files_are_named_as_the_slot_decided(queue: DirectQueue) -> None:
         "Err": "err",
         "TransferOutput": "a.$$(OpSys)",
         "TransferInput": "b.$$(Nope)",
-        # somebody else's, if it were believed
+        # another owner, if the report were believed
         "MATCH_EXP_Owner": "bob",
         "MATCH_EXP_Err": "other",
         "MATCH_EXP_Out": "out.LINUX",
@@ -281,7 +283,7 @@ def test_a_job_that_can_not_start_waits_longer_each_time_and_is_held_in_the_end(
     assert queue.rows("SELECT JobStatus, HoldReason, HoldReasonCode, NumJobStarts FROM fetchwork.jobs") == [
         (5, "could not start 3 times, last on slot1@h1: Cmd '/bin/tru' is not there", 14, 0)
     ]
-    # whoever releases it gives it all its tries again
+    # a release gives the job all its tries again
     queue.act("release", run.job)
     again = queue.claim()
     assert again is not None
@@ -301,7 +303,7 @@ def test_a_job_whose_inputs_do_not_come_is_held_at_once_with_htcondors_code(
     held = "SELECT JobStatus, HoldReason, HoldReasonCode, HoldReasonSubCode, RunId FROM fetchwork.jobs"
     assert queue.rows(held) == [(5, FAILED["reason"], 13, 2, None)]
     assert queue.value("SELECT facts -> 'NumHoldsByReason' FROM fetchwork.job") == {"TransferInputError": 1}
-    # the hook asks again whose answer got lost, and JOB_EXIT comes after it
+    # the hook asks again because its answer got lost, and JOB_EXIT comes after it
     assert queue.of(run, "fail_inputs", **FAILED) is False
     queue.of(run, "finish", hook_reason="evict", report={})
     assert queue.status(run.job) == 5
@@ -319,7 +321,7 @@ def test_a_job_whose_inputs_do_not_come_by_the_hosts_fault_is_tried_again_and_at
         queue.start(run)
         assert queue.of(run, "fail_inputs", **fault) is True
         assert queue.outcome(run) == "could_not_start"
-        # the hook asks again whose answer got lost, and JOB_EXIT comes after it
+        # the hook asks again because its answer got lost, and JOB_EXIT comes after it
         assert queue.of(run, "fail_inputs", **fault) is False
         queue.of(run, "finish", hook_reason="evict", report={})
         assert (queue.status(run.job), queue.column("num_not_started", run.job)) == (1, tries)

@@ -1,4 +1,4 @@
-"""submit, submit_many, submit_cluster: what gets into the queue, how it is kept, and what is refused with which words."""
+"""submit, submit_many, submit_cluster: accepted jobs, their storage, and the messages of refusals."""
 
 import json
 from typing import Any
@@ -23,7 +23,7 @@ def refusal(queue: DirectQueue, ad: Any, common: Any = None) -> tuple[str, str]:
     return str(caught.value.sqlstate), message
 
 
-# ad, SQLSTATE, how the message begins
+# ad, SQLSTATE, beginning of the message
 REFUSED = [
     ({}, "FWINV", 'attribute "Cmd" is missing or empty; allowed: the path of the executable'),
     ({"Cmd": ""}, "FWINV", 'attribute "Cmd" is missing or empty'),
@@ -326,13 +326,13 @@ def test_a_draining_queue_takes_no_new_jobs_and_keeps_those_it_has(queue: Direct
 
 
 def test_a_job_may_be_as_large_as_the_startd_reads_and_no_larger(queue: DirectQueue) -> None:
-    # what a generated host reads, with nobody having set anything
+    # the value that a generated host has by default
     largest = sections.Host.model_fields["pipe_buffer_max"].default
     assert refusal(queue, {**JOB, "Arguments": "x" * (largest - 640)})[1].endswith(
         f"allowed: {largest} (setting max_ad_bytes, PIPE_BUFFER_MAX of the hosts)"
     )
     queue.submit({"Arguments": "x" * (largest - 1240)})
-    # what is not printed for the starter costs nothing
+    # attributes that are not printed for the starter take no room
     queue.submit({"Requirements": f"/Expr({' || '.join(['TARGET.Foo'] * 8000)})/"})
     queue.set("max_ad_bytes", 1000000)
     queue.submit({"Arguments": "x" * 100000})
@@ -345,7 +345,7 @@ def test_cluster_ids_can_not_be_used_up_by_reserving(queue: DirectQueue) -> None
     reserved = [queue.scalar("reserve_cluster") for _ in range(5)]
     with pytest.raises(psycopg.Error, match="has 5 cluster ids reserved and not used"):
         queue.scalar("reserve_cluster")
-    # one that is used makes room, and so do those whose time is over
+    # a used key makes room, and so do expired ones
     assert (
         queue.scalar("submit_cluster", common=GOOD_AD, procs=[Jsonb({})], cluster=reserved[0]) == reserved[0]
     )
@@ -389,7 +389,7 @@ LIKE: list[dict[str, Any]] = [
 def test_jobs_that_are_alike_go_in_as_they_would_one_by_one(
     queue: DirectQueue, common: dict[str, Any]
 ) -> None:
-    """The same rows, by the set and, because of a last job that is different, by the loop."""
+    """The same rows, by the set and, because the last job is different, by the loop."""
     submit = "SELECT fetchwork.submit_cluster(%s, %s::jsonb[])"
     assert queue.value("SELECT fetchwork.are_like(%s::jsonb[], 1000)", [*map(json.dumps, LIKE)]) is True
     queue.value(submit, Jsonb(common), [*map(json.dumps, LIKE)])
@@ -464,7 +464,7 @@ def test_cluster_ids_begin_anew_after_the_last_and_step_over_what_is_known(queue
     assert (held, reserved) == ("1.0", 3)
     queue.connection.execute("SELECT setval('fetchwork.cluster_id', 2147483646)")
     assert queue.submit_many([{}]) == ["2147483647.0"]
-    # 1 waits or has ended, as has 2, and 3 is somebody's: the next one is nobody's
+    # 1 waits or has ended, as has 2, and 3 belongs to another owner: the next number belongs to none
     assert queue.submit_many([{}]) == ["4.0"]
     assert queue.scalar("reserve_cluster") == 5
 
@@ -473,6 +473,6 @@ def test_container_of_every_job_of_a_cluster_is_looked_at(queue: DirectQueue) ->
     with pytest.raises(psycopg.Error, match="do not agree"):
         queue.submit_many([{}, {"WantContainer": True}], JOB)
     bare, _ = queue.submit_many([{}, {"ContainerImage": "x.sif", "WantSIF": True}], JOB)
-    # the bare one would have been the one that is looked at
+    # the bare attribute would have been the one that is checked
     with pytest.raises(psycopg.Error, match="do not agree"):
         queue.call("edit", jobs=[bare.removesuffix(".0")], changes={"WantSIF": None})

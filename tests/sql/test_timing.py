@@ -1,4 +1,4 @@
-"""Jobs that start at a time: when they are offered, and the next time of a cron schedule."""
+"""Jobs that start at a time: the time of their offers, and the next time of a cron schedule."""
 
 from typing import Any
 
@@ -21,7 +21,7 @@ def now(queue: DirectQueue) -> int:
 
 
 def soon(queue: DirectQueue) -> str:
-    """A CronMinute that comes in two to three minutes: not while the test runs, and slots may have the job."""
+    """A CronMinute two to three minutes ahead: not during the test, and slots may have the job."""
     return str((now(queue) // 60 + 3) % 60)
 
 
@@ -30,7 +30,7 @@ def waits(queue: DirectQueue) -> int:
 
 
 def delay_s(queue: DirectQueue) -> float | None:
-    """Seconds until the only job is put into the queue; None if it waits there."""
+    """Seconds until the only job is requeued; None if it waits in the queue."""
     (found,) = queue.rows("SELECT extract(epoch FROM not_before - clock_timestamp()) FROM fetchwork.job")
     return None if found[0] is None else float(found[0])
 
@@ -67,7 +67,7 @@ def next_time(queue: DirectQueue, after: str, zone: str = "UTC", **fields: str) 
         ({"CronMinute": "10-30/7"}, "2026-11-22 10:00", "2026-11-22 10:14"),
         ({"CronMinute": "50-70"}, "2026-11-22 10:00", "2026-11-22 10:50"),
         ({"CronMinute": "5, 3 ,40"}, "2026-11-22 10:03", "2026-11-22 10:05"),
-        # a value that there is not stands for all
+        # an invalid value stands for all
         ({"CronMinute": "75"}, "2026-11-22 10:00", "2026-11-22 10:01"),
         ({"CronMinute": "0", "CronHour": "23,7-9"}, "2026-11-22 09:00", "2026-11-22 23:00"),
         (
@@ -84,7 +84,7 @@ def next_time(queue: DirectQueue, after: str, zone: str = "UTC", **fields: str) 
         ({"CronDayOfWeek": "1-5", "CronHour": "11"}, "2026-11-27 12:00", "2026-11-30 11:00"),
         ({"CronDayOfWeek": "5", "CronHour": "3"}, "2026-11-28 12:00", "2026-12-04 03:00"),
         ({"CronDayOfWeek": "0-7"}, "2026-11-22 10:00", "2026-11-22 10:01"),
-        # either will do
+        # either is accepted
         (
             {"CronDayOfWeek": "3", "CronDayOfMonth": "23", "CronHour": "3"},
             "2026-11-22 12:00",
@@ -98,7 +98,7 @@ def next_time(queue: DirectQueue, after: str, zone: str = "UTC", **fields: str) 
         ({"CronMinute": "x"}, "2026-11-22 10:00", None),
         ({"CronMinute": "*/0"}, "2026-11-22 10:00", None),
         ({"CronHour": "25-30"}, "2026-11-22 10:00", None),
-        # a list of every minute, and one that is no field but a burden
+        # a list of every minute, and a hostile one
         (
             {"CronMinute": ", ".join(map(str, range(60)))},
             "2026-11-22 10:00",
@@ -117,9 +117,9 @@ def test_schedule_names_its_next_time(
 @pytest.mark.parametrize(
     ("after", "expected"),
     [
-        # 02:30 is not there on this day
+        # 02:30 does not exist on this day
         ("2026-03-29 01:00", "2026-03-29 03:30"),
-        # 02:30 is there twice, and comes once
+        # 02:30 exists twice, and counts once
         ("2026-10-25 01:00", "2026-10-25 02:30"),
         ("2026-10-25 03:00", "2026-10-26 02:30"),
     ],
@@ -132,11 +132,11 @@ def test_job_waits_for_its_time_outside_the_queue(queue: DirectQueue) -> None:
     at = now(queue) + 1000
     queue.submit_many([{}], {**DEFERRED, "DeferralTime": at})
     left = delay_s(queue)
-    # 300 s to prepare, and what a schedd has between two looks
+    # 300 s to prepare, and a schedd's time between two checks
     assert left is not None and 635 <= left <= 640.999
     assert (waits(queue), queue.claim()) == (0, None)
     queue.connection.execute("UPDATE fetchwork.job SET not_before = now()")
-    # it is not yet time: only its clock says so
+    # it is not yet time: only the schedd's clock decides that
     assert queue.scalar("wake") == 1
     assert waits(queue) == 0
     assert delay_s(queue) == pytest.approx(left, abs=20)
@@ -145,7 +145,7 @@ def test_job_waits_for_its_time_outside_the_queue(queue: DirectQueue) -> None:
 @pytest.mark.parametrize(("ahead", "waiting"), [(359, 1), (-10, 1), (0, 1), (500, 0)])
 def test_job_is_offered_when_it_is_time_to_prepare(queue: DirectQueue, ahead: int, waiting: int) -> None:
     queue.submit_many([{}, {"DeferralTime": now(queue) + ahead}], {**DEFERRED, "DeferralTime": 10})
-    # the first one is too late for any slot: its Requirements say so
+    # the first one is too late for any slot, by its Requirements
     assert waits(queue) == 1 + waiting
 
 
@@ -183,7 +183,7 @@ def test_edit_of_the_time_cuts_no_delay_of_a_retry_short(queue: DirectQueue) -> 
     queue.call("edit", jobs=["1.0"], changes={"DeferralTime": now(queue) + 100})
     assert waits(queue) == 0
     assert delay_s(queue) == pytest.approx(500, abs=30)
-    # the time counts once the delay is over
+    # the time counts once the backoff is over
     queue.call("edit", jobs=["1.0"], changes={"DeferralTime": now(queue) + 1500})
     queue.pass_time(501)
     assert queue.scalar("wake") == 1
@@ -229,7 +229,7 @@ def test_schedule_goes_on_after_a_run_of_a_job_that_stays(queue: DirectQueue) ->
     run = queue.started()
     queue.finish(run, verdict={"action": "requeue"})
     assert deferral_time(queue) > max(first - 1, now(queue))
-    # and one that was evicted keeps its time while that may be had
+    # and a job that was evicted keeps its time while that is possible
     second = deferral_time(queue)
     run = queue.started()
     queue.finish(run, "evict")
@@ -262,7 +262,7 @@ def test_job_that_came_too_late_is_held_as_by_a_schedd(queue: DirectQueue) -> No
     assert queue.rows(
         "SELECT JobStatus, HoldReason, HoldReasonCode, HoldReasonSubCode FROM fetchwork.jobs"
     ) == [(5, "Job missed deferred execution time", 20, 0)]
-    # which says nothing about the host
+    # the failure says nothing about the host
     assert queue.value("SELECT bad_starts FROM fetchwork.host") == 0
 
 

@@ -1,4 +1,4 @@
-"""The schema's life: upgrades, the DBA's road, dump and restore, another server."""
+"""The schema's life: upgrades, the DBA's way, dump and restore, another server."""
 
 import os
 import re
@@ -39,7 +39,7 @@ def empty_database(postgres: PostgresServer) -> Iterator[MakeDatabase]:
 
 
 def program(server: PostgresServer, name: str, conninfo: str, *options: str, given: str | None = None) -> str:
-    """What a client program of the server's own version prints."""
+    """The output of a client program of the server's own version."""
     path = server.programs / name
     if not path.exists():
         pytest.skip(f"this PostgreSQL has no {name}")
@@ -80,7 +80,7 @@ CATALOG = {
 
 
 def catalog(conninfo: str) -> dict[str, list[tuple[object, ...]]]:
-    """All that makes up the schema."""
+    """All parts of the schema."""
     with psycopg.connect(conninfo) as connection:
         return {
             name: sorted(connection.execute(statement).fetchall(), key=str)
@@ -111,7 +111,7 @@ def test_an_upgrade_changes_nothing_in_a_schema_that_is_up_to_date(conninfo: str
 
 
 def at_once(*calls: Callable[[], object]) -> list[object]:
-    """What each returned or raised."""
+    """The result or the exception of each call."""
     results: list[object] = []
 
     def run(call: Callable[[], object]) -> None:
@@ -150,7 +150,7 @@ def test_no_lock_that_anybody_may_take_keeps_an_upgrade_waiting(
 ) -> None:
     for database in (conninfo, empty_database()):
         with psycopg.connect(database) as other:
-            # the key that was used for it
+            # the lock's key
             other.execute("SELECT pg_advisory_xact_lock(1719100514)")
             schema.init(f"{database} options='-c lock_timeout=5s'")
 
@@ -172,7 +172,7 @@ def test_the_second_of_two_that_make_the_schema_finds_nothing_to_do(empty_databa
 
 @pytest.fixture
 def later_fetchwork(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """This fetchwork has two migrations more than the database."""
+    """Let this fetchwork have two migrations more than the database."""
     copy = later_schema(tmp_path, *MIGRATIONS)
     with monkeypatch.context() as patched:
         patched.setattr(schema, "sql_directory", lambda: copy)
@@ -303,7 +303,7 @@ def test_who_may_not_make_a_schema_is_told_which_file_failed(empty_database: Mak
 
 
 def test_role_without_any_attribute_may_own_a_queue_that_works(empty_database: MakeDatabase) -> None:
-    """As where a provider keeps the superuser: the roles are there, and the owner may create schemas."""
+    """As with a provider that keeps the superuser: the roles exist, and the owner may create schemas."""
     conninfo, owner = empty_database(), f"queue_owner_{os.getpid()}"
     with psycopg.connect(conninfo, autocommit=True) as connection:
         connection.execute(f"CREATE ROLE {owner} LOGIN PASSWORD 'x' NOCREATEROLE NOSUPERUSER")
@@ -360,7 +360,7 @@ def window(queue: DirectQueue, cursor: tuple[int, int]) -> tuple[list[int], tupl
 
 
 def page(queue: DirectQueue, cursor: tuple[int, int], most: int) -> tuple[list[int], tuple[int, int], bool]:
-    """So many events of the stream behind a cursor, the next cursor, and whether there are more."""
+    """This many events of the stream behind a cursor, the next cursor, and whether there are more."""
     ((*until, more),) = queue.rows(
         "SELECT until_batch, until_id, more FROM fetchwork.event_window(%s, %s, %s)", *cursor, most
     )
@@ -380,7 +380,7 @@ def test_a_restore_into_a_younger_cluster_loses_no_event_and_no_run(
     old.submit_many([{} for _ in range(4)])
     old.finish(old.started("slot1@h1"), **EXITED, ExitCode=0)
     live = old.started("slot2@h1")
-    # the old server has seen a billion transactions more than the one that the dump goes to
+    # the old server has seen a billion transactions more than the new one
     seen, cursor = window(old, (0, 0))
     old.connection.execute("UPDATE fetchwork.event SET xid = (xid::text::bigint + 1000000000)::text::xid8")
     old.connection.execute(
@@ -392,7 +392,7 @@ def test_a_restore_into_a_younger_cluster_loses_no_event_and_no_run(
     with psycopg.connect(there, autocommit=True) as connection:
         new = DirectQueue(connection)
         new.check()
-        # someone is quicker than the first agent
+        # a submitter is quicker than the first agent
         early = new.submit()
         assert new.call("sequence_events")[0]["sequenced"] == 0
         assert new.call("maintain_queue")[0]["reaped"] == 0
@@ -425,7 +425,7 @@ def test_a_recovery_to_an_earlier_point_puts_new_events_behind_every_cursor(conn
     queue.connection.execute(
         "UPDATE fetchwork.heartbeat SET server = 'this/1', events_server = 'this/1', running_as = NULL, reaped_at = clock_timestamp()"
     )
-    # of the timeline that was given up
+    # of the timeline that was abandoned
     cursor = (batch + 5000000, event + 7)
     queue.scalar("reap")
     queue.submit()

@@ -1,4 +1,4 @@
-"""Presigned URLs: what is signed is what AWS wants, of the key's own jobs alone, and the key goes with them."""
+"""Presigned URLs: signed as AWS requires, only for the key's own jobs, and deleted with the key."""
 
 import datetime
 from collections.abc import Mapping
@@ -81,7 +81,7 @@ def test_it_signs_as_amazons_own_library(
     request = AWSRequest(method, f"https://h.example:8443{path}", headers=headers)
     credentials = Credentials(KEY["access_key_id"], SECRET, more.get("session_token"))
     S3SigV4QueryAuth(credentials, "s3", more.get("region", "us-east-1"), expires=3600).add_auth(request)
-    # the library leaves the order of the query's words to chance
+    # the library does not fix the order of the query's parameters
     assert sorted(ours.partition("?")[2].split("&")) == sorted(request.url.partition("?")[2].split("&"))
     assert ours.partition("?")[0] == request.url.partition("?")[0]
 
@@ -125,7 +125,7 @@ def test_a_url_of_no_object_is_refused(queue: DirectQueue, url: str) -> None:
     assert state == "FWINV"
 
 
-# Whose, and for what
+# The rights to a URL
 
 
 def submit(queue: DirectQueue, *files: dict[str, Any], key: Mapping[str, str] | None = KEY, **ad: Any) -> str:
@@ -207,7 +207,7 @@ def test_and_nothing_else_for_its_job(queue: DirectQueue, url: str) -> None:
     submit(queue, **AD)
     run = queue.started()
     if url == "s3://b/out":
-        # what the ad names; a directory's own name is an object's
+        # a URL of the ad; a directory's own name is an object's
         assert queue.of(run, "output_url", url=url)
         return
     state, message = refused(queue, "output_url", run_id=run.run_id, token=run.token, url=url)

@@ -1,4 +1,4 @@
-"""Output of running jobs, while somebody watches: watch_output, watched_output, ship_output, sweep_output."""
+"""Output of running jobs while a watcher reads: watch_output, watched_output, ship_output, sweep_output."""
 
 from typing import Any
 from uuid import UUID
@@ -44,7 +44,7 @@ def test_nothing_is_watched_until_somebody_does(queue: DirectQueue, run: Claimed
 def test_what_is_shipped_is_had_once(queue: DirectQueue, run: Claimed) -> None:
     watch(queue, run.job)
     assert ship(queue, run, stdout_at=5, stdout=b"one", stderr_at=0, stderr=b"bad") is True
-    # sent again, and what overlaps
+    # sent again, and overlapping
     assert ship(queue, run, stdout_at=5, stdout=b"one") is True
     assert ship(queue, run, stdout_at=7, stdout=b"other") is True
     assert ship(queue, run, stdout_at=8, stdout=b"two") is True
@@ -146,7 +146,7 @@ def test_so_many_jobs_of_one_owner_are_watched_and_no_more(queue: DirectQueue) -
     with pytest.raises(psycopg.Error, match="the output of 20 jobs of 'alice' is watched already") as refused:
         watch(queue, runs[20].job)
     assert refused.value.sqlstate == "FWDEN"
-    # those that are watched go on, and so do others'
+    # watched outputs go on, and so do other jobs'
     assert watch(queue, runs[0].job)
     bob = queue.submit({"Owner": "bob"})
     assert queue.started("slot99@h1").job == bob and watch(queue, bob)
