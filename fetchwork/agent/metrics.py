@@ -97,7 +97,7 @@ class AgentMetrics:
         self._handler = _Warned(warnings, last)
         self._requests = Counter(
             "HookRequests",
-            "Requests of hooks, by what they came to",
+            "Requests of hooks, by outcome",
             ["hook", "outcome"],
             registry=self.registry,
         )

@@ -205,7 +205,7 @@ class Contents:
                 coming.there = min(number + 1, content.chunks - 1)
                 coming.progress.set()
             if digest.hexdigest() != content.sha256:
-                raise NotFound("the content in the database is not what its hash says")
+                raise NotFound("the content in the database does not match its hash")
             coming.there = content.chunks
             path = self._directory / content.name
             path.with_name(path.name + _PARTIAL).rename(path)

@@ -291,7 +291,7 @@ class Outputs:
             try:
                 answer = await self._keep(database, key, parked, turn)
             except OSError as error:
-                raise ProtocolError(f"reading what was parked: {error.strerror}") from None
+                raise ProtocolError(f"reading the staged files: {error.strerror}") from None
         event(
             log,
             logging.INFO if answer == "kept" else logging.WARNING,
@@ -346,10 +346,10 @@ class Outputs:
         except ProtocolError as error:
             # a process that the job left behind may rename a staged file: the job's end is reported all the
             # same
-            return failure or of_output(f"reading what was parked: {error}", errno.EIO)
+            return failure or of_output(f"reading the staged files: {error}", errno.EIO)
         except OSError as error:
             return failure or of_output(
-                f"reading what was parked: {error.strerror}", error.errno or errno.EIO
+                f"reading the staged files: {error.strerror}", error.errno or errno.EIO
             )
         return failure
 

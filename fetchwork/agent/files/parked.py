@@ -142,7 +142,7 @@ class OutputSpool:
             seconds = float(manifest.get("seconds", 0.0))
             number, after = _number(manifest.get("number")), tuple(map(str, manifest.get("after", ())))
         except (ArithmeticError, ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
-            raise ProtocolError(f"its manifest is not one: {type(error).__name__}") from None
+            raise ProtocolError(f"its manifest can't be read: {type(error).__name__}") from None
         if use not in _REPORTS[request.name] or (use == "checkpoint" and number is None):
             raise ProtocolError("its manifest names no use")
         # only names before its own, so that no directory waits for itself
@@ -204,7 +204,7 @@ class OutputSpool:
             self._stuck.add(name)
 
     def set_aside(self, name: str) -> None:
-        """Move a bad directory to where it is kept for a while and not read again."""
+        """Move a bad directory aside; it is kept for a while and not read again."""
         bad = self.directory / BAD
         try:
             (self.directory / name).rename(bad / name)

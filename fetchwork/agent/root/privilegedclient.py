@@ -76,7 +76,7 @@ class PrivilegedClient:
     def close(self) -> None:
         """End the privileged part."""
         with suppress(OSError):
-            # this wakes the calls that wait for answers, and the other end
+            # this wakes the waiting calls and the other end
             self._connection.shutdown(socket.SHUT_RDWR)
         self._connection.close()
         with suppress(ChildProcessError):

@@ -288,7 +288,7 @@ def _answer_output(pid: int, began: int, uid: int, stream: int) -> tuple[int, in
         return errno.EPERM, None
 
     def open_it() -> int:
-        # the kernel lets an account look at what its own processes have open
+        # the kernel lets an account open the files of its own processes
         opened = os.open(f"/proc/{pid}/fd/{stream}", os.O_PATH | os.O_CLOEXEC)
         if not is_it():
             # another process has the number now
