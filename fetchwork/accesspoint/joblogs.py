@@ -92,16 +92,16 @@ class JobLogs:
             return Reader(after=str(after), job=self._jobs or None)
         return Reader(after=str(after), log=log)
 
-    def of(self, one: JobEvent) -> tuple[Log, ...]:
+    def of(self, event: JobEvent) -> tuple[Log, ...]:
         """Return the logs that get an event, after ``find`` has looked up its job."""
         if self._output is not None:
             return (self._output,)
-        found = self._logs.get((one.cluster, one.proc))
-        return () if found is None else found.of(one.type_number)
+        logs = self._logs.get((event.cluster, event.proc))
+        return () if logs is None else logs.of(event.type_number)
 
-    def forget(self, one: JobEvent) -> None:
+    def forget(self, event: JobEvent) -> None:
         """Forget the logs of a job that has ended."""
-        self._logs.pop((one.cluster, one.proc), None)
+        self._logs.pop((event.cluster, event.proc), None)
 
     def note(self, cluster: int, count: int, owner: str, ad: Json) -> None:
         """Record the logs of a cluster whose jobs all have this ad, as ``find`` would find them."""
@@ -119,12 +119,12 @@ class JobLogs:
     @property
     def any(self) -> bool:
         """Whether a known job has a log."""
-        return self._output is not None or any(found.own or found.nodes for found in self._logs.values())
+        return self._output is not None or any(logs.own or logs.nodes for logs in self._logs.values())
 
     async def find(self, events: Iterable[JobEvent]) -> None:
         """Look up the logs of these events' jobs, unless they are known."""
         unknown = {
-            (one.cluster, one.proc) for one in events if one.cluster not in self._foreign
+            (event.cluster, event.proc) for event in events if event.cluster not in self._foreign
         } - self._logs.keys()
         if not unknown or self._output is not None:
             return

@@ -70,51 +70,51 @@ class LogFiles:
         """Return the lock that is held while a log of this owner is written."""
         return self._turns.setdefault(owner, asyncio.Lock())
 
-    def problem(self, found: Log) -> str | None:
+    def problem(self, target: Log) -> str | None:
         """The problem of the last try to write the log; None if it succeeded."""
-        return self._refused.get(found)
+        return self._refused.get(target)
 
-    def expect(self, found: Log, entries: Iterable[str]) -> None:
+    def expect(self, target: Log, entries: Iterable[str]) -> None:
         """Remember entries that a submission writes before the stream shows them."""
-        self._early.setdefault(found, Counter()).update(entries)
+        self._early.setdefault(target, Counter()).update(entries)
 
-    def is_early(self, found: Log, one: JobEvent) -> bool:
+    def is_early(self, target: Log, job_event: JobEvent) -> bool:
         """Whether a submission has written an event that the stream has not shown yet."""
-        return one.entry(xml=found.xml) in self._early.get(found, ())
+        return job_event.entry(xml=target.xml) in self._early.get(target, ())
 
-    def not_early(self, found: Log, events: Iterable[JobEvent]) -> list[JobEvent]:
+    def not_early(self, target: Log, events: Iterable[JobEvent]) -> list[JobEvent]:
         """Return the events whose entries no submission has written."""
-        early = self._early.get(found)
+        early = self._early.get(target)
         if early is None:
             return list(events)
         left = []
-        for one in events:
-            text = one.entry(xml=found.xml)
+        for job_event in events:
+            text = job_event.entry(xml=target.xml)
             if early[text] > 0:
                 early[text] -= 1
                 if not early[text]:
                     del early[text]
             else:
-                left.append(one)
+                left.append(job_event)
         if not early:
-            del self._early[found]
+            del self._early[target]
         return left
 
-    async def append(self, found: Log, account: Account, entries: list[str], *, check: bool) -> str | None:
+    async def append(self, target: Log, account: Account, entries: list[str], *, check: bool) -> str | None:
         """Append to a log; return the problem if it is permanent. Raises Behind."""
-        request = {"do": "append", "path": found.path, "entries": entries, "check": check}
+        request = {"do": "append", "path": target.path, "entries": entries, "check": check}
         try:
             answer = await self._appender.ask(account, request, APPEND_S)
         except (TimeoutError, ChildEnded):
-            raise Behind(f"'{found.path}' does not answer", sure=False) from None
+            raise Behind(f"'{target.path}' does not answer", sure=False) from None
         if "problem" not in answer:
             self.written += answer["written"]
-            self._refused.pop(found, None)
+            self._refused.pop(target, None)
             return None
-        problem = f"cannot write event log '{found.path}' as {found.owner}: {answer['problem']}"
-        if self._refused.get(found) != problem:
-            self._refused[found] = problem
-            self._report(logging.WARNING, "log_not_written", found.owner, problem)
+        problem = f"cannot write event log '{target.path}' as {target.owner}: {answer['problem']}"
+        if self._refused.get(target) != problem:
+            self._refused[target] = problem
+            self._report(logging.WARNING, "log_not_written", target.owner, problem)
         if answer["errno"] in logentry.FOR_NOW:
             raise Behind(problem, sure=True)
         return problem

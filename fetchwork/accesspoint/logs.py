@@ -171,7 +171,7 @@ class LogKeeper:
                 kept = Kept(await self._start(), {})
             if not kept.exact:
                 await self._check_until_now()
-            self._behind = {found: Lag(cursor, sure=False) for found, cursor in kept.behind.items()}
+            self._behind = {log: Lag(cursor, sure=False) for log, cursor in kept.behind.items()}
             # from now on the logs may be ahead of the state file
             await self._save(kept.cursor)
         assert self._cursor is not None
@@ -222,12 +222,12 @@ class LogKeeper:
         self._page_done.clear()
         try:
             by_owner: dict[str, dict[Log, list[JobEvent]]] = {}
-            for one in events:
-                for found in self._logs.of(one):
-                    if found not in behind:
-                        by_owner.setdefault(found.owner, {}).setdefault(found, []).append(one)
-                if one.type_number in (EventType.JOB_TERMINATED, EventType.JOB_ABORTED):
-                    self._logs.forget(one)
+            for event in events:
+                for log in self._logs.of(event):
+                    if log not in behind:
+                        by_owner.setdefault(log.owner, {}).setdefault(log, []).append(event)
+                if event.type_number in (EventType.JOB_TERMINATED, EventType.JOB_ABORTED):
+                    self._logs.forget(event)
             await asyncio.gather(*(self._write_owner(owner, logs) for owner, logs in by_owner.items()))
         finally:
             self._page_done.set()
@@ -240,35 +240,35 @@ class LogKeeper:
             self._report(logging.WARNING, "log_not_written", owner, error)
             return
         async with self._files.turn(owner):
-            for found, events in logs.items():
+            for log, events in logs.items():
                 try:
-                    await self._write(found, account, events)
+                    await self._write(log, account, events)
                 except Behind as error:
-                    self._falls_behind(found, sure=error.sure)
+                    self._falls_behind(log, sure=error.sure)
                 except FetchworkError as error:
                     self._report(logging.WARNING, "log_not_written", owner, error)
 
-    async def _write(self, found: Log, account: Account, events: Iterable[JobEvent]) -> None:
+    async def _write(self, log: Log, account: Account, events: Iterable[JobEvent]) -> None:
         """Write events from the stream or from a retry."""
         events = list(events)
-        left = self._files.not_early(found, events)
-        old = [one.entry(xml=found.xml) for one in left if one.epoch <= self._checked_until]
-        fresh = [one.entry(xml=found.xml) for one in left if one.epoch > self._checked_until]
+        left = self._files.not_early(log, events)
+        old = [event.entry(xml=log.xml) for event in left if event.epoch <= self._checked_until]
+        fresh = [event.entry(xml=log.xml) for event in left if event.epoch > self._checked_until]
         for entries, check in ((old, True), (fresh, False)):
             if not entries:
                 continue
             try:
-                await self._files.append(found, account, entries, check=check)
+                await self._files.append(log, account, entries, check=check)
             except Behind as error:
                 # the page's other part may have been written
                 raise Behind(
                     str(error), sure=error.sure and len(left) == len(events) == len(entries)
                 ) from None
 
-    def _falls_behind(self, found: Log, *, sure: bool) -> None:
+    def _falls_behind(self, log: Log, *, sure: bool) -> None:
         assert self._cursor is not None
-        self._behind.setdefault(found, Lag(self._cursor, sure))
-        self._retry(found)
+        self._behind.setdefault(log, Lag(self._cursor, sure))
+        self._retry(log)
 
     # -- a log that is behind
 
@@ -305,12 +305,12 @@ class LogKeeper:
         while True:
             events = [JobEvent(line) for line in await self._session.run(_lines(reader))]
             await self._logs.find(events)
-            own = [one for one in events if behind in self._logs.of(one)]
+            own = [event for event in events if behind in self._logs.of(event)]
             async with self._files.turn(behind.owner):
                 # leave out events ahead of the stream: a submission may have written some, the stream will
                 # write the others
-                own = [one for one in own if Cursor.parse(one.cursor) <= self._taken]
-                entries = [one.entry(xml=behind.xml) for one in self._files.not_early(behind, own)]
+                own = [event for event in own if Cursor.parse(event.cursor) <= self._taken]
+                entries = [event.entry(xml=behind.xml) for event in self._files.not_early(behind, own)]
                 assert reader.position is not None
                 if entries:
                     check = not lag.sure or lag.cursor.lies_before_move(reader.position)
@@ -337,14 +337,14 @@ class LogKeeper:
         events = [JobEvent(row["line"]) for row in rows]
         await self._logs.find(events)
         logs: dict[Log, list[JobEvent]] = {}
-        for one in events:
-            for found in self._logs.of(one):
-                if found.owner == account.name:
-                    logs.setdefault(found, []).append(one)
+        for event in events:
+            for log in self._logs.of(event):
+                if log.owner == account.name:
+                    logs.setdefault(log, []).append(event)
         problems = []
-        for found, entries in logs.items():
+        for log, entries in logs.items():
             try:
-                problem = await self._write_early(found, account, entries, again=again)
+                problem = await self._write_early(log, account, entries, again=again)
             except Behind as error:
                 problem = f"event log is written later: {error}"
             if problem is not None:
@@ -352,33 +352,33 @@ class LogKeeper:
         return problems
 
     async def _write_early(
-        self, found: Log, account: Account, events: list[JobEvent], *, again: bool
+        self, log: Log, account: Account, events: list[JobEvent], *, again: bool
     ) -> str | None:
-        async with self._files.turn(found.owner):
-            ahead = [one for one in events if Cursor.parse(one.cursor) > self._taken]
+        async with self._files.turn(log.owner):
+            ahead = [event for event in events if Cursor.parse(event.cursor) > self._taken]
             if ahead:
                 # a repeated request may overtake the first one
-                ahead = [one for one in ahead if not self._files.is_early(found, one)]
+                ahead = [event for event in ahead if not self._files.is_early(log, event)]
                 if not ahead:
                     return None
-                texts = [one.entry(xml=found.xml) for one in ahead]
+                texts = [event.entry(xml=log.xml) for event in ahead]
                 # before the write, as the stream may show them during it
-                self._files.expect(found, texts)
+                self._files.expect(log, texts)
                 try:
-                    problem = await self._files.append(found, account, texts, check=again)
+                    problem = await self._files.append(log, account, texts, check=again)
                 except Behind as error:
-                    self._files.not_early(found, ahead)
+                    self._files.not_early(log, ahead)
                     if not error.sure:
-                        self._falls_behind(found, sure=False)
+                        self._falls_behind(log, sure=False)
                     raise
                 if problem is not None:
-                    self._files.not_early(found, ahead)
+                    self._files.not_early(log, ahead)
                 return problem
         # the stream has shown them
         await self._page_done.wait()
-        if found in self._behind:
-            raise Behind(self._files.problem(found) or f"'{found.path}' does not answer", sure=True)
-        return self._files.problem(found)
+        if log in self._behind:
+            raise Behind(self._files.problem(log) or f"'{log.path}' does not answer", sure=True)
+        return self._files.problem(log)
 
     async def drained(self) -> None:
         """Return when every event up to now is in its log, or its log is behind; raises NOT_NOW errors.
@@ -403,7 +403,7 @@ class LogKeeper:
 
     async def _save(self, cursor: Cursor, *, exact: bool = False) -> None:
         # a copy: retries change the set of logs behind while the file is written
-        kept = Kept(cursor, {found: lag.cursor for found, lag in self._behind.items()}, exact)
+        kept = Kept(cursor, {log: lag.cursor for log, lag in self._behind.items()}, exact)
         await asyncio.to_thread(self._state.save, kept)
         self._cursor = cursor
         self._advanced.set()
@@ -411,15 +411,15 @@ class LogKeeper:
 
 def _lines(reader: Reader) -> Steps[list[str]]:
     """Steps that return the lines that a reader finds now."""
-    found: list[str] = []
+    lines: list[str] = []
     stream = reader.lines(0)
     answer: object = None
     while True:
         try:
             step = stream.send(answer)
         except StopIteration:
-            return found
+            return lines
         if isinstance(step, Found):
-            found.extend(step.items)
-            return found
+            lines.extend(step.items)
+            return lines
         answer = yield step

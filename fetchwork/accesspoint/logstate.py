@@ -46,7 +46,7 @@ class StateFile:
 
     def save(self, kept: Kept) -> None:
         """Save the state; a crash leaves the new state or the old one."""
-        behind = [[found.owner, found.path, found.xml, str(cursor)] for found, cursor in kept.behind.items()]
+        behind = [[log.owner, log.path, log.xml, str(cursor)] for log, cursor in kept.behind.items()]
         text = json.dumps(
             {
                 "cursor": str(kept.cursor),

@@ -269,7 +269,9 @@ class Outputs:
             content_id, n = want["content_id"], want["n"]
             if content_id not in left:
                 # the child has one account's rights; the access point may read the contents of all accounts
-                raise ProtocolError(f"a child of '{outputs.owner}' asks for what the job has not left")
+                raise ProtocolError(
+                    f"a child of '{outputs.owner}' asks for a content that is not an output of its job"
+                )
             if content_id not in in_bucket:
                 data = await self._database.run(
                     files.read_output_chunk(content_id=content_id, n=n), acting_for=acting

@@ -1,1 +1,1 @@
-"""The thin client of an access point: what a command that is called a thousand times a minute may import."""
+"""The thin client of an access point, with few imports: some commands run a thousand times a minute."""

@@ -372,7 +372,7 @@ async def test_a_child_gets_what_its_job_left_and_nothing_else() -> None:
     assert (report["bytes"], report["problem"]) == (4, None)
     asked = [1, 2]
     (report,) = await outputs.retrieve("nobody", None)
-    assert report["problem"] == "a child of 'nobody' asks for what the job has not left"
+    assert report["problem"] == "a child of 'nobody' asks for a content that is not an output of its job"
 
 
 async def test_outputs_in_a_bucket_that_does_not_answer_are_in_nobody_s_way() -> None:
