@@ -7,9 +7,9 @@ child of the job's owner writes each log (``child``), so no path, file system or
 another's logs. ``fetchwork userlog`` writes the logs of its caller's jobs itself. A state file holds the
 cursor up to which every event is in its log.
 
-A submit event is written before the submission is answered, and so before the stream shows it, which gets its
-events in batches. The keeper remembers entries that it wrote early, and leaves them out when the stream comes
-to them.
+A submit event is written before the submission is answered; the stream, which gets its events in batches,
+shows it later. The keeper remembers entries that it wrote early, and leaves them out when the stream comes to
+them.
 
 A killed keeper may have written entries that its cursor does not cover. So its successor checks for each
 event older than itself whether the end of the log has it already. So does a keeper whose database was
@@ -149,7 +149,7 @@ class LogKeeper:
             await asyncio.sleep(PAUSE_S)
 
     async def keep_for(self, seconds: float | None) -> None:
-        """Follow the events for so long (None: until cancelled), then write all events up to that moment.
+        """Follow the events for ``seconds`` (None: until cancelled), then write all events up to that moment.
 
         Logs that are behind are tried once more at the end.
         """

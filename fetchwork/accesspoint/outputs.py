@@ -34,7 +34,7 @@ log = logging.getLogger(__name__)
 LOOK_S = 0.2
 #: the same if the last poll found no owner
 IDLE_S = 0.5
-#: a pass without deliveries is repeated after so many times its duration
+#: pause between two passes, as a multiple of the time spent on pages without a job to deliver
 REST = 20.0
 #: seconds until the next try after the database was away
 AWAY_S = 1.0

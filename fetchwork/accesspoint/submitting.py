@@ -254,7 +254,7 @@ class Submitting:
     def _put_jobs(
         database: Database, kept: IO[bytes], cluster: int, owner: str, key: str, acting: bool, dry_run: bool
     ) -> tuple[Json, int, int, bool]:
-        """Make the cluster in one transaction; return its common ad, jobs, time, and if all are alike."""
+        """Make the cluster in one transaction; return common ad, count, time, and whether alike."""
         kept.seek(0)
         common: Json = json.loads(kept.readline())["common"]
         number = 0

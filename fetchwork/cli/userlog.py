@@ -94,7 +94,7 @@ async def _keep(
     state: Path,
     seconds: float | None,
 ) -> tuple[int, bool]:
-    """Write logs for so many seconds (None: for ever); return the entries, and whether some failed."""
+    """Write logs for so many seconds (None: for ever); return the entry count, and if a log failed."""
     import asyncio
     import pwd
 
