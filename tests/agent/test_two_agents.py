@@ -106,8 +106,8 @@ def test_agent_whose_host_was_taken_meanwhile_is_refused_its_beat(database: Data
         hello(1)
     hello(1, replaces=["1" * 8 + "-1111-1111-1111-" + "1" * 12])
     with pytest.raises(Exception, match=r"another agent: 2{8}-"):
-        call(database, "beat", host_id=host_id, alive=[], agent_id=agents[0])
-    call(database, "beat", host_id=host_id, alive=[], agent_id=agents[1])
+        call(database, "beat", host_id=host_id, alive=[], tokens=[], agent_id=agents[0])
+    call(database, "beat", host_id=host_id, alive=[], tokens=[], agent_id=agents[1])
     database.query("UPDATE fetchwork.host SET lease_until = now() - interval '1 s'")
     hello(0)
 
