@@ -23,8 +23,8 @@ class Signal(asyncio.Event):
 async def first(timeout_s: float, *signals: Signal) -> None:
     """Wait until one of the signals is set, or the time is over.
 
-    The fetch of each slot waits so for three signals. A task for each signal was most of an idle agent's
-    work.
+    The fetch of each slot waits like this for three signals. A task for each signal was most of an
+    idle agent's work.
     """
     if any(signal.is_set() for signal in signals):
         return

@@ -8,7 +8,7 @@ stopped. It handles them as if a hook had brought them, and sends the job the si
 such rights the hook stays.
 
 Leases need no updates: the host's beat keeps those of all runs whose starter lives. But a run may be lost
-while no agent lives, and its job run again elsewhere. No hook would tell the old job, so the agent writes
+while no agent lives, and its job run again elsewhere. No hook would end the old job, so the agent writes
 down which starters run which runs before a job starts, and the next agent asks about each of them.
 """
 
