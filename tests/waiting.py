@@ -1,9 +1,9 @@
-"""How tests wait: for what must come, with one generous bound, and never for a time to pass.
+"""Waiting in tests: for an expected event, with one generous bound, and never for a time to pass.
 
-No test may depend on how fast a machine is. What must come is waited for until it has come: ``PATIENCE_S`` is
-only when a test gives up on a defect, so no good test takes that long; ``FETCHWORK_TEST_PATIENCE=3`` makes it
-three times as long. What must not come has something else to wait for, which would come after it. What is
-about speed is a benchmark.
+No test may depend on how fast a machine is. Tests wait for an expected event until it has come:
+``PATIENCE_S`` is only the time after which a test reports a defect, so no good test takes that long;
+``FETCHWORK_TEST_PATIENCE=3`` makes it three times as long. A test of an event that must not come waits for
+another event, which would come after it. Measurements of speed are benchmarks.
 """
 
 import asyncio
@@ -11,7 +11,7 @@ import os
 import time
 from collections.abc import Callable
 
-#: when to give up on what must come; ends a hanging test, decides no other
+#: the limit of a wait for an expected event; ends a hanging test, and decides no other
 PATIENCE_S = 120.0 * float(os.environ.get("FETCHWORK_TEST_PATIENCE", "1"))
 
 

@@ -65,7 +65,7 @@ class Waiting(WaitingFetches):
 
     def __init__(self, limit: int = 10) -> None:
         super().__init__(limit)
-        #: how often a fetch had found no job and began to wait
+        #: the number of times that a fetch had found no job and began to wait
         self.waits = 0
 
     def enter(self, *args: Any, **more: Any) -> WaitingFetch | None:

@@ -39,7 +39,7 @@ class Host(Hooks):
         self.watched = runs
         runs.tell_end = Ends(runs, self.keep).tell
         self.down = False
-        #: how often a report did not fit into the spool; None while there is room
+        #: the number of reports that did not fit into the spool; None while there is room
         self.refused: int | None = None
 
     async def keep(self, report: Request) -> None:

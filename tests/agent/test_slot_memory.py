@@ -34,7 +34,7 @@ def submit(database: Database, count: int = 4, **attributes: Any) -> None:
 
 
 async def gets(hooks: Hooks, **attributes: Any) -> bool:
-    """Whether the slot gets a job; texts are expressions, and the slot lacks attributes that are None."""
+    """Whether the slot gets a job; texts are expressions, None means that the slot lacks the attribute."""
     ad = parse_old(slot_ad(Name=NAME))
     for name, value in attributes.items():
         ad.pop(name, None)

@@ -1,4 +1,4 @@
-"""How long a job stays Running whose run died silently: the three ways to find out."""
+"""Three ways to detect a run that died silently, and the time that its job stays Running."""
 
 from dataclasses import replace
 

@@ -12,7 +12,7 @@ from tests.direct_queue import DirectQueue
 
 
 def drain(queue: DirectQueue, slots: int = 20) -> list[str]:
-    """The jobs that slots get one after the other, until there is none."""
+    """The jobs that slots get one after the other, until none is left."""
     got: list[Any] = []
     for n in range(slots):
         run = queue.claim(f"slot{n}@h1")

@@ -1,4 +1,4 @@
-"""Answers of the access point that several ask for: which are given again, and which are not."""
+"""Shared answers of the access point: those that are given again, and those that are not."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -11,7 +11,7 @@ from tests.waiting import PATIENCE_S
 
 
 class Asker:
-    """Asks one thing, and says whether it was asked for itself."""
+    """Asks one question, and says whether it was really asked."""
 
     def __init__(self, known: Answers) -> None:
         self._known = known
@@ -37,14 +37,14 @@ async def test_answers_that_took_too_long_to_be_given_again_take_no_room(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(answers, "KEEP_ALL", 10)
-    # none of the last ones is forgotten before the next
+    # the last answers stay valid until the next question
     monkeypatch.setattr(answers, "FRESH_S", PATIENCE_S)
     known = Answers()
     asker = Asker(known)
     for _ in range(5):
         done = asyncio.Event()
         known.changed("alice")
-        # 1. is being made; 2. the asker changes something, so the answer is none for 3., which asks anew
+        # 1. is being made; 2. the asker changes something, so 3. does not get that answer and asks anew
         slow = asyncio.ensure_future(asker.ask(when=done))
         await asyncio.sleep(0)
         known.changed("alice")

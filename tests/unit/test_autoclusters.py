@@ -1,4 +1,4 @@
-"""Real slot ads against kinds of jobs, and what is remembered of kinds: bounded, and not for ever."""
+"""Real slot ads against kinds of jobs, and the memory of kinds: bounded, and not for ever."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -80,7 +80,7 @@ def test_slot_that_is_too_small_or_refuses_the_owner_rules_it_out() -> None:
 
 
 def test_job_that_names_no_requests_counts_as_one_of_each() -> None:
-    # the slot's WithinResourceLimits would be undefined without
+    # without it the slot's WithinResourceLimits would be undefined
     assert ids(chosen(autoclusters_of({}), slot_ad())) == [1]
 
 

@@ -20,7 +20,7 @@ async def _answered_after_the_reader_went() -> None:
     theirs.close()
     assert await reader.read() == b""
     writer.transport.abort()
-    # once for the loop to lose the connection
+    # one turn for the loop to lose the connection
     await asyncio.sleep(0)
     assert channel.gone
     channel.hint(b"left out")

@@ -1,4 +1,4 @@
-"""Self-checkpointing: what is saved, when, and what is remembered from one execution to the next."""
+"""Self-checkpointing: the saved files, the moments, and the memory between executions."""
 
 from pathlib import Path
 from time import monotonic
@@ -207,7 +207,7 @@ def test_half_a_checkpoint_is_not_left_at_an_eviction(sandbox: Path, spool: Outp
 
 
 class Asked:
-    """An agent that answers one after the other, and then the last for ever."""
+    """An agent that gives its answers one after the other, and then repeats the last for ever."""
 
     def __init__(self, *answers: bytes | None) -> None:
         self.answers = list(answers)
@@ -261,7 +261,7 @@ def test_the_job_s_environment_is_the_starter_s() -> None:
         assert b"".join(name + b"=" + value + b"\0" for name, value in found.items()) == stream.read()
 
 
-# ---- what too many checkpoints, and one that can't be saved, come to
+# ---- the effects of too many checkpoints, and of a checkpoint that cannot be saved
 
 
 @pytest.fixture

@@ -1,4 +1,6 @@
-"""Owners share an access point's deletion of checkpoints, however many files one of theirs has."""
+"""Owners share an access point's deletion of checkpoints, no matter how many files one owner's checkpoint
+has.
+"""
 
 import asyncio
 import contextlib
@@ -45,12 +47,12 @@ class _Database:
 
 
 class _Children:
-    """Has each request wait until the test lets it go on."""
+    """Lets each request wait until the test lets it go on."""
 
     def __init__(self) -> None:
         self.asked: list[str] = []
         self.deleted: list[str] = []
-        #: files of a request for which there is time
+        #: files of a request within its time
         self.most = FILES
         self.go_on = asyncio.Event()
 
@@ -58,7 +60,7 @@ class _Children:
         assert len(request["names"]) <= FILES
         self.asked.append(request["owner"])
         await self.go_on.wait()
-        # all of them take a while, so that it is seen who is among the first
+        # all of them take a while, which shows the first ones
         await asyncio.sleep(0.01)
         deleted = request["names"][: self.most]
         self.deleted += deleted
@@ -88,7 +90,7 @@ async def cleaning(
 
 
 def let_delete(mapfile: Path, timeout_s: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have a plug-in delete, which has ``timeout_s`` for a file."""
+    """Let a plug-in delete, with ``timeout_s`` for a file."""
     mapfile.write_text("* store:// /bin/true\n")
     monkeypatch.setattr(hostsettings, "ask", lambda *names: [str(mapfile), "", str(timeout_s)])
 
@@ -139,7 +141,7 @@ def test_no_file_is_begun_for_whose_deletion_there_may_be_no_time(
     with link, other:
         link.sendall(wire.encode({"do": "clean", **request}))
         link.shutdown(socket.SHUT_WR)
-        # in this process: the alarm is not let be the test's end
+        # in this process, so the alarm must not end the test
         with patch.object(signal, "alarm"), patch.object(resource, "setrlimit"):
             child.serve(other)
         assert child.receive(link) == {"deleted": deleted}

@@ -1,4 +1,4 @@
-"""Old text, new text and JSON: what goes in comes out, and nothing yields a second line."""
+"""Old text, new text and JSON: input and output are equal, and no value yields a second line."""
 
 import json
 import subprocess
@@ -59,7 +59,7 @@ scalars = (
     texts
     | st.booleans()
     | st.integers(-(2**63), 2**63 - 1)
-    # what HTCondor itself prints with 16 digits must not round up to infinity
+    # numbers that HTCondor prints with 16 digits must not round up to infinity
     | st.floats(-1e308, 1e308)
     | st.sampled_from([float("inf"), float("-inf"), float("nan")])
     | st.sampled_from([UNDEFINED, ERROR])
@@ -180,7 +180,7 @@ def test_a_forged_attribute_stays_inside_its_value() -> None:
     assert read.eval("Owner") == "alice"
 
 
-# -- what is left out
+# -- omitted attributes
 
 
 @pytest.mark.parametrize("name", ["ClaimId", "claimid", "PairedClaimId", "_condor_privFoo", "ChildClaimIds"])
@@ -266,7 +266,7 @@ def test_json_that_is_no_ad_is_refused_with_its_attribute(value: dict[str, Any],
 
 
 def test_letters_that_are_alike_beyond_ascii_are_two_names() -> None:
-    """The Kelvin sign is a k for Python, and none for HTCondor."""
+    """The Kelvin sign is a k for Python, but not for HTCondor."""
     ad = from_json({"\u212a": 1, "k": "text"})
     assert (ad["\u212a"], ad["k"], len(ad)) == (1, "text", 2)
 
@@ -300,7 +300,7 @@ DEEP = {
 
 @pytest.mark.parametrize("shape", DEEP)
 def test_deep_expressions_are_refused_or_read_but_never_end_the_process(shape: str) -> None:
-    # in a process of its own, as what is tested is that it does not die
+    # in a process of its own, because the test is that it does not die
     script = """
 import sys
 from fetchwork.classad.ads import parse_expr, parse_old, print_old, quote, split_ads
@@ -410,7 +410,7 @@ def test_ad_of_too_many_lines_is_refused_before_it_is_read() -> None:
         parse_old("A = 1\n" * 30_000)
 
 
-# -- what Python or the bindings can't hold
+# -- values that Python or the bindings cannot hold
 
 
 @pytest.mark.parametrize(

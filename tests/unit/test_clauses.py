@@ -1,4 +1,4 @@
-"""What ``&&`` joins, found in the text of an expression."""
+"""The clauses that ``&&`` joins, found in the text of an expression."""
 
 import pytest
 

@@ -12,7 +12,7 @@ from fetchwork import cli
 
 
 def commands() -> Iterator[tuple[str, click.Command]]:
-    """Every command that does something, with its whole name."""
+    """Every command that has an action, with its full name."""
     context = click.Context(cli.main_group)
     for name in cli.main_group.list_commands(context):
         command = cli.main_group.get_command(context, name)

@@ -1,4 +1,4 @@
-"""What a host file may say, and how one that may not is answered."""
+"""The allowed contents of a host file, and the messages about others."""
 
 import os
 import pwd
@@ -34,7 +34,7 @@ conninfo = "host=db.example.org dbname=fetchwork"
 default = "A"
 """
 
-# name -> (host file, place, what is wrong, what is allowed); each message is found by all three
+# name -> (host file, place, error, allowed values); each message is found by all three
 BAD = {
     "no TOML": ("[host\n", "host.toml:1: is not TOML", "expected ']'", "[table] headers"),
     "key twice": (
@@ -395,7 +395,7 @@ def test_no_two_bad_host_files_get_the_same_message() -> None:
             config.parse(text)
         messages.add(raised.value.problems[0].partition(": ")[2])
     assert len(BAD) >= 25
-    assert len(messages) >= len(BAD) - 4  # pairs that differ in the place alone
+    assert len(messages) >= len(BAD) - 4  # pairs that differ only in the place
 
 
 @pytest.mark.parametrize("name", BAD)
@@ -638,7 +638,7 @@ class TestHostName:
 
     @pytest.fixture
     def ask(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Callable[[str], str]]:
-        """The name where condor_config_val is this script."""
+        """Make condor_config_val this script, and return the name."""
 
         def asked(script: str) -> str:
             program = tmp_path / "condor_config_val"

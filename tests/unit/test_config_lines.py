@@ -1,4 +1,4 @@
-"""On which line a key of a TOML text stands."""
+"""The line of a key in a TOML text."""
 
 from fetchwork.config.toml import key_lines, line_of
 

@@ -1,4 +1,4 @@
-"""What of a constraint goes to SQL, and what is left to HTCondor."""
+"""The parts of a constraint that become SQL, and the parts that are left to HTCondor."""
 
 import dataclasses
 from typing import Any
@@ -175,7 +175,7 @@ def test_composed_attributes_are_compared_part_by_part(
         ("#42[.](0|7)#", "clusterid = %s", (42,)),
         (r"^pool#42\\.7#", "(clusterid = %s AND procid = %s)", (42, 7)),
         ("#42[.].*#4[.]", "(clusterid = %s AND clusterid = %s)", (4, 42)),
-        # where nothing is said of a whole number
+        # the pattern is not a whole number
         (r"42\\.7", "", ()),
         (r"#42?\\.", "", ()),
         (r"#42|#43\\.", "", ()),
@@ -190,7 +190,7 @@ def test_a_pattern_says_which_parts_what_it_finds_has(
     before, found, _ = compiled.sql.partition('(((g) COLLATE "C")')
     assert found and before == (f"({sql} AND " if sql else "")
     assert compiled.params[: len(params)] == params
-    # what it does not find is anything
+    # without a match any text is possible
     assert compile_constraint(f'!regexp("{pattern}", GlobalJobId)', COMPOSED).sql == "true"
 
 
@@ -228,7 +228,7 @@ def test_what_may_come_to_another_number_in_sql_is_left_to_htcondor(constraint: 
 
 
 def test_an_answer_is_of_one_moment(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What SQL left out because it was not so yet, HTCondor can't find to be so a while later."""
+    """SQL omits a job whose constraint was not yet true, and HTCondor cannot find it true a moment later."""
     monkeypatch.setattr("time.time", lambda: 1000.7)
     compiled = compile_constraint('time() - Began > 60 && "time()" == Text && time() > Began', SOURCE)
     assert compiled.text == '1000 - Began > 60 && "time()" == Text && 1000 > Began'

@@ -1,4 +1,4 @@
-"""Which slots may be offered jobs in containers."""
+"""The slots that may be offered jobs in containers."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""The agent's cache of contents: read once for all that want them, each owner's own, bounded, never wrong."""
+"""The agent's cache of contents: read once for all readers, separate for each owner, bounded, never wrong."""
 
 import asyncio
 import hashlib
@@ -19,7 +19,7 @@ DATA = bytes(range(256)) * 4096 * 2 + b"the rest"
 
 
 class StandInDatabase:
-    """Answers read_chunk from contents by id; a run that is over gets nothing."""
+    """Answers read_chunk from contents by id; a run that has ended gets nothing."""
 
     def __init__(self, contents: dict[int, bytes]) -> None:
         self.contents = contents
@@ -159,7 +159,7 @@ async def test_a_chunk_that_does_not_exist_is_refused(tmp_path: Path) -> None:
 def test_lists_of_bytes_travel_as_they_are() -> None:
     call = file_calls.put_whole_contents(owner="alice", datas=[b"1", b"2"])
     sql, params = call.statement()
-    # %s would be text of twice the length, which the server takes apart byte by byte
+    # %s would be text of twice the length, which the server parses byte by byte
     assert sql.endswith("(owner => %s, datas => %b)")
     assert params == ["alice", [b"1", b"2"]]
 
@@ -183,7 +183,7 @@ async def test_a_bucket_that_does_not_answer_takes_no_threads_of_the_loop_s_own(
     asked = [asyncio.ensure_future(cache.chunk(content(), 1, reader, 0, 30.0)) for _ in range(40)]
     try:
         for _ in range(10):
-            # so far each comes to its request
+            # each reaches its request
             await asyncio.sleep(0)
         assert await asyncio.wait_for(asyncio.to_thread(lambda: "free"), PATIENCE_S) == "free"
     finally:

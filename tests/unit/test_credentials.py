@@ -44,7 +44,7 @@ def test_what_is_sealed_opens_with_the_file_alone(key_file: KeyFile, tmp_path: P
     assert key_file.open(sealed, key_id(public)) == b"token"
     with pytest.raises(CredentialError, match=f"does not have key {key_id(public)}"):
         other.open(sealed, key_id(public))
-    # another name for it does not help
+    # another name for the same file does not help
     with pytest.raises(CredentialError, match="can't be opened"):
         other.open(sealed, key_id(other.newest()))
 
@@ -78,7 +78,7 @@ def test_two_who_add_a_key_at_a_time_both_have_it(key_file: KeyFile, monkeypatch
 
     def text(keys: KeyFile) -> str:
         found = read(keys)
-        # where both may read before one has written, they do
+        # both read before one has written, if they can
         with contextlib.suppress(threading.BrokenBarrierError):
             both.wait(0.2)
         return found
@@ -218,7 +218,7 @@ def token(claims: object) -> bytes:
         (json.dumps({"expires_at": 7}).encode(), 7),
         (json.dumps({"expires_in": 60}).encode(), NOW.timestamp() + 60),
         (json.dumps({"access_token": token({"exp": 9}).decode()}).encode(), 9),
-        # as some issuers have it
+        # as some issuers write it
         (json.dumps({"expires_in": "60"}).encode(), NOW.timestamp() + 60),
         (json.dumps({"expires_at": "7.5"}).encode(), 7.5),
         (json.dumps({"expires_in": "-60"}).encode(), None),

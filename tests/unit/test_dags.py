@@ -1,4 +1,6 @@
-"""What is read of DAG files, of condor_dagman's log and of a job's arguments, without a DAG that runs."""
+"""The data read from DAG files, from condor_dagman's log and from a job's arguments, without a running
+DAG.
+"""
 
 from pathlib import Path
 
@@ -74,7 +76,7 @@ def test_what_cannot_be_run_is_named_with_its_line(tmp_path: Path) -> None:
 
 
 def test_it_is_named_wherever_the_dag_takes_it_from(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Paths begin where DAGMan works, or in the DAG's directory, and a splice's at its DIR."""
+    """Paths are relative to DAGMan's working directory or the DAG's directory, and a splice's to its DIR."""
     (tmp_path / "d" / "e").mkdir(parents=True)
     for path in ("p.dag", "d/q.dag", "d/e/r.dag"):
         (tmp_path / path).write_text("JOB A a\nPROVISIONER P p.sub\n")
@@ -161,7 +163,7 @@ def test_the_nodes_log_says_what_became_of_each_node(tmp_path: Path) -> None:
     again = NODES_LOG.split("...\n", maxsplit=1)[0].replace("007", "009") + "...\n"
     log.write_text(NODES_LOG + POST + again)
     assert nodeslog.states(log)["A"] == NodeState("idle")
-    # of several jobs one that failed, or was killed, is the node's end
+    # if one of several jobs failed or was killed, that is the node's end
     ended = "005 (008.000.000) 2026-11-22 07:01:05 Job terminated.\n\t(0) Abnormal termination (signal 9)\n"
     log.write_text(NODES_LOG + ended + "...\n")
     assert nodeslog.states(log)["B"] == NodeState("failed", 60.0)

@@ -1,4 +1,4 @@
-"""What a process keeps of the demand: what is read, what is heard, and what neither must lose."""
+"""A process's copy of the demand: read data, notifications, and changes that neither must lose."""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -52,7 +52,7 @@ def read(demand: Demand, row: Row, now: float = 0.0) -> None:
 
 
 def known(*autoclusters: int, live: bool = True, **row: int) -> Demand:
-    """A demand that was read, and is told what changes."""
+    """A demand that was read and gets notifications."""
     demand = Demand()
     demand.live = live
     assert demand.since(["default"], 0.0) == "0"
@@ -132,7 +132,7 @@ def test_what_is_heard_while_it_is_read_outlives_the_answer() -> None:
 
 
 def test_what_changed_unnamed_while_it_was_read_is_read_again() -> None:
-    """A queue goes on while the answer that leaves its jobs out is on its way."""
+    """A queue is resumed while an answer without its jobs is on its way."""
     demand = known(1)
     reading = demand.begin_reading(1.0)
     demand.heard("", 1.1)
@@ -188,7 +188,7 @@ def test_slots_look_again_for_what_was_heard_only_while_something_is_left() -> N
     demand.heard(ended(2), 1.0)
     assert not demand.may_have_more(1.0)
     assert demand.may_have_more(1.0 + TAKEN_S)
-    # what is not known is read, by whoever looks
+    # any caller reads unknown autoclusters
     demand.live = False
     assert demand.may_have_more(1.0)
 
@@ -237,7 +237,7 @@ def test_forged_end_hides_a_job_once_and_is_not_believed_again() -> None:
     demand = known(1)
     demand.heard(ended(1), 1.0)
     assert fitting(demand) == []
-    # the next reading finds it there
+    # the next read finds it
     read(demand, Row([1]), 60.0)
     demand.heard(ended(1), 61.0)
     assert fitting(demand, now=62.0) == [1]
@@ -355,7 +355,7 @@ def test_turn_counts_for_who_had_something_that_the_slot_may_get() -> None:
     for _ in range(3):
         order = rotation.sort(groups("alice", "bob"), lambda one: one.autocluster.submitter == "bob")
         assert first_of([order]) == ["bob"]
-    # alice has had nothing: she comes first until she has had one more, for her name
+    # alice has had nothing: by her name she comes first until she has had one more
     assert first_of(rotation.sort(groups("alice", "bob")) for _ in range(5)) == ["alice"] * 4 + ["bob"]
 
 

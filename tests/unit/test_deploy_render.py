@@ -1,4 +1,4 @@
-"""What is generated from a host file, without asking any HTCondor."""
+"""The files generated from a host file, without a running HTCondor."""
 
 import re
 from pathlib import Path
@@ -73,7 +73,7 @@ def test_generated_file_reads_well(name: str) -> None:
     assert "\n\n\n" not in text
     names = re.findall(r"(?m)^([A-Za-z][\w.]*)\s*=", text)
     twice = {name for name in names if names.count(name) > 1}
-    assert twice <= {"DAEMON_LIST"}  # a pilot sets it, then puts the agent before it
+    assert twice <= {"DAEMON_LIST"}  # a pilot sets it, then prepends the agent
 
 
 def test_slot_types_keyword_and_slots_own_keyword_become_slot_settings() -> None:
@@ -140,7 +140,7 @@ def delay(text: str, slot: str) -> object:
 def test_partitionable_slot_fetches_again_at_once_while_it_has_room() -> None:
     partitionable = "\nPartitionableSlot = true\n"
     assert delay(ONE_KEYWORD, SLOT + "1" + partitionable) == 1
-    # what is too small for any job does not ask for one each second
+    # a rest that is too small for any job does not ask each second
     assert delay(ONE_KEYWORD, SLOT + "0" + partitionable) == 10
     assert delay(ONE_KEYWORD, SLOT + "1\n") == 10
 
@@ -253,7 +253,7 @@ def test_starter_keyword_is_set_only_where_no_ad_chooses_among_keywords(text: An
 
 def test_keywords_without_job_exit_are_there_where_an_agent_reports_in_its_place() -> None:
     made = settings(BASE)
-    # so a site's own is theirs, too
+    # so a site's own hook is theirs, too
     assert made["A_PLAIN_HOOK_PREPARE_JOB"] == "$(A_HOOK_PREPARE_JOB)"
     assert [name for name in made if name.startswith("A_PLAIN_")] == ["A_PLAIN_HOOK_PREPARE_JOB"]
     assert made["FetchWorkPlain"] == "True"

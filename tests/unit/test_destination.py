@@ -1,4 +1,4 @@
-"""checkpoint_destination: the manifest, what is sent, and what of it is used at the next start."""
+"""checkpoint_destination: the manifest, the uploaded files, and their use at the next start."""
 
 import hashlib
 import json
@@ -56,7 +56,7 @@ def store(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def plugins(tmp_path: Path) -> dict[str, list[object]]:
-    """What the agent tells of the host's plugins."""
+    """The agent's report of the host's plugins."""
     plugin = tmp_path / "plugin"
     plugin.write_text(STORE_PLUGIN)
     plugin.chmod(0o755)
@@ -183,7 +183,7 @@ class Agent:
 def next_start(
     sandbox: Path, store: Path, plugins: dict[str, list[object]], tmp_path: Path
 ) -> Callable[[bytes], tuple[dict[str, str], str]]:
-    """Fills another sandbox: its files, and why the checkpoint was not used."""
+    """Fill another sandbox; return its files, and the reason why the checkpoint was not used."""
 
     def start(manifest: bytes) -> tuple[dict[str, str], str]:
         made = tmp_path / "next"
@@ -224,11 +224,11 @@ def test_one_that_can_t_be_had_holds_the_job_as_an_input_does(
     assert failure.value.code == 13
 
 
-# ---- whose run it is
+# ---- the run's owner
 
 
 class Answers:
-    """An agent with these answers, None for being away."""
+    """An agent with these answers; None stands for an agent that is away."""
 
     def __init__(self, *answers: bytes | None) -> None:
         self.answers = list(answers)
@@ -255,7 +255,7 @@ def test_nothing_is_sent_by_a_run_that_is_over_or_when_nobody_knows(monkeypatch:
         is_ours(None, b"unwanted\n")
 
 
-# ---- what is parked of it
+# ---- its staged files
 
 
 @pytest.fixture
@@ -275,7 +275,7 @@ def write_notes(sandbox: Path, plugins: dict[str, list[object]], where: str) -> 
     return notes
 
 
-#: what is parked, and whether a plugin has taken it elsewhere
+#: the staged files, and whether a plugin has uploaded them elsewhere
 PARKED = {"a": True, "d/b": True, "_condor_checkpoint_MANIFEST.0003": False}
 
 

@@ -1,4 +1,4 @@
-"""What files below a directory take of a disk: counted once, within bounds, and without following a link."""
+"""The disk use of files below a directory: hard links counted once, bounded, and without following a link."""
 
 import errno
 import os
@@ -117,7 +117,7 @@ def test_a_deep_tree_takes_a_descriptor_for_each_level_and_one_more(
     one = (deepest / "file").stat().st_blocks * 512
     monkeypatch.setattr(os, "stat", look)
     assert used(tmp_path) == one
-    # the one that was given, one for each of 41 directories, and one to read with
+    # the given one, one for each of 41 directories, and one to read with
     assert most == 1 + 41 + 1
 
 

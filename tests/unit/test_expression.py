@@ -1,4 +1,4 @@
-"""The reader of expressions: their tree, and where each part stands."""
+"""The parser of expressions: their tree, and the position of each part."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Inputs that come neither by the agent nor by a URL that lives: shared files, and URLs that have ended."""
+"""Inputs from neither the agent nor a valid URL: shared files, and URLs that have expired."""
 
 import errno
 import json
@@ -11,7 +11,7 @@ import pytest
 from fetchwork.sandbox import fill
 from fetchwork.sandbox.failure import TransferFailure
 
-#: moves what was signed after the given word; of one run each
+#: accepts URLs signed after the given word; of one run each
 PLUGIN = """#!/bin/sh
 [ "$1" = -classad ] && { echo 'SupportedMethods = "https"'; exit 0; }
 case "$1" in *signed=WORD) echo "$1" > "$2";; *) echo expired >&2; exit 1;; esac
@@ -19,7 +19,7 @@ case "$1" in *signed=WORD) echo "$1" > "$2";; *) echo expired >&2; exit 1;; esac
 
 
 class Agent:
-    """Signs anew for each plan that is asked for."""
+    """Signs anew for each plan that is requested."""
 
     def __init__(self, home: Path, word: str) -> None:
         self.plans = 0
@@ -77,7 +77,7 @@ def test_what_fails_by_urls_that_live_is_not_tried_again(sandbox: Path, tmp_path
     assert agent.plans == 1
 
 
-# ---- what the host shares
+# ---- the host's shared files
 
 
 def filled_with(sandbox: Path, source: Path) -> None:

@@ -1,4 +1,4 @@
-"""Few and small files within requests and answers: what the agent takes, and how long it tries."""
+"""Few and small files within requests and answers: the agent's limits, and its time for each."""
 
 import time
 from types import SimpleNamespace
@@ -20,7 +20,7 @@ FILE = {"name": "in", "mode": 0o644, "size": 4, "source": "content", "direction"
 
 
 class Brings:
-    """The files of a host, which come as ``outcome`` says; how long each may take."""
+    """The files of a host, fetched with ``outcome``; each may take this long."""
 
     plugin_limit_s = 60.0
 

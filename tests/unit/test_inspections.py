@@ -45,7 +45,7 @@ async def test_a_job_that_ended_while_others_were_looked_at_is_left_alone() -> N
 
     async def look(one: Running) -> None:
         seen.append(one.run.run_id)
-        # its JOB_EXIT has come, and the whole of it
+        # its JOB_EXIT has arrived completely
         runs[1].exiting, runs[2].state = 1, "ended"
 
     watch = Inspections(cast("WatchedRuns", runs), "not_watched")

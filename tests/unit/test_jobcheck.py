@@ -1,4 +1,4 @@
-"""What PREPARE_JOB finds wrong with a job before the starter does."""
+"""The faults in a job that PREPARE_JOB finds before the starter does."""
 
 import os
 import subprocess
@@ -133,7 +133,7 @@ def tool(directory: Path, name: str, script: str) -> Path:
 
 @pytest.fixture
 def settings(place: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
-    """Sets HTCondor's settings of the host, as its own program tells them."""
+    """Sets HTCondor's settings of the host, as its own program prints them."""
 
     def set_them(**values: object) -> None:
         asked = ("SINGULARITY", "SINGULARITY_JOB")

@@ -1,4 +1,4 @@
-"""What a job's environment says of its slot: as HTCondor's starter makes it of the slot's ad."""
+"""A job's environment variables about its slot: as HTCondor's starter makes them from the slot's ad."""
 
 import os
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""The end of a job's output joins its report, whatever is in it."""
+"""The end of a job's output joins its report, with any content."""
 
 import os
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""JSON for hooks is the JSON of ``json``, to the letter of what it means."""
+"""JSON for hooks equals that of ``json``, in every value."""
 
 import json
 import math

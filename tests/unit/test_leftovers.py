@@ -1,4 +1,4 @@
-"""What a run of the tests has started does not outlive it."""
+"""Processes that a run of the tests has started do not outlive it."""
 
 import os
 import signal
@@ -12,7 +12,7 @@ from fetchwork.pool.cache import marks
 from tests.leftovers import MEMORY, VARIABLE, in_memory, left
 from tests.waiting import PATIENCE_S, until
 
-# as a run: starts a server that heeds no SIGTERM and goes on its own, has a directory in memory, and is cut
+# as a run: starts a server that ignores SIGTERM and runs on its own, has a directory in memory, and is cut
 RUN = """
 import os, signal, subprocess, sys, tempfile, time
 from tests.leftovers import MEMORY, VARIABLE, in_memory, watch_over_this_run
@@ -37,7 +37,7 @@ def test_what_a_cut_run_has_started_is_killed_and_what_it_had_in_memory_removed(
     ) as run:
         assert run.stdout is not None
         name = run.stdout.readline().decode().strip()
-        # the run itself has it in its own memory only
+        # the run itself has the variable in its own memory only
         until(lambda: len(left(name)) == 2)
         assert len(in_memory_of(name)) == 1
         run.send_signal(signal.SIGKILL)

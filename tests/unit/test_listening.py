@@ -1,4 +1,4 @@
-"""The socket of a service: who listens at its path already, and what one leaves that was killed."""
+"""The socket of a service: a process that listens at its path already, and the socket of a killed process."""
 
 import socket
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The signals that make a page live: what is kept of pages that look, and of those that have left."""
+"""The signals that make a page live: the state for open pages, and for pages that have left."""
 
 import asyncio
 import contextlib

@@ -1,4 +1,4 @@
-"""ClassAds mean the same whatever the locale of the process is."""
+"""ClassAds mean the same in any locale of the process."""
 
 import subprocess
 import sys
@@ -8,7 +8,7 @@ import pytest
 
 from tests import locales
 
-#: what reads, compares, evaluates and matches ClassAds
+#: tests that read, compare, evaluate and match ClassAds
 TESTS = ["test_constraint.py", "test_matching.py", "test_policy.py"]
 #: names of attributes and text that differ in case
 PROGRAM = """
@@ -25,7 +25,7 @@ def test_names_of_attributes_ignore_case_as_ever(name: str, tmp_path: Path) -> N
     told = subprocess.run(
         program, env=locales.environment(name, tmp_path), check=True, capture_output=True, text=True
     )
-    # people's own locale is left to them
+    # a person's own locale is not changed
     assert told.stdout.split() == ["1", "2", name]
 
 

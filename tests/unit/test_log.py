@@ -1,4 +1,4 @@
-"""The agent's log lines, and what must never be in them."""
+"""The agent's log lines, and values that must never be in them."""
 
 import logging
 import os
@@ -47,7 +47,7 @@ def test_a_person_can_cause_a_line_and_not_a_flood(logged: Path, monkeypatch: py
     for _ in range(10_000):
         log.event(logger, logging.WARNING, "denied", person=7, uid=7)
     assert told() == ["denied uid=7"] * log.BURST
-    # nothing of that is at the cost of others, or of other events
+    # neither other accounts nor other events lose lines by it
     log.event(logger, logging.WARNING, "denied", person=8, uid=8)
     log.event(logger, logging.WARNING, "refused", person=7, uid=7)
     log.event(logger, logging.WARNING, "denied", uid=7)

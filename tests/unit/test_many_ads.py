@@ -1,4 +1,4 @@
-"""Ads are looked at many at once when they are submitted: the answers are those of a look at each."""
+"""Many ads are checked at once at submission: the answers equal those of a check of each."""
 
 import json
 import random
@@ -11,9 +11,9 @@ import pytest
 from fetchwork.errors import SubmitError
 from fetchwork.queue import jobads, submission
 
-#: where one ad may stand among a hundred and fifty, and at what number a batch of them may end
+#: positions of one ad among a hundred and fifty, and sizes at which a batch may end
 PLACES = [0, 49, 50, 75, 149]
-#: what does not hide a NUL, nor makes one, nor ends an ad
+#: texts that neither hide nor make a NUL, nor end an ad
 TEXTS = [
     *(
         "",
@@ -52,7 +52,7 @@ def told(ads: list[dict[str, Any]]) -> str | None:
 @pytest.mark.parametrize("at", PLACES)
 def test_a_nul_is_found_in_the_ad_that_has_it(at: int) -> None:
     for text in TEXTS:
-        # each text stands before, behind and around the NUL, and in all other ads
+        # each text is put before, behind and around the NUL, and into all other ads
         for ad in (
             {"A": f"{text}\0"},
             {"A": f"\0{text}"},
@@ -97,7 +97,7 @@ class Number(IntEnum):
     ONE = 1
 
 
-#: equal ones among them that differ in an ad
+#: equal values among them that differ in an ad
 VALUES = [1, 1.0, True, Number.ONE, 0, False, None, "1", "", [1], [2], {"B": 1}, {"B": 2}, float("nan")]
 
 
@@ -113,7 +113,7 @@ def common_one_by_one(ads: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def shown(ads: list[dict[str, Any]]) -> str:
-    """Ads with the types and the order of what they have."""
+    """Ads with the types and the order of their values."""
     return repr([[(name, type(value), value) for name, value in ad.items()] for ad in ads])
 
 

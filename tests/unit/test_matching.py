@@ -1,4 +1,4 @@
-"""The order in which a slot is offered the kinds of jobs that wait, and what an offer looks at."""
+"""The order in which a slot is offered the waiting kinds of jobs, and the attributes that an offer uses."""
 
 import itertools
 import random
@@ -27,7 +27,7 @@ def slot_of(**attributes: Any) -> ClassAd:
 
 
 class Queue:
-    """What waits, as the database tells it."""
+    """The waiting jobs, as the database lists them."""
 
     def __init__(self) -> None:
         self.autoclusters, self.positions, self.shares = Autoclusters(), Positions(), Shares()
@@ -37,7 +37,7 @@ class Queue:
     def wait(
         self, submitter: str = "alice", *, prio: int = 0, queue: str = "default", place: int = 0, **ad: Any
     ) -> int:
-        """Something waits; returns the number of its autocluster."""
+        """Let jobs wait; return the number of their autocluster."""
         number = next(self._numbers)
         self.autoclusters.add(
             [AutoclusterAd(number, submitter, submitter, queue, {"Owner": submitter, **ad})]
@@ -48,7 +48,7 @@ class Queue:
         return number
 
     def use(self, **slots_and_prio: Any) -> None:
-        """Who has how many slots, at what real priority, with what factor (1000 if none is said)."""
+        """Set the slots of each submitter, the real priority, and the factor (1000 by default)."""
         rows = []
         for name, (running, prio, *factors) in slots_and_prio.items():
             factor = factors[0] if factors else 1000.0
@@ -78,7 +78,7 @@ def queue() -> Queue:
 def test_who_has_least_of_his_share_comes_first(queue: Queue) -> None:
     alice, bob = queue.wait("alice"), queue.wait("bob")
     queue.use(alice=(3, 2.0), bob=(1, 4.0))
-    # 3 + 2 beside 1 + 4: the same, so the name decides; with one slot more it is bob's turn
+    # 3 + 2 beside 1 + 4: equal, so the name decides; with one slot more it is bob's turn
     assert queue.order() == [alice, bob]
     queue.shares.claimed("alice")
     assert queue.order() == [bob, alice]
@@ -170,7 +170,7 @@ def test_start_may_look_at_what_only_the_fetched_ad_has(queue: Queue) -> None:
         assert queue.order(slot) == [number] * fits, start
 
 
-# -- what is kept of the order from look to look
+# -- the order kept from round to round
 
 
 def test_order_that_is_kept_is_the_one_that_is_made_anew(queue: Queue) -> None:
@@ -185,7 +185,7 @@ def test_order_that_is_kept_is_the_one_that_is_made_anew(queue: Queue) -> None:
             one = chance.choice(waiting)
             queue.positions.took(*one.pair, chance.randrange(1000))
         queue.shares.claimed(f"user{chance.randrange(5)}")
-        # another slot fits less
+        # another slot fits fewer
         for some in (waiting, waiting[::2]):
             kept = orders.groups(some, queue.autoclusters).sorted_by(queue.positions)
             anew = order(

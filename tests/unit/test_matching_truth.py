@@ -1,4 +1,4 @@
-"""Matching here decides as the table says that HTCondor does (see tests/condor/test_matching_truth.py)."""
+"""Matching here agrees with the table of HTCondor's decisions (see tests/condor/test_matching_truth.py)."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""SERVICE_oauth_permissions and SERVICE_oauth_resource: what of them comes to the queue."""
+"""SERVICE_oauth_permissions and SERVICE_oauth_resource: their form in the queue."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Whether a job runs in a sandbox on a host, where it may be offered, and what its ad is then."""
+"""Whether a job runs in a sandbox on a host, the hosts that may get it, and its ad there."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""How a long view is read on: by what its pieces took."""
+"""Reading on in a long view: by the time that its pieces took."""
 
 from datetime import UTC, datetime
 
@@ -29,7 +29,7 @@ class Clock:
 def test_what_is_left_is_read_at_once_by_how_long_the_rows_of_a_piece_took(
     edge_s: float, piece_s: float, at_once: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Not by how long it took to find where the piece ends, which nobody has to of the rest."""
+    """The time to find the end of a piece does not count, because the last piece needs no end."""
     clock = Clock()
     monkeypatch.setattr(paging, "time", clock)
     monkeypatch.setattr(Position, "REST_S", 6.0)
@@ -44,7 +44,7 @@ def test_what_is_left_is_read_at_once_by_how_long_the_rows_of_a_piece_took(
     going = position.advance([], 1000)
     next(going)
     try:
-        # a hundred pieces more, and the next one's end if there is one
+        # a hundred pieces more, and the next one's end if it exists
         going.send([{"number": 101 * Position.TELLING}])
         going.send(EDGE)
     except StopIteration as end:

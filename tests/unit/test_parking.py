@@ -1,4 +1,4 @@
-"""Parking: files are moved out of a sandbox as they are, and the agent reads only what it should."""
+"""Staging: files are moved out of a sandbox unchanged, and the agent reads only those that it should."""
 
 import asyncio
 import errno
@@ -136,7 +136,7 @@ def test_where_nothing_can_be_parked_it_is_said(tmp_path: Path) -> None:
         Parking(str(tmp_path / "none"))
 
 
-# ---- what an account may put there
+# ---- files that an account may put there
 
 
 def forged(spool: OutputSpool, manifest: object = None, report: bytes = REPORT) -> Path:
@@ -282,12 +282,12 @@ def test_where_the_agent_could_not_read_it_nothing_is_parked(public_directory: C
     assert list(place.iterdir()) == []
 
 
-#: calls that change what is on the disk
+#: calls that change the disk
 _CHANGES = ("mkdir", "chmod", "rename", "open", "write", "fsync", "fchmod", "close", "unlink", "rmdir")
 
 
 def killed_at(number: int, work: Callable[[], object]) -> bool:
-    """Do the work in a child that is killed before its change ``number``; False if it came to its end."""
+    """Do the work in a child that is killed before its change ``number``; False if the work was completed."""
     child = os.fork()
     if child:
         return os.WIFSIGNALED(os.waitpid(child, 0)[1])
@@ -329,7 +329,7 @@ def test_killed_at_any_change_it_is_parked_whole_or_not_at_all(spool: OutputSpoo
         if not killed:
             break
     assert number > 15
-    # the last, and those that were killed behind the manifest's rename
+    # the last kill, and those that followed the manifest's rename
     assert counted in (2, 3)
 
 
@@ -365,11 +365,11 @@ def test_a_disk_without_room_for_the_report_says_so_with_its_errno(small_disk: P
     assert spool.names() == []
 
 
-# What is too much for one account
+# Too much for one account
 
 
 def left(tmp_path: Path, spool: OutputSpool, *, evicted: bool, full: str) -> str | None:
-    """What JOB_EXIT parks of a job that leaves a file and an upload."""
+    """JOB_EXIT's staged directory of a job that leaves a file and an upload."""
     sandbox = tmp_path / "sandbox"
     sandbox.mkdir()
     ad = {"WhenToTransferOutput": "ON_EXIT_OR_EVICT", "TransferExecutable": False}
@@ -553,7 +553,7 @@ def test_a_file_of_any_size_is_not_read_to_its_end(tmp_path: Path) -> None:
         spool.open(found, 1)
     assert caught.value.errno == errno.EDQUOT
     fd = spool.open(found, 0)
-    # somebody may have it open, and write to it
+    # another process may have it open, and write to it
     os.truncate(spool.directory / found.name / "0", 1 << 40)
     assert _hash(fd, spool.most_bytes)[1] == spool.most_bytes
     os.close(fd)

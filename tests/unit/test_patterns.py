@@ -1,4 +1,4 @@
-"""The plain text of a pattern, which each text has in which HTCondor finds the pattern."""
+"""The literal text of a pattern, which is in each text in which HTCondor finds the pattern."""
 
 import re
 
@@ -60,7 +60,7 @@ def test_options_other_than_i_are_left_alone() -> None:
 
 
 def has(text: str, like: str) -> bool:
-    """What LIKE says."""
+    """The result of LIKE."""
     parts = re.findall(r"\\(.)|(%)|(.)", like, re.DOTALL)
     expression = "".join(".*" if wild else re.escape(escaped or plain) for escaped, wild, plain in parts)
     return re.fullmatch(expression, text, re.DOTALL) is not None

@@ -1,4 +1,4 @@
-"""Transfer plugins: asked what they move, and kept within bounds when they misbehave as curl_plugin does."""
+"""Transfer plugins: the schemes that they report, and limits when they misbehave as curl_plugin does."""
 
 import os
 import socket
@@ -17,7 +17,7 @@ from fetchwork.sandbox import hostsettings, plugins, reaching
 from fetchwork.sandbox.plugins import Move, Moved, Plugin, Runner
 from tests.waiting import until
 
-#: a plugin for several files: what it does with each is what its URL's path begins with
+#: a plugin for several files: the first part of a URL's path chooses its action
 MULTIPLE = r"""#!/usr/bin/python3
 import os, re, sys, time
 if sys.argv[1] == "-classad":
@@ -125,7 +125,7 @@ def test_files_come_and_their_bytes_are_told(toy: Plugin, sandbox: Path) -> None
     assert [one.failure for one in moved] == [None, None]
     assert (sandbox / "file1").read_text() == "toys://ok/b"
     assert [one.bytes for one in moved] == [10, 11]
-    # nothing of how it was done is left in the sandbox
+    # no file of the transfer itself is left in the sandbox
     assert {path.name for path in sandbox.iterdir()} == {"file0", "file1"}
 
 
@@ -136,7 +136,7 @@ def test_after_its_first_failure_a_plugin_is_asked_for_the_rest(toy: Plugin, san
     assert failure is not None
     assert failure.subcode == 1 << 8
     assert 'using protocol toy. Details: no "such" thing ( URL file = toy://fail/b )' in failure.details
-    # no empty file stays where one failed
+    # no empty file stays after a failure
     assert {path.name for path in sandbox.iterdir()} == {"file0", "file2"}
 
 
@@ -194,7 +194,7 @@ def test_a_plugin_for_single_files_that_hangs_is_ended_with_its_children_and_nam
     child = sandbox / "child"
 
     class Hanging(subprocess.Popen[bytes]):
-        """Has its time when it hangs, however long that takes on a busy machine."""
+        """Has its time limit when it hangs, no matter how slow a busy machine is."""
 
         def communicate(
             self, input: bytes | None = None, timeout: float | None = None
@@ -228,7 +228,7 @@ def test_ads_in_new_syntax_are_read_whatever_is_in_them() -> None:
 
 
 def test_nobody_learns_a_presigned_url_by_the_failure(tmp_path: Path, sandbox: Path) -> None:
-    # a plugin that tells all it knows
+    # a plugin that reports all attributes
     told = """f'[ TransferSuccess = false; TransferError = "no {url} and no ?{end}"; '"""
     asked = 'action = url.split("//")[1].split("/")[0]'
     telling = MULTIPLE.replace(asked, f'{asked}; end = url.partition("?")[2]')
@@ -270,13 +270,13 @@ def test_a_server_that_refuses_connections_is_not_tried_for_minutes(
 ) -> None:
     monkeypatch.setattr(reaching, "PATIENCE_S", 1.5)
     with socket.socket() as closed, socket.create_server(("127.0.0.1", 0)) as taking:
-        # nobody else can have the port, and nobody listens there
+        # no other process can have the port, and none listens there
         closed.bind(("127.0.0.1", 0))
         refusing, there = closed.getsockname()[1], taking.getsockname()[1]
         urls = [f"http://me:pw@127.0.0.1:{refusing}/x", f"http://127.0.0.1:{there}/y", "file:///etc/passwd"]
         refused, came, copied = move(curl, sandbox, *urls)
     assert refused.failure is not None
-    # what HTCondor's plugin ends with, after its twenty tries
+    # the status of HTCondor's plugin, after its twenty tries
     assert refused.failure.subcode == 256
     expected = f"Failed to connect to 127.0.0.1 port {refusing}: Connection refused ( URL file = {urls[0]} )"
     assert refused.failure.details == f"curl_plugin using protocol http. Details: {expected}"
@@ -286,7 +286,7 @@ def test_a_server_that_refuses_connections_is_not_tried_for_minutes(
 @pytest.mark.usefixtures("no_proxies")
 def test_a_server_that_comes_back_is_waited_for(curl: Plugin, sandbox: Path) -> None:
     with socket.socket() as server:
-        # nobody else can have the port meanwhile
+        # no other process can have the port meanwhile
         server.bind(("127.0.0.1", 0))
         started = threading.Timer(1.5, server.listen)
         started.start()

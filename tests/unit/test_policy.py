@@ -158,5 +158,5 @@ def test_a_completed_job_stays_in_the_queue_while_its_leave_in_queue_is_true(
     verdict = periodic(ad, JobStatus.COMPLETED)
     assert (verdict is None) is stays
     assert stays or verdict.action == "leave"
-    # before its end it means nothing
+    # before its end the expression has no meaning
     assert periodic({"LeaveJobInQueue": "/Expr(false)/"}, JobStatus.IDLE) is None

@@ -1,4 +1,4 @@
-"""When the demonstration calls itself good, and what a machine is told that can have no HTCondor."""
+"""The demonstration's own verdict, and the advice for a machine that cannot have HTCondor."""
 
 import io
 import os

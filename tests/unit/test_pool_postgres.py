@@ -1,4 +1,4 @@
-"""The private PostgreSQL server: its life, and what it lets nobody do."""
+"""The private PostgreSQL server: its life, and its refusal of other accounts."""
 
 import os
 import shutil

@@ -1,4 +1,4 @@
-"""Processes as the kernel tells of them."""
+"""Processes, by the kernel's data."""
 
 import os
 import subprocess
@@ -61,7 +61,7 @@ def test_signal_to_the_group_reaches_the_children_of_its_leader_only() -> None:
     process = Process.find(leader.pid)
     assert process is not None
     (child,) = process.children()
-    # it leads no group: it alone
+    # it leads no group, so only the child gets the signal
     child.signal(0, group=True)
     process.signal(9, group=True)
     assert child.wait(PATIENCE_S)

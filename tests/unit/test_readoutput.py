@@ -1,4 +1,4 @@
-"""What a job's output reader reads: from a position, in whole characters, not without bound."""
+"""The reader of a job's output: from a position, in whole characters, bounded."""
 
 import os
 from collections.abc import Iterator
@@ -27,7 +27,7 @@ def test_what_is_new_is_read_once(file: tuple[Path, int]) -> None:
     path.write_bytes(b"one\ntwo\n")
     assert read(fd, 4, 100) == (4, b"two\n")
     assert read(fd, 4, 2) == (4, b"tw")
-    # shorter than it was: nothing, until it has grown past that
+    # shorter than before: nothing, until it has grown past that
     path.write_bytes(b"x")
     assert read(fd, 8, 100) == (8, b"")
 
@@ -56,7 +56,7 @@ def test_no_character_is_cut(file: tuple[Path, int]) -> None:
             parts.append(part.decode())
             at += len(part)
         assert "".join(parts) == text
-    # in the middle of one it begins with the next
+    # in the middle of a character it begins with the next
     for begin in range(1, len(data)):
         at, part = read(fd, begin, 100)
         assert data[at:].decode().startswith(part.decode()) and at - begin <= 3

@@ -1,4 +1,4 @@
-"""transfer_output_remaps: names and where they go, with the cases of HTCondor's own test of them."""
+"""transfer_output_remaps: names and their destinations, with the cases of HTCondor's own test of them."""
 
 import pytest
 
@@ -13,7 +13,7 @@ RULES = "src_file1=dst_file1;out=_condor_stdout;err=_condor_stderr"
         (RULES, "src_file1", "dst_file1"),
         (RULES, "out", "_condor_stdout"),
         (RULES, "src_file_1", None),
-        # an empty rule is passed over
+        # an empty rule is skipped
         ("src_file1=dst_file1;;out=_condor_stdout;err=_condor_stderr", "err", "_condor_stderr"),
         ("a=b;", "a", "b"),
         ("  a = b ; c = d ", "c", "d"),
@@ -22,9 +22,9 @@ RULES = "src_file1=dst_file1;out=_condor_stdout;err=_condor_stderr"
         ("no rule", "no rule", None),
         # the first of two for a name counts
         ("a=b;a=c", "a", "b"),
-        # what is found is looked for again
+        # a result is looked up again
         ("a=b;b=c", "a", "c"),
-        # a directory takes along what is in it, and the whole name comes before its directory
+        # a directory's rule holds for its content, and the whole name comes before its directory
         ("d=e", "d/f", "e/f"),
         ("d=e", "d/f/g", "e/f/g"),
         ("d=e;d/f=g", "d/f", "g"),

@@ -1,4 +1,4 @@
-"""Cells of a table that are remembered by what they were made of."""
+"""Cells of a table that are cached by their attributes."""
 
 from collections.abc import Callable
 
@@ -10,7 +10,7 @@ from fetchwork.condor.rememberedcells import RememberedCells
 
 
 class Asked:
-    """A column, and how often it had to make a cell."""
+    """A column, and the number of times that it made a cell."""
 
     def __init__(self, make: Callable[[PrintedAd], object]) -> None:
         self.made = 0

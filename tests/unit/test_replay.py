@@ -1,4 +1,4 @@
-"""What the agent makes of a spool that others write into; no report here gets as far as the database."""
+"""The agent's treatment of a spool that other accounts write into; no report here reaches the database."""
 
 import logging
 import os
@@ -23,7 +23,7 @@ def spool(tmp_path: Path) -> Spool:
 
 
 async def delivered(spool: Spool, caplog: pytest.LogCaptureFixture) -> list[str]:
-    """What is logged while a host without keywords delivers."""
+    """The log of a host without keywords that delivers."""
     with caplog.at_level(logging.INFO):
         await Replay(spool, {}, frozenset()).deliver(Runs())
     return [record.getMessage() for record in caplog.records]
@@ -42,7 +42,7 @@ async def test_files_moved_aside_are_bounded_and_the_rest_is_deleted_in_one_line
     spool: Spool, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(replay, "KEPT_BAD", 5)
-    # looked at by and by, and the report behind them all the same
+    # they are read bit by bit, and the report behind them even so
     for number in range(1200):
         Path(spool.directory, f"{number:04}.report").write_bytes(b"garbage")
     write_report(spool.directory, REPORT)

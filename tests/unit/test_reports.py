@@ -20,7 +20,7 @@ EXIT = {"ExitCode": 0}
 
 
 class FakeDatabase:
-    """Notes the calls; report_runs does all that it brings but ``undone``, once ``free`` is set."""
+    """Records the calls; report_runs does all its parts but ``undone``, once ``free`` is set."""
 
     def __init__(self) -> None:
         self.calls: list[tuple[str, Mapping[str, Any]]] = []
@@ -115,7 +115,7 @@ async def test_a_call_that_hangs_keeps_the_next_no_longer_than_a_moment(
 async def test_a_run_that_is_left_undone_is_asked_for_alone(
     database: FakeDatabase, gathered: RunReports
 ) -> None:
-    """Half a batch refused: each is told what the function for one run says of it."""
+    """Half a batch is refused: each gets the answer of the function for one run."""
     database.undone = {2, 3}
 
     def of_one(arguments: Mapping[str, Any]) -> str:

@@ -1,4 +1,4 @@
-"""How long a job of the scheduler universe waits that ends at once, again and again."""
+"""The backoff of a job of the scheduler universe that ends at once, again and again."""
 
 import pytest
 
@@ -20,7 +20,7 @@ def clock() -> Clock:
 
 
 def run(jobs: Restarts, clock: Clock, seconds: float, job: str = "1.0") -> float:
-    """Run a job once; how long it waits for its next turn."""
+    """Run a job once; return the wait for its next turn."""
     jobs.began(job)
     clock.now += seconds
     jobs.ended(job)

@@ -1,4 +1,4 @@
-"""retry_request_memory and _disk: the transform that it becomes, and what a job asks for by it, each time."""
+"""retry_request_memory and _disk: the transform that they become, and the request after each eviction."""
 
 from typing import Any
 
@@ -25,7 +25,7 @@ def ads(commands: str, queue: str = "queue") -> list[dict[str, Any]]:
 
 
 def asked(ad: dict[str, Any], subcode: int = 102, code: int = 34) -> list[dict[str, int]]:
-    """What a job asks for at each of five evictions, until it would be held."""
+    """A job's request at each of five evictions, until it would be held."""
     found: list[dict[str, int]] = []
     for _ in range(5):
         changes = retrying.changes(from_json(ad), code, subcode)
@@ -36,7 +36,7 @@ def asked(ad: dict[str, Any], subcode: int = 102, code: int = 34) -> list[dict[s
     return found
 
 
-# what HTCondor's own tests expect of these commands (condor_tests/cmd_submit_regress_dry)
+# the results that HTCondor's own tests of these commands expect (condor_tests/cmd_submit_regress_dry)
 @pytest.mark.parametrize(
     ("commands", "body", "more", "values"),
     [
@@ -62,7 +62,7 @@ def asked(ad: dict[str, Any], subcode: int = 102, code: int = 34) -> list[dict[s
             {"RetryRequestMemory": [2048, "/Expr(RequestMemory * 2)/"]},
             [2048, 4096, 8192, 16384, 32768],
         ),
-        # an increase beside a list counts for nothing
+        # an increase beside a list is ignored
         (
             "retry_request_memory = 2G\nretry_request_memory_increase = 1G",
             "SET RequestMemory 2048",
@@ -157,7 +157,7 @@ def test_each_job_asks_for_its_own() -> None:
         (300, [{"RequestMemory": 2048}]),
         (100, [{"RequestMemory": 200}]),
     ]
-    # nothing is left of how the commands came through the bindings
+    # no trace is left of the way in which the commands passed the bindings
     assert not [name for ad in found for name in ad if name.startswith("FetchWorkCommand")]
 
 

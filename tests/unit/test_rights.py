@@ -1,4 +1,4 @@
-"""What the agent asks the part with root, when who asked goes away, or the other end does not read."""
+"""The agent's requests to its privileged part when the asker goes away, or the other end does not read."""
 
 import asyncio
 import errno
@@ -17,7 +17,7 @@ from tests.waiting import PATIENCE_S, until, until_async
 
 
 class Slow(PrivilegedClient):
-    """Opens files when it is told to."""
+    """Opens files when the test says so."""
 
     def __init__(self) -> None:
         self.may_answer = threading.Event()
@@ -49,7 +49,7 @@ async def test_what_is_opened_for_one_who_has_gone_is_closed(tmp_path: Path) -> 
         await asking
     part.may_answer.set()
     await until_async(lambda: len(part.opened) == 1 and is_closed(part.opened[0]))
-    # and for one who has not it stays
+    # and for an asker that has not gone the descriptor stays
     fd = await rights.open(tmp_path, 1000)
     assert not is_closed(fd)
     os.close(fd)
@@ -74,7 +74,7 @@ async def test_an_account_has_one_turn_even_if_those_who_ask_go_away(tmp_path: P
 
 @pytest.fixture
 def pair(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[PrivilegedClient, socket.socket]]:
-    """A part with root that a test plays, which has time to answer."""
+    """A privileged part that the test plays, with time to answer."""
     monkeypatch.setattr("fetchwork.agent.root.privilegedclient.ANSWER_S", PATIENCE_S)
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with ours, theirs:
@@ -87,14 +87,14 @@ def test_no_question_stays_that_was_never_sent(
     part, other = pair
     part._connection.settimeout(0.05)
     monkeypatch.setattr("fetchwork.agent.root.privilegedclient.ANSWER_S", 0.01)
-    # the other end reads none
+    # the other end reads no request
     while _has_room(part):
         part._connection.send(b"0 nothing")
     with pytest.raises(TimeoutError) as raised:
         part.end_starter("1:1")
     assert raised.value.errno == errno.ETIMEDOUT
     assert part._waiting == {}
-    # one that has gone is said at once
+    # a part that has gone is reported at once
     other.close()
     until(lambda: part._waiting is None)
     with pytest.raises(ConnectionResetError):

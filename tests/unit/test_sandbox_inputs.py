@@ -1,4 +1,4 @@
-"""What a list of input files brings: files, directories, links, relative paths, URLs."""
+"""The entries of a list of input files: files, directories, links, relative paths, URLs."""
 
 import os
 import socket

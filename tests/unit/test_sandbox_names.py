@@ -1,4 +1,4 @@
-"""Names in a sandbox: which are allowed, and which one a URL brings."""
+"""Names in a sandbox: the allowed ones, and the name of a URL's file."""
 
 import pytest
 

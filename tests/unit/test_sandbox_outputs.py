@@ -1,4 +1,4 @@
-"""Which files of a sandbox are its output, and where each goes."""
+"""The output files of a sandbox, and the destination of each."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def test_a_link_to_a_directory_is_not_sent_and_is_told_as_htcondor_does(sandbox:
         f"reading from file {link}: (errno 21) Is a directory"
         "- Transfer of symlinks to directories is not supported.",
     )
-    # but what is in it may be asked for
+    # but its content may be asked for
     assert "f" in chosen(sandbox, TransferOutput=f"{link.relative_to(sandbox)}/f").files
 
 

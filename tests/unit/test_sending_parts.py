@@ -1,4 +1,4 @@
-"""Parts of large files on their way to a bucket: no memory is taken by those that wait for their turn."""
+"""Parts of large files on their way to a bucket: parts that wait for their turn take no memory."""
 
 import asyncio
 import os

@@ -39,7 +39,7 @@ def test_the_manual_page_has_every_command() -> None:
     for section in COMMANDS.values():
         for name in section:
             assert f".SS fetchwork {name}\n".replace("-", "\\-") in page
-    # a line that begins with a dot is an order to troff
+    # a line that begins with a dot is a command of troff
     orders = {line.split()[0] for line in page.splitlines() if line.startswith((".", "'"))}
     assert orders <= {'.\\"', ".TH", ".SH", ".SS", ".B", ".PP", ".TP", ".nf", ".fi"}
 

@@ -1,6 +1,6 @@
 """The simulated startd and starter, against an agent that is a list of answers.
 
-What they must do is what real HTCondor was seen to do; the comments name what was seen.
+Their expected behaviour was observed on real HTCondor; the comments have the observations.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ SCALE = 20.0
 
 
 class Agent:
-    """Answers each fetch with the next of its jobs, everything else with yes; remembers what it was asked."""
+    """Answers each fetch with the next of its jobs, every other request with yes; stores the requests."""
 
     def __init__(self) -> None:
         self.jobs: list[bytes] = []
@@ -38,7 +38,7 @@ class Agent:
         sock = outgoing.get_extra_info("socket")
         pid = int.from_bytes(sock.getsockopt(1, 17, 12)[:4], "little")  # SOL_SOCKET, SO_PEERCRED
         reader = RequestReader()
-        # a hook may be gone before it has read its answer
+        # a hook may end before it has read its answer
         with contextlib.suppress(ConnectionError):
             while data := await incoming.read(65536):
                 reader.feed(data)
@@ -65,7 +65,7 @@ class Agent:
         return [f"{request.name} {request.arg}".strip() for request in self.asked]
 
     async def until(self, *names: str, count: int = 1) -> None:
-        """Wait until each of these was asked so often."""
+        """Wait until each of these was requested ``count`` times."""
         async with asyncio.timeout(PATIENCE_S), self.changed:
             await self.changed.wait_for(lambda: all(self.names().count(name) >= count for name in names))
 
@@ -173,7 +173,7 @@ async def test_claim_ends_with_a_fetch_that_brings_nothing(agent: Agent, start: 
 
 async def test_older_startd_fetches_at_the_end_of_a_job(agent: Agent, start: Callable[..., Host]) -> None:
     agent.jobs = [job(), job()]
-    # nothing else lets a claimed slot fetch
+    # only polling lets a claimed slot fetch
     start("23.9", timing={"polling_interval_s": NEVER, "update_interval_s": 0})
     await agent.until("job_exit exit", count=2)
 
@@ -237,7 +237,7 @@ async def test_failed_exec_is_an_evict_without_exit_code(agent: Agent, start: Ca
 
 
 async def test_unknown_account_means_accept_and_silence(agent: Agent, start: Callable[..., Host]) -> None:
-    # 25.14.1 does not look at Owner
+    # 25.14.1 ignores Owner
     agent.jobs = [job(User="undefined")]
     start("25.14", timing={"update_interval_s": 0, "polling_interval_s": 1})
     await agent.until("fetch_work", count=2)
@@ -293,7 +293,7 @@ async def test_killed_starter_calls_no_hook(agent: Agent, start: Callable[..., H
     await agent.until("fetch_work", count=2)
     assert "job_exit exit" not in agent.names()
     assert "job_exit evict" not in agent.names()
-    # the claim is still there
+    # the claim still exists
     assert agent.ads("fetch_work")[1].text("State") == "Claimed"
     assert host.ledger.executions[0].ended is not None
 
@@ -431,13 +431,13 @@ async def test_real_processes_tell_starters_apart(
         agent.jobs = [job(1), job(1)]
         start(slots=2, connect=connect_as_hooks(tmp_path / "agent.sock"), family=family)
         await agent.until("job_exit exit", count=2)
-        # every hook is a process of its own, and no one of them is the simulation
+        # every hook is a process of its own, and none is the simulation itself
         assert len(set(agent.pids)) == len(agent.pids)
 
 
 @pytest.fixture
 def few_open_files() -> Iterator[None]:
-    """What a process may open by default, and what it may ask for."""
+    """The limits of open files: the default, and the maximum."""
     before = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (1024, before[1]))
     yield
@@ -450,7 +450,7 @@ async def test_two_thousand_slots_are_busy_in_one_process(
     allow_connections()
     slots = 2000
     agent.jobs = [job(100_000, ClusterId=str(number), JobLeaseDuration="1000000") for number in range(slots)]
-    # all hooks of all slots run in this process: on a busy machine theirs is no fair measure of an agent
+    # all hooks of all slots run in this process: on a busy machine their time is no fair measure of an agent
     host = start(
         slots=slots,
         timing={"starter_initial_update_interval_s": NEVER},

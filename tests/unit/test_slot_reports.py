@@ -1,4 +1,4 @@
-"""Which slots an agent goes on reporting."""
+"""The slots that an agent goes on reporting."""
 
 from types import SimpleNamespace
 from typing import Any
@@ -35,7 +35,7 @@ async def test_dynamic_slot_that_its_partitionable_slot_does_not_name_is_forgott
     reported: list[Any] = []
 
     class Session:
-        """One that only counts what it is told."""
+        """A session that only counts its reports."""
 
         database = SimpleNamespace()
 

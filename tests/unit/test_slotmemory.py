@@ -1,4 +1,4 @@
-"""What is remembered of slots: which text stands for which, and how much is kept."""
+"""The agent's memory of slots: equal texts, and the limits."""
 
 import pytest
 
@@ -49,7 +49,7 @@ def test_what_only_begins_or_ends_like_a_clock_counts() -> None:
 
 
 def test_clock_is_one_however_it_is_spelled() -> None:
-    # in what expressions name, where the case of letters does not count
+    # in names of expressions, which ignore case
     assert is_clock("loadavg") and is_clock("LOADAVG") and is_clock("recentjobstarts")
 
 
@@ -97,7 +97,7 @@ def test_verdicts_are_bounded_whatever_is_learned_and_by_whom() -> None:
     gone = slot
     memory.learn(slot, {}, range(101))
     assert len(memory) == 0
-    # of one that is forgotten nothing is kept, and nothing counted
+    # of a forgotten slot no verdict is kept or counted
     memory.learn(gone, {}, range(1000, 1101))
     memory.learn(known(memory, text()), {}, range(100))
     assert len(memory) == 1

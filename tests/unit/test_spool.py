@@ -1,4 +1,4 @@
-"""Reports on disk: what is written is read once, and what others put there harms nobody."""
+"""Reports on disk: each is read once, and files of other accounts do no harm."""
 
 import os
 import pwd
@@ -85,7 +85,7 @@ def test_a_report_appears_whole_or_not_at_all(spool: Spool, monkeypatch: pytest.
 
     monkeypatch.setattr(os, "fsync", fsync)
     write_report(spool.directory, REPORT)
-    # on the disk before it has its name, and its name on the disk before this returns
+    # on the disk before it has its name, and its name on the disk before the call returns
     assert [len(names) for names in seen] == [0, 1]
 
 
@@ -173,7 +173,7 @@ def test_a_report_is_for_its_account_and_the_agent_alone(public_directory: Calla
     assert not report.exists()
 
 
-# -- what others put there
+# -- files of other accounts
 
 
 def whole(**more: Any) -> bytes:
@@ -310,7 +310,7 @@ def test_a_flood_by_one_account_leaves_others_their_share(spool: Spool) -> None:
     for number in range(3):
         put(spool, f"2{number:02}.report", whole())
     assert spool.waiting(limit=4) == ["000.report", "001.report", "200.report", "201.report"]
-    # and all of it in the order of time where it is not too much
+    # and all of them in the order of time if they are not too many
     assert spool.waiting(limit=43) == sorted(set(os.listdir(spool.directory)) - {"bad"})
 
 

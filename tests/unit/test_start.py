@@ -1,4 +1,6 @@
-"""How ``fetchwork`` starts: what an access point runs is left to the compiled program, before imports."""
+"""The start of ``fetchwork``: commands that an access point runs go to the compiled program, before
+imports.
+"""
 
 import os
 import sys
@@ -54,7 +56,7 @@ def test_what_the_access_point_runs_is_left_to_the_program(
         (["q", "--dsn", "service=x"], {}, 1000),
         (["q"], {"FETCHWORK_ACCESS_POINT": "none"}, 1000),
         (["q"], {"FETCHWORK_ACCESS_POINT": "/no/such.sock"}, 1000),
-        # of root's commands the access point runs none
+        # the access point runs none of root's commands
         (["q"], {}, 0),
     ],
 )

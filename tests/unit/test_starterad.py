@@ -1,4 +1,4 @@
-"""What is read of the ads that jobs' accounts bring: literals, as the ClassAd library does, and no more."""
+"""The values read from ads of jobs' accounts: only literals, as the ClassAd library reads them."""
 
 from pathlib import Path
 

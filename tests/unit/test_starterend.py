@@ -1,4 +1,4 @@
-"""What a starter writes of a job's end, and which jobs it is enough for."""
+"""A starter's log of a job's end, and the jobs for which it is enough."""
 
 import pytest
 
@@ -52,13 +52,13 @@ SLOT = b'Name = "slot1@vm"\nFetchWorkPlain = true\nState = "Unclaimed"\n'
             ),
         ),
         (BEGUN + EVICTED, End("evict", {"JobState": "Exited", "JobPid": 77})),
-        # a program that can't be executed has a 001 as well
+        # a program that cannot be executed has a 001 as well
         (BEGUN + WRITTEN, End("evict", {})),
         # the starter was killed
         (BEGUN, None),
         # nothing could be written, on a full disk
         ("", None),
-        # the last is the starter's: a job may write before it
+        # the last one is the starter's: a job may write before it
         (BEGUN + EVICTED + EXITED, read_end(BEGUN + EXITED, 77)),
         (BEGUN + "005 (007.003.000) 2026-11-22 13:56:30 Job terminated.\n", None),
         (BEGUN + "005 (1) x\n\t(1) Normal termination (return value nan)\n...\n", None),

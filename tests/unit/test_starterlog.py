@@ -1,4 +1,4 @@
-"""What a starter writes of a failed start is read as HTCondor's shadow would understand it, and bounded."""
+"""A starter's log of a failed start is read as HTCondor's shadow would read it, and bounded."""
 
 import asyncio
 import os
@@ -109,7 +109,7 @@ async def test_file_belongs_to_the_account_of_the_job(tmp_path: Path) -> None:
     assert path is not None
     status = os.stat(path)
     assert (status.st_uid, stat.S_IMODE(status.st_mode)) == (4711, 0o600)
-    # a fetch without an agent, which is no root, reads how a job ended
+    # a fetch without an agent, whose account is not root, reads a job's end
     path = await StarterLogs(tmp_path / "starter", of_users=True).make(8, TOKEN, 4711, tells_end=True)
     assert path is not None
     status = os.stat(path)
@@ -171,7 +171,7 @@ async def test_what_forgotten_runs_have_left_is_removed_after_a_day(tmp_path: Pa
 async def test_files_that_are_made_together_fail_alone(tmp_path: Path) -> None:
     logs = StarterLogs(tmp_path / "logs", of_users=False)
     assert await logs.make(2, "b", None)
-    # a file of that name is there: whose, is not known
+    # a file of that name exists, and its owner is not known
     made = await asyncio.gather(*(logs.make(run_id, "b", None) for run_id in (1, 2, 3)))
     assert [path is not None for path in made] == [True, False, True]
     assert len(list((tmp_path / "logs").iterdir())) == 3

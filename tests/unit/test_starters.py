@@ -1,4 +1,4 @@
-"""Which starter has called a hook, also where a program of the site's stands between."""
+"""The starter that has called a hook, even if a program of the site's stands between."""
 
 import subprocess
 from collections.abc import Callable, Iterator
@@ -17,7 +17,7 @@ WRAPPED = 'sh -c "sleep 600; true"; true'
 
 @pytest.fixture
 def start(tmp_path: Path) -> Iterator[Start]:
-    """Starts a program that runs a line of shell; the program, and the last of those below it."""
+    """Starts a program that runs a line of shell; returns the program, and the last of its descendants."""
     started = []
 
     def start(name: str, line: str) -> tuple[Process, Process]:

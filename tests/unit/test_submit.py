@@ -1,4 +1,4 @@
-"""Descriptions and ad files become what the database takes; what can't be honoured is refused by name."""
+"""Descriptions and ad files become the database's input; unsupported commands are refused by name."""
 
 import json
 from pathlib import Path
@@ -367,7 +367,7 @@ OF_DOCKER = {"WantContainer": True, "WantDockerImage": True, "DockerImage": "htc
         (f"universe = vanilla\ncontainer_image = {REGISTRY}", IN_REGISTRY),
         (f"universe = container\ncontainer_image = {REGISTRY}", IN_REGISTRY),
         ("container_image = oras://h/mini:9", {"WantContainer": True, "ContainerImage": "oras://h/mini:9"}),
-        # what is no runtime's to fetch travels
+        # an image that no runtime fetches is transferred
         (
             "container_image = osdf://h/mini:9",
             {"WantContainer": True, "ContainerImage": "mini:9", "TransferInput": "osdf://h/mini:9"},

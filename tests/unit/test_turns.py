@@ -1,4 +1,4 @@
-"""Accounts take turns at the agent: what waits for a file is no reason for another job's hook to wait."""
+"""Accounts take turns at the agent: a wait for a file never delays another job's hook."""
 
 import asyncio
 import contextlib
@@ -33,7 +33,7 @@ async def test_other_requests_of_an_account_come_one_after_the_other() -> None:
 
     async with turns.of(PERSON, "prepare_job"):
         waiting = asyncio.create_task(ask("job_exit"))
-        # of another account, and of one that is trusted
+        # of another account, and of a trusted one
         async with turns.of(Caller(1001, False), "job_exit"), turns.of(Caller(1000, True), "job_exit"):
             order.append("others")
         await asyncio.sleep(0)
@@ -55,7 +55,7 @@ async def test_deliveries_that_wait_for_a_bucket_are_in_no_other_account_s_way()
                 await gone_on.wait()
             ended.append(uid)
 
-    # of each account two, of all as many as there are turns
+    # two of each account, and in all as many as there are turns
     tasks = [asyncio.ensure_future(deliver(uid)) for uid in (1, 1, 1, 2, 2, 2)]
     await until_async(lambda: len(hanging) == DELIVERED_AT_ONCE == 4)
     assert sorted(hanging) == [1, 1, 2, 2]
@@ -73,7 +73,7 @@ async def test_a_delivery_whose_bucket_fails_leaves_its_turn_to_the_next() -> No
         with pytest.raises(BucketUnavailable):
             async with asyncio.timeout(PATIENCE_S), deliveries.of(1) as turn, turn.aside():
                 raise BucketUnavailable("away")
-    # and it is no more than it was
+    # and it has not grown
     taken = [deliveries.of(uid) for uid in range(DELIVERED_AT_ONCE + 1)]
     async with contextlib.AsyncExitStack() as stack:
         for one in taken[:-1]:
@@ -89,9 +89,9 @@ def test_an_account_may_take_a_share_of_the_time_and_a_little_at_once() -> None:
     at_once = 0
     while budgets.pause_s(1, small, 0.0) == 0.0:
         at_once += 1
-    # a host can't start as many jobs of one account in a moment
+    # a host cannot start as many jobs of one account in a moment
     assert at_once > 500
-    # what waits waits for longer and longer, and what would wait for too long is not counted
+    # each further wait is longer, and a request that would wait for too long is not counted
     pauses = [budgets.pause_s(1, large, 0.0) for _ in range(100)]
     assert pauses == sorted(pauses)
     assert pauses[-2] == pauses[-1] > MOST_PAUSE_S

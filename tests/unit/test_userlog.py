@@ -1,4 +1,4 @@
-"""HTCondor's own reader of event logs reads back what was written."""
+"""HTCondor's own reader of event logs reads back the written entries."""
 
 import re
 import socket
@@ -141,7 +141,7 @@ def test_an_event_has_the_names_that_htcondor_gives_it(
     assert ours["EventTime"][:19] == theirs["EventTime"][:19]
 
 
-# what the database keeps with an event beside HTCondor's attributes
+# attributes that the database stores with an event beside HTCondor's
 OURS = {"RunSeconds", "RunUserCpu", "RunSysCpu", "TotalUserCpu", "TotalSysCpu", "RunEnding"}
 WHOLE: list[tuple[int, dict[str, Any]]] = [
     (0, {"SubmitHost": "fe80::1", "LogNotes": "a note"}),
@@ -268,7 +268,7 @@ def test_a_terminated_job_s_entry_has_the_table_of_resources(tmp_path: Path) -> 
 
 
 def test_entries_of_both_forms_are_found_and_what_was_cut_behind_them() -> None:
-    """Also where a text in an entry ends as an entry does; what is no entry of a log is never one cut off."""
+    """Even if a text in an entry ends as an entry does; other text is never taken for a cut entry."""
     one, other = event(0, LogNotes="and so on..."), event(9, Reason="enough")
     entries = [one.entry(xml=False), other.entry(xml=True), other.entry(xml=False), one.entry(xml=True)]
     data = [entry.encode() for entry in entries]

@@ -1,4 +1,4 @@
-"""What was found out about jobs on slots: what it depends on, and how long it holds."""
+"""Verdicts about jobs on slots: their dependencies, and their lifetime."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def digest(request: JobRequest, **attributes: Any) -> bytes | None:
 @pytest.mark.parametrize(
     "changed",
     [
-        # named by the job, by the slot's Requirements, by what these name, and by what the job asks for
+        # named by the job, by the slot's Requirements, by attributes in these, and by the job's requests
         {"HasTool": True},
         {"Start": True},
         {"Group": "biology"},
@@ -187,7 +187,7 @@ def test_slot_judges_jobs_alike_in_which_it_looks_at_the_same(monkeypatch: pytes
         request_of(RequestDisk=1, Project="biology", Prize=1),
         request_of(RequestDisk=1, Project="physics", Prize=2),
         request_of(RequestDisk=1, Project="physics", Prize=2.0),
-        # what it computes may look at anything
+        # a computed expression may use any attribute
         request_of(RequestDisk=1, Project="physics", Prize="/Expr(Other)/", Other=3),
         request_of(RequestDisk=1, Project="physics", Prize="/Expr(Other)/", Other=4),
     ]

@@ -1,4 +1,4 @@
-"""Where no process can be had, or a zygote has just gone, agent and access point leave nothing open."""
+"""If no process can be started, or a zygote has just ended, agent and access point leave nothing open."""
 
 import os
 import socket
@@ -14,7 +14,7 @@ ME = Account("me", 1000, 1000, ())
 
 
 class Zygote:
-    """One that takes nothing any more."""
+    """A zygote that takes no message any more."""
 
     def __init__(self, *arguments: Any, **more: Any) -> None:
         pass
