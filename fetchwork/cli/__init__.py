@@ -2,7 +2,7 @@
 
 0 done, 1 failed, 2 wrong usage, 130 interrupted. An error is one line on stderr, ``fetchwork: error: ...``;
 ``--debug`` shows where it came from. A command lives in the module of its name and is imported when it is
-called, because ``fetchwork q`` should not pay for what ``fetchwork pool`` needs.
+called, because ``fetchwork q`` should not pay for the imports of ``fetchwork pool``.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from click.shell_completion import CompletionItem
 from fetchwork import __version__
 from fetchwork.errors import DatabaseUnavailable, FetchworkError
 
-#: section of the help -> command -> what its help begins with
+#: section of the help -> command -> the first line of its help
 COMMANDS: dict[str, dict[str, str]] = {
     "Jobs": {
         "submit": "Put jobs into the queue.",
@@ -34,7 +34,7 @@ COMMANDS: dict[str, dict[str, str]] = {
         "edit": "Change attributes of jobs.",
         "runs": "Show every run of a job.",
         "credential": "Store the tokens that jobs show to services.",
-        "checkpoints": "Show what is saved of jobs in the queue for their next run.",
+        "checkpoints": "Show the files that jobs in the queue saved for their next run.",
         "tail": "Show the end of a job's stdout and stderr.",
         "transfer-data": "Bring the output files of ended jobs to where the jobs were submitted.",
         "dag": "DAGs, run by HTCondor's condor_dagman over the queue.",
@@ -47,9 +47,9 @@ COMMANDS: dict[str, dict[str, str]] = {
     },
     "The pool": {
         "slots": "Show the slots that fetch jobs.",
-        "demand": "Show what idle jobs ask for.",
+        "demand": "Show the requests of idle jobs.",
         "match": "Show which waiting jobs a slot would get.",
-        "submitters": "Show who uses how much, and who is next.",
+        "submitters": "Show submitters' usage, and who is next.",
         "prio": "Set a submitter's priority factor or limit.",
         "limit": "Show and set concurrency limits.",
         "queues": "Show, make and change queues.",
@@ -58,7 +58,7 @@ COMMANDS: dict[str, dict[str, str]] = {
         "simulate": "Simulate the startds and starters of many slots, for load tests.",
     },
     "Administration": {
-        "db": "Make, upgrade and look after the database.",
+        "db": "Make, upgrade and maintain the database.",
         "config": "Turn a host file into HTCondor configuration.",
         "hooks": "Install the hooks that HTCondor calls.",
         "agent": "Serve the hooks of this host.",
@@ -70,14 +70,14 @@ COMMANDS: dict[str, dict[str, str]] = {
     },
 }
 
-#: commands that are in the module of another, by their own names
+#: commands that are in another command's module -> the module
 _TOGETHER = {
     **dict.fromkeys(("rm", "hold", "release", "vacate"), "acting"),
     **dict.fromkeys(("submitters", "prio", "limit"), "submitters"),
     "demo": "pool",
 }
 
-#: so many objects more than before are searched for cycles that nobody uses
+#: new objects after which Python searches for unused cycles
 GARBAGE = 100_000
 
 EXAMPLE = """\b
@@ -151,10 +151,10 @@ def main_group(context: click.Context, dsn: str | None, debug: bool) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run the command line and exit."""
-    # what is imported stays, and is less than this: searching it for cycles as it grows takes an agent 30 ms
+    # imported objects stay, and are fewer: searching them for cycles while they grow takes an agent 30 ms
     gc.set_threshold(GARBAGE, *gc.get_threshold()[1:])
     if isinstance(sys.stdout, io.TextIOWrapper):
-        # of what others submitted, whatever the locale can show
+        # texts of other users may have characters that the locale lacks
         sys.stdout.reconfigure(errors="replace")
     status = run(list(sys.argv[1:] if arguments is None else arguments))
     # Python's last search for cycles, through all the modules, costs a short command 15 ms and finds nothing
@@ -167,7 +167,7 @@ def run(arguments: Sequence[str]) -> int:
     words = list(arguments)
     debug = "--debug" in words
     if debug:
-        # accepted behind the command too: that is where one adds it after an error
+        # accepted after the command too: people add it there after an error
         words = ["--debug", *(word for word in words if word != "--debug")]
     try:
         status: object = main_group.main(words, prog_name="fetchwork", standalone_mode=False)
@@ -202,7 +202,7 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _database_is_named(words: Sequence[str]) -> bool:
-    """Was libpq told anything, or does the command have a host file, which names databases?"""
+    """Whether a database is named: to libpq, or by the command's host file."""
     return (
         bool({"agent", "config", "doctor", "hooks", "pool"}.intersection(words))
         or any(word.startswith(("--dsn", "-dsn")) for word in words)
@@ -211,7 +211,7 @@ def _database_is_named(words: Sequence[str]) -> bool:
 
 
 def _no_such_option(error: click.NoSuchOption, words: Sequence[str]) -> str:
-    """Which option it was, as it was typed: of '-long' click names the '-l' that it could not read."""
+    """Return the option as it was typed: for '-long' click names only the '-l' that it could not read."""
     known = {
         name
         for param in (error.ctx.command.params if error.ctx else [])
@@ -236,7 +236,7 @@ def _no_such_option(error: click.NoSuchOption, words: Sequence[str]) -> str:
 def _say(message: str) -> None:
     from fetchwork.cli import output
 
-    # it may quote what others wrote
+    # it may quote texts of other users
     output.echo(f"fetchwork: error: {message}", err=True)
 
 

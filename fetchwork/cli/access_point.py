@@ -103,7 +103,7 @@ def status(path: Path | None, as_json: bool) -> None:
 
 
 def default_socket() -> Path:
-    """Where this account's access point listens."""
+    """Return the socket of this account's access point."""
     named = os.environ.get(VARIABLE)
     if named and named != "none":
         return Path(named)

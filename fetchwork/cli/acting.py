@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def command(action: str, done: str, not_done: str, text: str) -> click.Command:
-    """Make a command that does a ``JobAction`` to jobs."""
+    """Make the command of a ``JobAction``."""
 
     @click.command(cls=options.HTCondorCommand, help=text)
     @click.argument("jobs", metavar="[JOB|OWNER]...", nargs=-1)
@@ -67,7 +67,7 @@ def command(action: str, done: str, not_done: str, text: str) -> click.Command:
         for target, spec in targets:
             answer = session.perform("change", action=action, spec=spec, reason=reason)
             if forced:
-                # those that were marked before as well
+                # also jobs that were marked before
                 left = session.perform("change", action="RemoveX", spec=spec, reason=reason)
                 answer["changed"] = max(answer["changed"], left["changed"])
             changed, missing = answer["changed"], answer["missing"]

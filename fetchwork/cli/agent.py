@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 _logger = logging.getLogger(__name__)
 
-#: more than server.MAX_CONNECTIONS and a starter on each of thousands of slots need
+#: enough for server.MAX_CONNECTIONS and a starter on each of thousands of slots
 OPEN_FILES = 16_384
 
 
@@ -53,7 +53,7 @@ def cli(context: click.Context, file: Path | None, log_file: Path | None, user: 
       fetchwork agent status
     """
     if context.invoked_subcommand is None:
-        # before anything is read
+        # before any file is read
         part = _split(user) if user is not None and os.geteuid() == 0 else None
         from fetchwork import config as host_file
         from fetchwork.agent.root.signalrights import SignalRights
@@ -62,7 +62,7 @@ def cli(context: click.Context, file: Path | None, log_file: Path | None, user: 
         try:
             config = host_file.load(file)
         except FetchworkError as error:
-            # the file may be the one that says where the log is
+            # the host file may name the log
             configure("info", log_file or _log_of_master())
             event(_logger, logging.ERROR, "agent_failed", problem=error)
             raise
@@ -115,7 +115,7 @@ def _serve(
     from fetchwork.log import configure, event
 
     configure(config.agent.log_level, log_file or config.agent.log or _log_of_master())
-    # HTCondor's session keys: nothing here needs them, and a core file or a child would have them
+    # HTCondor's session keys are not needed here, and would leak into core files and children
     for name in ("CONDOR_PRIVATE_INHERIT", "CONDOR_INHERIT", "CONDOR_PRIVATE_SHARED_PORT_COOKIE"):
         os.environ.pop(name, None)
 
@@ -126,7 +126,7 @@ def _serve(
     async def serve() -> None:
         await Agent(config, rights, file).run()
 
-    # what is imported stays: each search for cycles went through it, a tenth of the time of a busy agent
+    # imported objects stay; each search for cycles visited them, a tenth of a busy agent's time
     gc.collect()
     gc.freeze()
     try:

@@ -1,4 +1,4 @@
-"""How ``fetchwork q --better-analyze`` prints why a job does not run."""
+"""The output of ``fetchwork q --better-analyze``: why a job does not run."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ def show(analysis: Analysis) -> None:
             right=(0, 1, 2, 3),
         )
     if analysis.refusals:
-        output.echo("\nWhat slots say:\n")
+        output.echo("\nReasons of the slots:\n")
         output.table(
             ("SLOTS", "REASON", "FOR EXAMPLE"),
             [[one.slots, one.text, ", ".join(one.examples)] for one in analysis.refusals],
             right=(0,),
         )
     if analysis.ahead:
-        output.echo("\nWhose turn comes first:\n")
+        output.echo("\nSubmitters whose turn comes first:\n")
         output.table(
             ("SUBMITTER", "PRIORITY", "RUNNING", "AUTOCLUSTERS"),
             [
@@ -58,7 +58,7 @@ def show(analysis: Analysis) -> None:
 
 
 def alike(number: int) -> str:
-    """For how many other jobs a job speaks."""
+    """Return the text for the number of other jobs that a job stands for."""
     return f", and {number} idle job{'s' * (number != 1)} like it" if number else ""
 
 

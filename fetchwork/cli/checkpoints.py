@@ -1,4 +1,4 @@
-"""``fetchwork checkpoints``: what is saved of jobs for their next run."""
+"""``fetchwork checkpoints``: the files that jobs saved for their next run."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ if TYPE_CHECKING:
 def cli(
     session: AnySession, jobs: tuple[str, ...], constraints: tuple[str, ...], as_json: bool, clean_up: bool
 ) -> None:
-    """Show what is saved of jobs in the queue for their next run.
+    """Show the files that jobs in the queue saved for their next run.
 
-    Checkpoints (checkpoint_exit_code) are numbered from 0; what a job has left at an eviction has no number.
+    Checkpoints (checkpoint_exit_code) are numbered from 0; files of an eviction have no number.
     Constraints refer to ClusterId, ProcId, Owner, RunId, CheckpointNumber, LastCkptTime, Files and Bytes.
 
     With --clean-up the plug-ins of HTCondor's CHECKPOINT_DESTINATION_MAPFILE on this machine delete
-    checkpoints of jobs that have left, and those that a later one has replaced. It exits with 1 where one
-    could not be deleted.
+    checkpoints of jobs that have left, and those that a later one has replaced. It exits with 1 if one could
+    not be deleted.
 
     \b
     Example:

@@ -42,9 +42,9 @@ def cli() -> None:
 @handle_option
 @owner_option
 @click.option(
-    "--permissions", help="What the token permits: compared with SERVICE_oauth_permissions of jobs."
+    "--permissions", help="The token's permissions: compared with SERVICE_oauth_permissions of jobs."
 )
-@click.option("--resource", help="Whom the token is for: compared with SERVICE_oauth_resource of jobs.")
+@click.option("--resource", help="The token's audience: compared with SERVICE_oauth_resource of jobs.")
 @click.option("--expires", type=click.DateTime(["%Y-%m-%dT%H:%M:%S", "%Y-%m-%d"]), help="When, in UTC.")
 @click.option("--refresh", is_flag=True, help="FILE says how hosts get new tokens from the issuer.")
 @options.performing
@@ -59,7 +59,7 @@ def add(
     expires: object,
     refresh: bool,
 ) -> None:
-    """Store what FILE has, or standard input, as the token for SERVICE; over the one that is there.
+    """Store FILE, or standard input, as the token for SERVICE, in place of an older one.
 
     Running jobs that have the old one get it within minutes. When it expires is read from the token where it
     says so. With --refresh FILE is a JSON object with token_url, refresh_token, client_id, and as the issuer
@@ -97,7 +97,7 @@ def add(
 @options.json_option
 @options.performing
 def list_(session: AnySession, owner: str | None, as_json: bool) -> None:
-    """Show which credentials are stored, but not what they are.
+    """Show which credentials are stored, but not their contents.
 
     \b
     Example:
@@ -152,7 +152,7 @@ def rm(session: AnySession, service: str, handle: str, owner: str | None) -> Non
 @owner_option
 @options.performing
 def show_expiry(session: AnySession, service: str, handle: str, owner: str | None) -> int:
-    """Print when a credential expires; the exit status is 1 if it has, or nobody knows.
+    """Print when a credential expires; the exit status is 1 if it has expired or the time is unknown.
 
     One that hosts renew never does for jobs.
 
@@ -184,7 +184,7 @@ def _renewal(content: bytes) -> Renewal:
         document = json.loads(content)
         return Renewal(**document)
     except (ValueError, TypeError):
-        # what is in it is not repeated
+        # the message does not repeat its contents
         raise CredentialError(
             "the file for --refresh is refused; allowed: a JSON object with token_url, refresh_token,"
             " client_id, client_secret, scope, resource"

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-#: credentials that are sealed anew with one look
+#: credentials that are resealed in one batch
 _PIECE = 100
 
 
@@ -46,10 +46,10 @@ def new(file: Path) -> None:
 @click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
 @click.pass_obj
 def use(conninfo: str, file: Path) -> None:
-    """Have credentials sealed to the newest key of FILE, those that are stored as well.
+    """Seal credentials to the newest key of FILE, stored ones too.
 
     Once every host has the file. The keys before it can be deleted from FILE, and from the hosts, when this
-    says that nothing is sealed to another key. What it can't open it names, and exits with 1.
+    says that nothing is sealed to another key. It names each credential that it can't open, and exits with 1.
 
     \b
     Example:
@@ -77,7 +77,7 @@ def use(conninfo: str, file: Path) -> None:
                 try:
                     opened = keys.open(row.sealed, row.key_id)
                 except CredentialError as error:
-                    # anybody may have stored anything, and keeps no other's back by that
+                    # a row may hold arbitrary bytes; it must not keep other people's credentials back
                     closed[row.owner, row.name] = str(error)
                     continue
                 resealed += database.run(
@@ -90,7 +90,7 @@ def use(conninfo: str, file: Path) -> None:
                     )
                 )
         left = {(row.owner, row.name) for row in database.run(credentials.sealed_otherwise(n=_PIECE))}
-        # the keys that nothing is sealed to any more go
+        # delete the keys to which nothing is sealed any more
         database.run(credentials.publish_credential_key(public_key=public))
     click.echo(f"{resealed} stored credentials were sealed anew")
     for (owner, of_owner), problem in closed.items():

@@ -69,7 +69,7 @@ def submit(words: tuple[str, ...], as_json: bool) -> None:
 @_submitting
 @click.pass_context
 def run(context: click.Context, words: tuple[str, ...], as_json: bool) -> None:
-    """Submit a DAG, and show how far it is until it has ended.
+    """Submit a DAG, and show its progress until it ends.
 
     The options are those of HTCondor's condor_submit_dag. The exit status is that of the DAG: 0 if all of its
     nodes were successful. Ctrl-C ends the view; the DAG goes on. With --json each change is a JSON
@@ -100,7 +100,7 @@ def run(context: click.Context, words: tuple[str, ...], as_json: bool) -> None:
 
 
 def _say_rest(ad: Json) -> None:
-    """Say how to go on with a DAG that was not successful."""
+    """Print how to go on with a DAG that was not successful."""
     cluster, names = ad["ClusterId"], dagview.files(ad)
     where = f"'{Path(str(ad['Iwd'])) / names[0]}.dagman.out' says why" if names else "its log says why"
     rest = f"; 'fetchwork dag rescue {cluster}' submits what is left" if _rescue_files(ad) else ""
@@ -108,7 +108,7 @@ def _say_rest(ad: Json) -> None:
 
 
 def _rescue_files(ad: Json) -> list[Path]:
-    """The rescue files of a DAG, the newest last; DAGMan names them after the first of several files."""
+    """Return a DAG's rescue files, the newest last; DAGMan names them after the first of several files."""
     names = dagview.files(ad)
     if not names:
         return []
@@ -118,7 +118,7 @@ def _rescue_files(ad: Json) -> list[Path]:
 
 
 def _submitted(words: Sequence[str], *, quiet: bool = False) -> int:
-    """Submit by HTCondor's condor_submit_dag; the DAG's number. Prints what that prints, if not ``quiet``."""
+    """Run HTCondor's condor_submit_dag and return the DAG's number; print its output unless ``quiet``."""
     from fetchwork.condor import directory, submitdag
 
     if socket_path() is None:
@@ -153,7 +153,7 @@ def _submitted(words: Sequence[str], *, quiet: bool = False) -> int:
 @options.json_option
 @options.performing
 def show(session: AnySession, dags: tuple[int, ...], as_json: bool) -> None:
-    """Show how far DAGs are: those in the queue, or those named.
+    """Show the progress of DAGs: of all in the queue, or of the named ones.
 
     \b
     Example:
@@ -261,7 +261,7 @@ def rescue(session: AnySession, cluster: int) -> None:
             f"cannot enter directory '{ad['Iwd']}' of DAG {cluster}: {error.strerror}"
         ) from None
     output.echo(f"from {rescues[-1]}")
-    # which finds the options of the first time in its submit file
+    # condor_submit_dag finds the earlier options in its submit file
     _submitted(["-update_submit", *names])
 
 
@@ -306,5 +306,5 @@ def draw(session: AnySession, cluster: int, target: Path | None) -> None:
 
 
 def _find(session: AnySession, cluster: int) -> DagView:
-    """A DAG without those in it; raises NotFound."""
+    """Return a DAG without its nested DAGs; raises NotFound."""
     return dagview.look(session, cluster)[0]

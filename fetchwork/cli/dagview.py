@@ -1,4 +1,4 @@
-"""How far a DAG is, for who watches it: what ``fetchwork dag run`` and ``fetchwork watch`` show of one."""
+"""The progress of a DAG, as ``fetchwork dag run`` and ``fetchwork watch`` show it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from fetchwork.queue.dags import DagView
     from fetchwork.queue.remote import AnySession
 
-#: the least time between two looks
+#: the least seconds between two polls
 LOOK_S = 1.0
 WANTED = (
     *("ClusterId", "ProcId", "Owner", "JobStatus", "ExitCode", "ExitSignal", "HoldReason", "Iwd", "Args"),
@@ -37,7 +37,7 @@ _STATES = {
 
 
 def look(session: AnySession, cluster: int) -> list[DagView]:
-    """A DAG and those in it; raises NotFound."""
+    """Return a DAG and its nested DAGs; raises NotFound."""
     found: list[DagView] = session.perform("dag", cluster=cluster, projection=list(WANTED))
     if not found:
         raise NotFound(f"there is no DAG {cluster}; 'fetchwork dag status' shows those in the queue")
@@ -69,7 +69,7 @@ def exit_status(view: DagView) -> int:
 
 
 def as_json(views: list[DagView]) -> Json:
-    """A DAG for programs, with those in it."""
+    """Return a DAG for programs, with its nested DAGs."""
     first, *inner = (_plain(view) for view in views)
     return {**first, "dags": inner}
 
@@ -95,7 +95,7 @@ def _plain(view: DagView) -> Json:
 
 
 def progress(ad: Json) -> str:
-    """How far a DAG is that has said so, in nodes."""
+    """Return the progress, in nodes, of a DAG that has reported it."""
     parts = [f"{ad.get('DAG_NodesDone', 0)} of {ad[status.TOTAL]} nodes done"]
     parts += [
         f"{ad[attribute]} {word}"
@@ -111,7 +111,7 @@ def progress(ad: Json) -> str:
 
 
 def sentence(view: DagView) -> str:
-    """How far a DAG is, and what the jobs of its nodes do, on one line."""
+    """Return a DAG's progress, and the states of its nodes' jobs, as one line."""
     ad = view["ad"]
     parts = [progress(ad) if status.TOTAL in ad else "its nodes are not known yet"]
     counts = (("running", view["running"]), ("idle", view["idle"]), ("held", view["held"]))
@@ -124,13 +124,13 @@ def sentence(view: DagView) -> str:
 
 
 def arranged(ads: Iterable[Json]) -> Iterator[tuple[Json, str]]:
-    """Jobs with their owners; those of a DAG's nodes behind the DAG's, with the node's name instead."""
+    """Yield jobs with their owners; jobs of nodes follow their DAG, with the node's name instead."""
     jobs = list(ads)
     dags = {ad["ClusterId"]: ad["Owner"] for ad in jobs if environment.is_dagman(str(ad.get("Cmd")))}
     nodes: dict[int | None, list[Json]] = {}
     for ad in jobs:
         around = ad.get("DAGManJobId")
-        # which is its submitter's word: one that says it is in itself, or in another's, is in none
+        # its submitter wrote this: a job that names itself or another user's DAG is in no DAG
         inside = isinstance(around, int) and around != ad["ClusterId"] and dags.get(around) == ad["Owner"]
         nodes.setdefault(around if inside else None, []).append(ad)
     left = [(ad, 0) for ad in reversed(nodes.pop(None, []))]
@@ -138,12 +138,12 @@ def arranged(ads: Iterable[Json]) -> Iterator[tuple[Json, str]]:
         ad, depth = left.pop()
         yield ad, f"{' ' * depth}|-{ad.get('DAGNodeName', '')}" if depth else str(ad["Owner"])
         left += [(inner, depth + 1) for inner in reversed(nodes.pop(ad["ClusterId"], []))]
-    # of those that are in each other
+    # jobs that are in each other
     yield from ((ad, str(ad["Owner"])) for rest in nodes.values() for ad in rest)
 
 
 def follow(session: AnySession, cluster: int, interval: float, *, to_json: bool) -> DagView:
-    """Show a DAG until it has ended: live on a terminal, else a line for each change. How it ended."""
+    """Show a DAG until it has ended: live on a terminal, else a line for each change; return the end."""
     states = _states(session, cluster, interval)
     plain = not sys.stdout.isatty() or os.environ.get("TERM", "dumb") == "dumb"
     if to_json:
@@ -152,7 +152,7 @@ def follow(session: AnySession, cluster: int, interval: float, *, to_json: bool)
 
 
 def _states(session: AnySession, cluster: int, interval: float) -> Iterator[list[DagView]]:
-    """What each look finds; the last is that of the end."""
+    """Yield the result of each poll; the last one has the end."""
     while True:
         views = look(session, cluster)
         yield views
@@ -225,7 +225,7 @@ def _table(views: list[DagView]) -> Table:
         whose = f"{'  ' * depth}{ad['ClusterId']} {ad.get('DAGNodeName', '') if depth else ''}"
         reason = f": {ad['HoldReason']}" if ad.get("HoldReason") else ""
         table.add_row(
-            # a text, because a name is no markup; and rich lets escapes pass
+            # a Text, because a name is no markup; rich lets escapes pass
             Text(output.visible(whose.rstrip())),
             ProgressBar(total=max(1, total), completed=counts["Done"], width=24),
             *(str(counts[name]) for name in ("Done", "Failed", "Futile")),

@@ -1,4 +1,4 @@
-"""``fetchwork db``: make, upgrade and look after the database."""
+"""``fetchwork db``: make, upgrade and maintain the database."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from fetchwork.cli.credentialkey import credential_key
 @click.option("--dsn", metavar="CONNINFO", help="The database; as fetchwork --dsn.")
 @click.pass_context
 def cli(context: click.Context, dsn: str | None) -> None:
-    """Make, upgrade and look after the database.
+    """Make, upgrade and maintain the database.
 
     \b
     Example:
@@ -44,7 +44,7 @@ def init(conninfo: str, agent_role: str | None, access_point_role: str | None, a
     """Make the schema in a database that has none.
 
     This needs the right to create a schema, and to create roles if fetchwork's five roles do not exist. In a
-    database that has the schema it does what upgrade does.
+    database that has the schema it does the same as upgrade.
 
     \b
     Example:
@@ -132,7 +132,7 @@ def status(context: click.Context, as_json: bool) -> None:
 
 
 def _move(conninfo: str) -> Iterator[str]:
-    """What claims wait for, after a move to another server."""
+    """Yield lines on the hosts that claims wait for after a move to another server."""
     from fetchwork.db import server
 
     waits = server.unsettled(conninfo)
@@ -150,9 +150,9 @@ def _move(conninfo: str) -> Iterator[str]:
 def resume(conninfo: str) -> None:
     """Offer jobs again after a move to another server, at once.
 
-    After a standby has taken over, or a backup was restored, no job is offered before each host has said what
-    runs on it, because the last transactions may be lost, and a job could run twice. This ends the wait; use
-    it where none was lost.
+    After a standby has taken over, or a backup was restored, no job is offered before each host has reported
+    its running jobs, because the last transactions may be lost, and a job could run twice. This ends the
+    wait; use it if none was lost.
 
     \b
     Example:
@@ -287,7 +287,7 @@ def setting(conninfo: str, name: str | None, value: float | None, as_json: bool)
 @click.argument("url", metavar="[URL|none]", required=False)
 @click.option("--access-key-id-file", metavar="FILE", help="Has the id of the bucket's key.")
 @click.option("--secret-access-key-file", metavar="FILE", help="Has the key's secret.")
-@click.option("--region", help="The bucket's region; us-east-1 where it matters and none is given.")
+@click.option("--region", help="The bucket's region; by default us-east-1.")
 @click.option("--above", metavar="MIB", type=int, default=64, show_default=True, help="Of a file.")
 @options.json_option
 @click.pass_obj
@@ -300,12 +300,12 @@ def bucket(
     above: int,
     as_json: bool,
 ) -> None:
-    """Show the buckets of large files, or say which one new files go to.
+    """Show the buckets of large files, or choose the bucket of new files.
 
-    Jobs' files of more than --above MIB that travel through the queue are kept in the bucket, and the
-    database has their names alone; the server signs the URLs with which submitters, hosts and access points
-    reach them. 'none' keeps new files in the database; what is in a bucket stays there until its jobs are
-    done. The key of a bucket changes by naming it again.
+    Store job files larger than --above MiB in the bucket; the database keeps only their names. The server
+    signs the URLs with which submitters, hosts and access points reach them. 'none' keeps new files in the
+    database; files in a bucket stay there until their jobs are done. The key of a bucket changes by naming
+    it again.
 
     \b
     Example:

@@ -1,4 +1,4 @@
-"""``fetchwork demand``: what idle jobs ask for."""
+"""``fetchwork demand``: the requests of idle jobs."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 @options.json_option
 @options.performing
 def cli(session: AnySession, queues: tuple[str, ...], slot_ad: IO[bytes] | None, as_json: bool) -> None:
-    """Show what idle jobs ask for, most jobs first: what to start more slots for.
+    """Show the requests of idle jobs, most jobs first: the slots that are missing.
 
     OLDEST is how long the first of them has waited, as days+hours:minutes:seconds. With --slot-ad, slots and
-    jobs are put against each other as an agent does it; of a partitionable slot the jobs share the resources.
-    Programs read the view fetchwork.demand_now.
+    jobs are matched as an agent does it; jobs share the resources of a partitionable slot. Programs read the
+    view fetchwork.demand_now.
 
     \b
     Example:

@@ -1,4 +1,4 @@
-"""``fetchwork doctor``: can this host fetch work, and what to do if not?"""
+"""``fetchwork doctor``: checks whether this host can fetch work, and names remedies."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``fetchwork edit``: what condor_qedit does."""
+"""``fetchwork edit``: changes attributes of jobs, as condor_qedit does."""
 
 from __future__ import annotations
 

@@ -82,5 +82,5 @@ def cli(
             _, _, rest = first.partition(") ")
             line = f"{rest[:19]}  {event.job_id:<10} {event.type.name:<15} {rest[20:]} {detail}".rstrip()
         output.echo(f"{event.cursor} {line}" if show_cursor else line)
-        # a follower wants it now
+        # a follower needs each line at once
         sys.stdout.flush()

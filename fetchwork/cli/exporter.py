@@ -18,16 +18,16 @@ DEFAULT_ADDRESS = "127.0.0.1:9118"
     default=DEFAULT_ADDRESS,
     show_default=True,
     metavar="ADDRESS:PORT",
-    help="Where Prometheus asks; ':9118' listens at all addresses.",
+    help="The address for Prometheus; ':9118' listens at all addresses.",
 )
 @click.option("--once", is_flag=True, help="Print the metrics and end.")
 @click.option("--dsn", metavar="CONNINFO", help="The database; as fetchwork --dsn.")
 @click.pass_context
 def cli(context: click.Context, listen: str, once: bool, dsn: str | None) -> None:
-    """Serve metrics of a database to Prometheus: the state of the queue and its pool, and what happens.
+    """Serve metrics of a database to Prometheus: the state of the queue and its pool, and counters of events.
 
-    One exporter a database is enough; a role that may read all jobs (fetchwork_reader) does. An agent serves
-    its own metrics where agent.metrics of its host file says so. Counters count from the start of the
+    One exporter for each database is enough; its role must read all jobs (fetchwork_reader). An agent serves
+    its own metrics if agent.metrics of its host file says so. Counters count from the start of the
     exporter.
 
     \b
@@ -55,7 +55,7 @@ def cli(context: click.Context, listen: str, once: bool, dsn: str | None) -> Non
     snapshots, events = Session(conninfo), Session(conninfo)
     for session in (snapshots, events):
         context.call_on_close(session.close)
-    # a wrong connection string is told now, not at the first scrape
+    # report a wrong connection string now, not at the first scrape
     snapshots.run(totals())
     registry.register(PoolCollector(snapshots))
     counters = EventCounters(registry, events)

@@ -1,4 +1,4 @@
-"""How ``fetchwork submit`` takes over the idle jobs of a schedd."""
+"""The part of ``fetchwork submit`` that takes over the idle jobs of a schedd."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ def move(
     schedd: str | None = None,
     originals: str | None = None,
 ) -> None:
-    """Submit the idle jobs among a schedd's, each cluster as one; say first what can't come, and why.
+    """Submit a schedd's idle jobs, each cluster as one; first list jobs that can't be moved, and why.
 
-    ``schedd`` and ``originals``: what becomes of the originals there, each cluster after its copy is in the
-    queue for good. A move that was cut off can be made again: no job comes twice.
+    ``originals``: the action on the jobs at ``schedd``, for each cluster after its copy is committed. An
+    interrupted move can be repeated: no job is copied twice.
     """
     from fetchwork.queue.fromschedd import planned
 
@@ -60,7 +60,7 @@ def move(
 
 
 def jobs_of(schedd: str | None, constraints: Sequence[str]) -> list[Json]:
-    """The ads of a schedd's jobs: those that constraints select, else one's own, for root all."""
+    """Return the ads of a schedd's jobs: the selected ones, else the caller's own, for root all."""
     from fetchwork.classad.schedd import ScheddQueue
     from fetchwork.queue.constraints.constraint import joined
 

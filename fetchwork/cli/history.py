@@ -1,4 +1,4 @@
-"""``fetchwork history``: what condor_history shows, from the database."""
+"""``fetchwork history``: shows ended jobs as condor_history does, from the database."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``fetchwork hooks``: the executables that HTCondor runs, put in their place."""
+"""``fetchwork hooks``: installs the executables that HTCondor runs."""
 
 from pathlib import Path
 

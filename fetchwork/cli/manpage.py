@@ -1,4 +1,4 @@
-"""The manual page fetchwork(1), made from what the commands say of themselves.
+"""The manual page fetchwork(1), made from the commands' help.
 
 ``hatch_build.py`` puts it into each wheel. There click is installed and no other dependency, so a command's
 module imports what it runs on in its functions.

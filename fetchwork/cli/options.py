@@ -50,7 +50,7 @@ class HTCondorCommand(click.Command):
         return super().parse_args(ctx, rest)
 
     def _unabbreviated(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """HTCondor's tools take the beginning of an option, where it is of one only: ``-cons``, ``-tot``."""
+        """Complete unique beginnings of options, as HTCondor's tools do: ``-cons``, ``-tot``."""
         known = {
             name
             for param in self.get_params(ctx)
@@ -78,7 +78,7 @@ class HTCondorCommand(click.Command):
 
 
 def connected(function: Function) -> Function:
-    """Give a command ``--dsn`` and ``-name``, and a ``Session`` of that database as its first argument."""
+    """Give a command ``--dsn`` and ``-name``, and the database's ``Session`` as its first argument."""
 
     @_dsn_option
     @_name_option
@@ -104,7 +104,7 @@ _name_option = click.option(
 
 
 def _given(context: click.Context, dsn: str | None, name: str | None, everywhere: bool = False) -> str | None:
-    """The connection string that was given, if any; raises UsageError where a name was given as well."""
+    """Return the given connection string, if any. Raises UsageError if a name was given as well."""
     given = dsn if dsn is not None else context.meta.get("fetchwork.dsn")
     if (given is not None) + (name is not None) + everywhere > 1:
         raise click.UsageError("of --dsn, -name and -global only one can be given")
@@ -112,7 +112,7 @@ def _given(context: click.Context, dsn: str | None, name: str | None, everywhere
 
 
 def performing(function: Function) -> Function:
-    """As ``connected``, but where no database is named the session is by way of this host's access point."""
+    """As ``connected``, but if no database is named the session goes through this host's access point."""
     return _by_session(function, reading=False)
 
 
@@ -153,7 +153,7 @@ def _by_session(function: Function, *, reading: bool) -> Function:
 
 
 def database_of(session: AnySession) -> Database:
-    """The database of a session; raises UsageError where it is by way of an access point."""
+    """Return the database of a session. Raises UsageError if the session goes through an access point."""
     from fetchwork.queue.session import Session
 
     if not isinstance(session, Session):

@@ -1,8 +1,7 @@
-"""How commands print: tables in the manner of HTCondor's tools, ``-af``, JSON.
+"""The output of commands: tables in the manner of HTCondor's tools, ``-af``, JSON.
 
-What is printed was often written by another user: the name of a batch, a hold reason, a job's output. A
-terminal obeys the control characters in it, so there they are shown and not sent; a file or a program gets
-them as they are.
+The text is often another user's: the name of a batch, a hold reason, a job's output. A terminal obeys its
+control characters, so there they are shown and not sent; a file or a program gets them unchanged.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ _CONTROL = re.compile(r"\r(?!\n)|[\0-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u200e\u200f\
 
 
 def visible(text: str) -> str:
-    """The text with its control characters shown, as ``cat -v`` and ``less`` do: ``^[`` for an escape."""
+    """Return the text with visible control characters, as ``cat -v`` and ``less`` show them: ``^[``."""
     return _CONTROL.sub(_shown, text)
 
 
@@ -42,25 +41,25 @@ def _shown(match: re.Match[str]) -> str:
 
 
 def for_stream(text: str, *, err: bool = False) -> str:
-    """The text as stdout or stderr may have it: visible, if that is a terminal."""
+    """Return the text for stdout or stderr: with visible control characters if that is a terminal."""
     return visible(text) if (sys.stderr if err else sys.stdout).isatty() else text
 
 
 def echo(text: str = "", *, nl: bool = True, err: bool = False) -> None:
-    """Print a text that may hold anything.
+    """Print a text that may have any character.
 
-    Not by click, which takes escape sequences out of what goes into a file, and flushes each line.
+    Not by click, which strips escape sequences from output to a file, and flushes each line.
     """
     print(for_stream(text, err=err), end="\n" if nl else "", file=sys.stderr if err else sys.stdout)
 
 
 def on_terminal() -> bool:
-    """Whether a person reads what is said, and no program."""
+    """Whether a person reads the messages, and no program."""
     return sys.stdout.isatty() and sys.stderr.isatty()
 
 
 def to_json(value: object, indent: int | None = None) -> str:
-    """A JSON value as text; control characters are escaped, which JSON itself does not ask of all."""
+    """Return a JSON value as text; all control characters are escaped, more than JSON requires."""
     text = json.dumps(value, indent=indent, default=str, ensure_ascii=False)
     return _CONTROL.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
@@ -71,7 +70,7 @@ def print_json(value: object) -> None:
 
 
 def print_json_list(items: Iterable[Json]) -> None:
-    """Print a list item by item, so that a million need no memory."""
+    """Print a list item by item, in constant memory."""
     first = True
     for item in items:
         echo("[" if first else ",")
@@ -95,7 +94,7 @@ _WORDS = frozenset(("true", "false", "undefined", "error", "is", "isnt", "my", "
 
 
 def projection(attributes: Sequence[str], known: Set[str]) -> Sequence[str]:
-    """The attributes to ask for to print some: those alone, if a value of theirs can't refer to others.
+    """Return the attributes to ask for: ``attributes``, if their values can't refer to others, else all.
 
     ``known`` are the names, in lower case, of attributes that are never expressions.
     """
@@ -124,7 +123,7 @@ def print_attributes(ads: Iterable[Json], letters: str, attributes: Sequence[str
 
 
 def _literals(ad: Json, names: Sequence[str]) -> list[object] | None:
-    """The values of attributes that need no evaluation: None unless all of them do not."""
+    """Return the values of attributes, or None if any needs evaluation."""
     by_name = {name.lower(): value for name, value in ad.items()}
     values = [by_name.get(name) for name in names]
     for value in values:
@@ -200,8 +199,8 @@ _BREAK = re.compile(r"[\t\n\r]+")
 
 
 def table(heading: Sequence[str], rows: Iterable[Sequence[object]], right: Iterable[int] = ()) -> None:
-    """Print rows under a heading, columns as wide as what is in them; ``right`` are aligned to the right."""
-    # a row is one line, whatever is in it, and as wide as it is shown
+    """Print rows under a heading, columns as wide as their cells, those of ``right`` aligned to the right."""
+    # a row is one line, even if a cell has line breaks; widths are those of the shown text
     cells = [["" if cell is None else for_stream(_BREAK.sub(" ", str(cell))) for cell in row] for row in rows]
     lines = [list(heading), *cells]
     widths = [max(len(line[n]) for line in lines) for n in range(len(heading))]
@@ -215,12 +214,12 @@ def table(heading: Sequence[str], rows: Iterable[Sequence[object]], right: Itera
 
 
 def number(value: float | None, digits: int = 2) -> str:
-    """A number without digits that say nothing."""
+    """Return a number without insignificant digits."""
     if value is None:
         return ""
     return f"{value:.{digits}f}".rstrip("0").rstrip(".") if value != int(value) else str(int(value))
 
 
 def quoted(words: Sequence[str]) -> str:
-    """Words as one could type them."""
+    """Return words quoted for a shell."""
     return shlex.join(words)

@@ -1,4 +1,4 @@
-"""``fetchwork pool``: a private pool in one directory, up, looked at, and down; and ``fetchwork demo``."""
+"""``fetchwork pool``: starts, shows and stops a private pool in one directory; and ``fetchwork demo``."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def default_directory() -> Path:
-    """Where the pool is by default."""
+    """Return the default directory of the pool."""
     if os.geteuid() == 0:
         return Path("/var/lib/fetchwork/pool")
     home = os.environ.get("XDG_DATA_HOME") or "~/.local/share"

@@ -1,4 +1,4 @@
-"""Progress on a terminal: of a look through a long queue or its history, and of bytes that move."""
+"""Progress on a terminal: of a search through a long queue or its history, and of file transfers."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ if TYPE_CHECKING:
 
 Item = TypeVar("Item")
 
-#: seconds in which most answers come without a word of that
+#: seconds before progress is shown: most answers come earlier
 AFTER_S = 1.0
 _CLEARED = "\r\x1b[K"
 
 
 def looking(session: AnySession, items: Iterator[Item]) -> Iterator[Item]:
-    """Pass on the items of a stream of the session; what was looked at stands below them."""
+    """Yield the items of a stream of the session; the number of searched jobs stands below them."""
     if not output.on_terminal():
         yield from items
         return
@@ -54,9 +54,9 @@ def looking(session: AnySession, items: Iterator[Item]) -> Iterator[Item]:
 
 @contextlib.contextmanager
 def moving(what: str) -> Iterator[Callable[[int, int], None] | None]:
-    """What is told how many bytes of how many have moved; None where stderr is no terminal.
+    """Yield a callback for the bytes moved and their total; None if stderr is no terminal.
 
-    Nothing is shown before the first byte, and nothing stays.
+    Nothing is shown before the first byte, and the line is erased at the end.
     """
     if not sys.stderr.isatty():
         yield None

@@ -1,4 +1,4 @@
-"""``fetchwork q``: what condor_q shows, from the database."""
+"""``fetchwork q``: shows the jobs as condor_q does, from the database."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ PROJECTION = [
     "FetchWorkKillDate",
 ]
 
-#: what a job is in the line of totals, by its JobStatus
+#: JobStatus -> the name of its count in the line of totals
 _COUNTED_AS = {
     JobStatus.IDLE: "idle",
     JobStatus.RUNNING: "running",
@@ -48,7 +48,7 @@ _COUNTED_AS = {
     JobStatus.SUSPENDED: "suspended",
 }
 
-#: jobs that one call looks into
+#: most jobs that one call explains
 MOST_ANALYZED = 10
 
 
@@ -162,7 +162,7 @@ def cli(
 
 
 def _analyze(session: AnySession, constraint: str, as_json: bool) -> None:
-    """Explain the jobs that are selected; without a constraint, of all idle jobs one of each autocluster."""
+    """Explain the selected jobs; without a constraint, one idle job of each autocluster."""
     from fetchwork.cli import analysis
     from fetchwork.errors import NotFound
     from fetchwork.explain.job import analyze, analyze_idle
@@ -172,7 +172,7 @@ def _analyze(session: AnySession, constraint: str, as_json: bool) -> None:
         what = "autoclusters with idle jobs; these are those with most"
     else:
         ids = ["ClusterId", "ProcId"]
-        # one more, which says whether there are more
+        # one more, to know whether there are more
         jobs = list(session.items("jobs", constraint=constraint, projection=ids, limit=MOST_ANALYZED + 1))
         if not jobs:
             raise NotFound("no such job in the queue; 'fetchwork history' has those that left it")
@@ -191,7 +191,7 @@ def _analyze(session: AnySession, constraint: str, as_json: bool) -> None:
 
 
 def total_line(counts: Mapping[str, int], completed: int = 0) -> str:
-    """HTCondor's line of totals; ``completed`` are those in the queue that have ended."""
+    """Return HTCondor's line of totals; ``completed`` counts ended jobs in the queue."""
     removed = counts.get("ending", counts.get("removed", 0))
     return (
         f"Total for query: {counts['jobs']} jobs; {completed} completed, {removed} removed,"
@@ -201,7 +201,7 @@ def total_line(counts: Mapping[str, int], completed: int = 0) -> str:
 
 
 def _list(lines: Iterable[tuple[Json, str]], held: bool, running: bool) -> None:
-    """Print jobs, each with its owner or what stands in that column for it."""
+    """Print jobs, each with the text of its owner column."""
     columns = "HELD_SINCE  HOLD_REASON" if held else "SUBMITTED     RUN_TIME HOST(S)" if running else ""
     output.echo(
         f"{' ID':<9}{'OWNER':<16}{columns}"
@@ -216,7 +216,7 @@ def _list(lines: Iterable[tuple[Json, str]], held: bool, running: bool) -> None:
         counts[_COUNTED_AS[ad["JobStatus"]]] += 1
         job = f"{ad['ClusterId']:>4}.{ad['ProcId']:<3} "
         used = ad.get("RemoteWallClockTime", 0)
-        # one that is being removed or held has a host for as long as it runs
+        # a job that is being removed or held has a host while it runs
         alive = ad["JobStatus"] in (JobStatus.RUNNING, JobStatus.SUSPENDED) or ad.get("RemoteHost")
         if alive and ad.get("JobCurrentStartDate"):
             used += now - ad["JobCurrentStartDate"]
@@ -237,7 +237,7 @@ def _list(lines: Iterable[tuple[Json, str]], held: bool, running: bool) -> None:
 
 
 def _command(ad: Json) -> str:
-    """The command line of a job; of a DAG, how far it is."""
+    """Return the command line of a job, or the progress of a DAG."""
     if "DAG_NodesTotal" not in ad:
         return output.command_line(ad)
     from fetchwork.cli import dagview
@@ -246,13 +246,13 @@ def _command(ad: Json) -> str:
 
 
 def _remaining(ad: Json, now: float) -> str:
-    """Of a job that was told to end: how long it may still take over that."""
+    """Return how long a job that was told to end may still take."""
     killed_at = ad.get("FetchWorkKillDate")
     return "" if killed_at is None else f"[killed in {max(0, int(killed_at - now))} s] "
 
 
 def _letter(ad: Json) -> str:
-    """The job's status, as condor_q has it: of one whose files are moved, which way."""
+    """Return the job's status as condor_q prints it: for a file transfer, its direction."""
     if ad.get("TransferringOutput"):
         return ">"
     return "<" if ad.get("TransferringInput") else STATUS_LETTERS[ad["JobStatus"]]

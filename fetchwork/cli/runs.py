@@ -1,4 +1,4 @@
-"""``fetchwork runs``: every try at a job."""
+"""``fetchwork runs``: every run of a job."""
 
 from __future__ import annotations
 
@@ -21,7 +21,12 @@ _PROJECTION = (
 @click.argument("jobs", metavar="JOB...", nargs=-1)
 @options.constraint_option
 @click.option(
-    "-limit", "--limit", type=click.IntRange(0), default=100, show_default=True, help="At most so many."
+    "-limit",
+    "--limit",
+    type=click.IntRange(0),
+    default=100,
+    show_default=True,
+    help="Show at most this many runs.",
 )
 @options.json_option
 @options.performing

@@ -25,7 +25,7 @@ _UNIX = "unix:"
     default=DEFAULT_ADDRESS,
     show_default=True,
     metavar="ADDRESS:PORT|unix:PATH",
-    help="Where browsers and programs ask; ':9080' listens at all addresses, 'unix:PATH' at a Unix socket.",
+    help="The address to listen at; ':9080' is all addresses, 'unix:PATH' a Unix socket.",
 )
 @click.option(
     "--socket-group",
@@ -39,7 +39,7 @@ _UNIX = "unix:"
     "--token-file",
     type=click.Path(path_type=Path, dir_okay=False),
     metavar="FILE",
-    help="The token that lets in is the first line of FILE, not a new one each time.",
+    help="The token for sign-in is the first line of FILE, instead of a new one at each start.",
 )
 @click.option(
     "--user-header",
@@ -87,7 +87,7 @@ def cli(
 
     Without a reverse proxy there is one token, in the link that is printed: it gives the rights of the
     database's role. Nothing can be changed without --write. Programs send the token as
-    'Authorization: Bearer TOKEN'; /api/v1/openapi.json describes what they may ask.
+    'Authorization: Bearer TOKEN'; /api/v1/openapi.json describes the requests.
 
     \b
     Example:
@@ -128,7 +128,7 @@ def cli(
 
 
 def _listen(listen: str, group: str | None) -> tuple[socket.socket, str]:
-    """The socket, and the address that people are told."""
+    """Return the socket, and the address to print for people."""
     from fetchwork.config.hostname import listen_address
     from fetchwork.page import serving
 

@@ -61,7 +61,7 @@ Example: 4 hosts with 16 slots each, for a minute, on jobs that sleep ten times 
     type=click.FloatRange(0.01, 1000),
     default=1.0,
     show_default=True,
-    help="How many times faster than the clock simulated time runs.",
+    help="The speed of simulated time, in multiples of the clock's.",
 )
 @options.json_option
 def cli(
@@ -98,7 +98,7 @@ def cli(
         unclaimed_delay_s=settings.fetch_delay_s,
         starter_initial_update_interval_s=host_config.slots.initial_update_interval_s,
         starter_update_interval_s=host_config.slots.update_interval_s,
-        # an agent answers a busy slot's fetch when it sees the starter's process end: here is none to see
+        # an agent answers a busy slot's fetch when it sees the starter end; here no process exists
         polling_interval_s=1.0,
         job_exit_timeout_s=settings.job_exit_timeout_s,
         pipe_buffer_max=host_config.host.pipe_buffer_max,
@@ -193,7 +193,7 @@ async def _play(hosts: list[Host], ledger: Ledger, seconds: float | None, jobs: 
         ):
             await asyncio.sleep(0.05)
     lasted = time.monotonic() - began
-    # whatever still runs goes back to the queue
+    # running jobs go back to the queue
     await asyncio.gather(*(host.shut_down() for host in hosts))
     return lasted
 

@@ -1,4 +1,4 @@
-"""``fetchwork slots``: what condor_status shows, as the database knows it."""
+"""``fetchwork slots``: shows the slots as condor_status does, from the database."""
 
 from __future__ import annotations
 

@@ -54,10 +54,10 @@ if TYPE_CHECKING:
 @click.option(
     "--originals",
     type=click.Choice(["hold", "remove"]),
-    help="With --from-schedd: what becomes of each job there once its copy is here.  [default: nothing]",
+    help="With --from-schedd: hold or remove each original once its copy is here.  [default: nothing]",
 )
 @click.option(
-    "--partly", is_flag=True, help="Of a schedd's idle jobs leave those that can't come where they are."
+    "--partly", is_flag=True, help="Move the schedd's idle jobs that can be moved, and leave the others."
 )
 @options.json_option
 @options.performing
@@ -81,8 +81,8 @@ def cli(
     FILE is an HTCondor submit description, or '-' for standard input. Commands that fetched work can't honour
     are refused by name; either all jobs of FILE are submitted, or none.
 
-    Ads that a schedd printed (condor_q -long), and with --from-schedd those that it is asked for, are moved:
-    the idle jobs, each cluster as one. What can't come is listed first, with the reason.
+    Ads that a schedd printed (condor_q -long), and with --from-schedd the schedd's jobs, are moved: the idle
+    ones, each cluster as one. Jobs that can't be moved are listed first, with the reason.
 
     \b
     Example:
@@ -101,7 +101,7 @@ def cli(
     from fetchwork.queue.fromschedd import is_schedds
     from fetchwork.queue.unused import unused
 
-    # of a submission that an access point may have taken already; not for what a description runs
+    # the key of a submission that an access point may have taken; programs of the description must not get it
     key = os.environ.pop(KEY_VARIABLE, None)
     if schedd is None and (constraints or originals is not None):
         raise click.UsageError("options '--constraint' and '--originals' go with '--from-schedd'")
@@ -172,7 +172,7 @@ def cli(
                     output.echo(f"fetchwork: warning: {line}", err=True)
             commands = (f"q {cluster}", f"wait {cluster}", f"tail -f {cluster}.0", f"rm {cluster}")
             words = "   ".join(f"fetchwork {command}" for command in commands)
-            output.echo(f"what next:  {words}", err=True)
+            output.echo(f"next steps:  {words}", err=True)
         for problem in result.problems:
             output.echo(f"fetchwork: warning: {problem}", err=True)
         if result.access_point is None and "UserLog" in result.clusterad():

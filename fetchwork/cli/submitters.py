@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 @options.json_option
 @options.performing
 def submitters(session: AnySession, constraints: tuple[str, ...], as_json: bool) -> None:
-    """Show who uses how much, and who is next: the smallest priority value is served first.
+    """Show submitters' usage, and who is next: the smallest priority value is served first.
 
     Constraints refer to attributes of the submitter: Name, Priority, RunningJobs, AccumulatedUsage, ...
 

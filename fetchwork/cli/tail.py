@@ -27,9 +27,9 @@ def cli(
 ) -> None:
     """Show the end of a job's stdout and stderr, as it was when its run ended; with -f, as it comes.
 
-    The end is kept only if the job asks for it: FetchWorkTailBytes says how many bytes of each. What a
-    running job writes its host ships while somebody looks, with no word of that at submit: the last bytes at
-    first, then 64 KiB of each a second at most.
+    The end is kept only if the job asks for it: FetchWorkTailBytes says how many bytes of each. A running
+    job's host sends its output while a reader follows it, without an option at submit: the last bytes first,
+    then at most 64 KiB of each a second.
 
     \b
     Example:

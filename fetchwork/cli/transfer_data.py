@@ -48,7 +48,7 @@ def cli(
 
 
 def retrieved(session: AnySession, jobs: Sequence[str] | None) -> list[Json]:
-    """Bring the outputs of jobs; a report for each, bytes on a terminal meanwhile."""
+    """Deliver the outputs of jobs, with progress on a terminal; return a report for each job."""
     from fetchwork.cli.progress import moving
 
     with moving("bringing files") as progress:
@@ -56,7 +56,7 @@ def retrieved(session: AnySession, jobs: Sequence[str] | None) -> list[Json]:
 
 
 def say(brought: Sequence[Json]) -> None:
-    """What was brought, and a line for each job whose files were not."""
+    """Print the number of delivered files, and a line for each job whose files were not delivered."""
     done = [one for one in brought if not one["problem"]]
     if done:
         files, size = (sum(one[what] for one in done) for what in ("files", "bytes"))

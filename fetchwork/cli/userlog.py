@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 @click.option(
     "--after",
     metavar="CURSOR",
-    help="Where to begin the first time.  [default: the oldest event that is kept]",
+    help="The event to begin with the first time.  [default: the oldest event that is kept]",
 )
 @click.option(
     "--state",

@@ -76,7 +76,7 @@ def cli(
             break
     brought = []
     if progress.ended:
-        # who may only read waits, and brings nothing
+        # people who may only read wait, and deliver nothing
         with contextlib.suppress(InsufficientPrivilege):
             brought = retrieved(session, words)
     counts = progress.counts()

@@ -12,7 +12,6 @@ from tests.house.source import ROOT, shown
 NOT_YET = (
     "CHANGELOG.md",
     "CONTRIBUTING.md",
-    "fetchwork/cli/",
     "fetchwork/config/",
     "fetchwork/deploy/",
     "fetchwork/doctor/",

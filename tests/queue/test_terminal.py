@@ -101,14 +101,14 @@ def test_after_submit_a_terminal_is_told_what_to_type_next(
     description.write_text("executable = /bin/true\nqueue 2\n")
     sent = on_terminal("submit", "--owner", "alice", str(description))
     assert "2 job(s) submitted to cluster 1." in sent
-    (line,) = [line for line in sent.splitlines() if line.startswith("what next:")]
+    (line,) = [line for line in sent.splitlines() if line.startswith("next steps:")]
     # the suggested commands exist
-    for words in line.removeprefix("what next:").split("   "):
+    for words in line.removeprefix("next steps:").split("   "):
         told = fetchwork(*words.split()[1:], "--help")
         assert told.status == 0, words
     told = fetchwork("submit", "--owner", "alice", str(description))
     assert (told.out, told.err) == ("2 job(s) submitted to cluster 2.\n", "")
-    assert "what next" not in on_terminal("submit", "--owner", "alice", "--json", str(description))
+    assert "next steps" not in on_terminal("submit", "--owner", "alice", "--json", str(description))
 
 
 @pytest.mark.usefixtures("hostile")
