@@ -1,12 +1,12 @@
-/* The compiled hook's readers of foreign input, as functions of bytes: hook.conf, the agent's reply, the job
-ad.
+/* The compiled hook's readers of foreign input, as functions of bytes: hook.conf, the agent's reply, the ad.
  * This file replaces the hook's own main (client.c).
  *
  * The first byte chooses: c hook.conf, j the job ad of prepare_job, n the notes of a sandbox, s the JobPid of
  * an ad, r a reply.
  * With -DFUZZER for libFuzzer; else `fuzz_client compare` reads cases on stdin, each as a line with its
- length and then its bytes, and prints its result in one line: tests compare that with Python's. */ #include
- "../../../fetchwork/hook/compiled/hook.h"
+ * length and then its bytes, and prints its result in one line: tests compare that with Python's.
+ */
+#include "../../../fetchwork/hook/compiled/hook.h"
 
 #include <stdio.h>
 #include <stdlib.h>
