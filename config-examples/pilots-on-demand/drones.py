@@ -3,8 +3,8 @@
     pip install cobald-tardis
     FETCHWORK_DSN=service=pool python3 -m cobald.daemon drones.py
 
-tardis.yml beside it says where drones are started, pilot.ad what the slot of one will look like. A drone that
-the jobs do not need any more is told to drain; the pilot itself ends when it has had no job for a while.
+tardis.yml beside it names the places where drones start; pilot.ad is the expected ad of a drone's slot. A
+drone that the jobs no longer need is told to drain; the pilot itself ends when it has had no job for a while.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Counters of what happens to jobs, from the event stream: they count from when the process started.
+"""Counters of jobs' events, from the event stream: they count from the start of the process.
 
 Prometheus expects counters to begin anew with a process. While the database is away nothing is lost: the
 reader goes on behind the last event that it counted.
@@ -23,7 +23,7 @@ log = logging.getLogger(__name__)
 
 #: seconds until a database that did not answer is asked again
 RETRY_S = 5.0
-#: how long one call waits for events, so that ``stop`` is heard
+#: seconds that one call waits for events, so that ``stop`` takes effect
 WAIT_S = 1.0
 #: hold codes with a label of their own; a site's own policies may have any
 MAX_HOLD_CODES = 100
@@ -66,7 +66,7 @@ class EventCounters:
         }
 
     def start(self) -> None:
-        """Begin to count what happens from now on."""
+        """Begin to count events from now on."""
         self._thread.start()
 
     def stop(self) -> None:
@@ -75,7 +75,7 @@ class EventCounters:
         self._thread.join()
 
     def count(self, events: Sequence[JobEvent]) -> None:
-        """Count some events; the database knows what became of those that were evicted."""
+        """Count some events; the database knows the outcomes of evicted runs."""
         evicted = []
         for event in events:
             count = self._counts.get(event.type_number)
@@ -90,7 +90,7 @@ class EventCounters:
             self.evicted.labels(OTHER).inc(max(0, len(evicted) - len(outcomes)))
 
     def _outcomes(self, runs: list[int]) -> list[str]:
-        """What became of runs, in no order; fewer than asked for where that is not known."""
+        """Outcomes of runs, in no order; fewer than requested if some are not known."""
         try:
             return [row["outcome"] for row in self._session.database.query(_OUTCOMES, [runs])]
         except FetchworkError:
@@ -120,7 +120,7 @@ class EventCounters:
 
 
 def _ending(event: JobEvent) -> str:
-    """How a job ended, for a label."""
+    """The end of a job, as a label."""
     if event.get("TerminatedNormally") is False or event.get("TerminatedBySignal") is not None:
         return "signal"
     return "success" if event.get("ReturnValue") == 0 else "failure"

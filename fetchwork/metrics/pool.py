@@ -1,7 +1,7 @@
 """The state of a queue and its pool, read from the views when Prometheus asks.
 
-Many may ask: what was read is given again for ``MAX_AGE_S``. While the database does not answer there is
-``DatabaseUp 0`` and nothing that would have to be guessed.
+Many clients may ask: a reading is served again for ``MAX_AGE_S``. While the database does not answer there is
+only ``DatabaseUp 0``, and no guessed value.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from fetchwork.queue import summaries
 from fetchwork.queue.session import Session
 from fetchwork.queue.views import Row
 
-#: an answer serves those who ask within this time
+#: seconds for which a reading is served again
 MAX_AGE_S = 5.0
 #: label values of one metric; the rest is "other"
 MAX_LABELS = 100
 OTHER = "other"
 
-#: column of fetchwork.totals -> metric, as a schedd's ad names it where it has it
+#: column of fetchwork.totals -> metric, named as in a schedd's ad if that has it
 JOBS = {
     "jobs": ("TotalJobAds", "Jobs in the queue"),
     "idle": ("TotalIdleJobs", "Idle jobs"),
@@ -139,7 +139,7 @@ def _demand(session: Session) -> Iterator[Metric]:
     rows = session.database.query(_DEMAND)
     yield _labelled("Autoclusters", "Autoclusters with idle jobs", ("queue",), rows, "autoclusters")
     yield _labelled(
-        "OldestIdleJob_seconds", "How long the first idle job has waited", ("queue",), rows, "oldest_s"
+        "OldestIdleJob_seconds", "Waiting time of the first idle job", ("queue",), rows, "oldest_s"
     )
 
 
@@ -172,7 +172,7 @@ def _limits(session: Session) -> Iterator[Metric]:
 
 
 def _submitters(session: Session) -> Iterator[Metric]:
-    # a priority is nothing to be summed up
+    # priorities cannot be summed up
     rows = session.database.query(_SUBMITTERS)[:MAX_LABELS]
     yield _labelled(
         "EffectivePriority", "Effective priority; the lowest is next", ("submitter",), rows, "priority"

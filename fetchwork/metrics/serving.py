@@ -8,7 +8,7 @@ from fetchwork.errors import AgentUnavailable
 
 
 class Server:
-    """Serves a registry at an address until ``close``; AgentUnavailable if it can't listen there."""
+    """Serves a registry at an address until ``close``; AgentUnavailable if it cannot listen there."""
 
     def __init__(self, registry: CollectorRegistry, address: str, port: int) -> None:
         try:
@@ -19,12 +19,12 @@ class Server:
             ) from error
 
     def close(self) -> None:
-        """Answer no more."""
+        """Stop serving."""
         self._server.shutdown()
         self._server.server_close()
         self._thread.join()
 
 
 def text_of(registry: CollectorRegistry) -> str:
-    """What Prometheus would read now."""
+    """The text that Prometheus would read now."""
     return generate_latest(registry).decode()

@@ -17,12 +17,12 @@ class Person:
 
     name: str
     account: str | None
-    #: may change something, as far as the database lets them
+    #: may change jobs, as far as the database allows it
     may_write: bool
 
 
 class ActingSession(Session):
-    """``Session`` with the rights of ``account`` alone; of its role where that is None.
+    """``Session`` with the rights of ``account`` alone; with those of its role for None.
 
     Outside ``reading`` and ``writing`` each step is a transaction: many jobs are not changed in one.
     """

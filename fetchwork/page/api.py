@@ -52,7 +52,7 @@ After: TypeAlias = Annotated[
 
 
 class _Page(BaseModel):
-    after: Annotated[str | None, Field(description="where the next page begins; null: there is no more")]
+    after: Annotated[str | None, Field(description="the cursor of the next page; null at the end")]
     looked_at: Annotated[int, Field(description="ads that the search has looked at so far")]
     about: Annotated[
         int | None,
@@ -287,7 +287,7 @@ class Api:
     async def totals(
         self, request: Request, by: Literal["owner", "autocluster", "queue"] | None = None
     ) -> dict[Literal["totals"], list[dict[str, int | str | None]]]:
-        """Counts of jobs, from counters that are kept."""
+        """Counts of jobs, from counters that the database keeps."""
         return {"totals": await self._workers.ask(request.state.person, questions.totals, by=by)}
 
     async def demand(self, request: Request) -> dict[Literal["demand"], list[Json]]:
@@ -331,12 +331,12 @@ def _route_class(sign_in: SignIn) -> type[APIRoute]:
 
 
 async def _with_body(request: Request, sign_in: SignIn) -> Request:
-    """A request whose body was read; raises Problem for one that may not be believed, or is too large."""
+    """A request with its body; raises Problem if the request is not trusted or its body is too large."""
     if not sign_in.by_bearer(request):
         check_origin(request)
     content = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if content != "application/json":
-        # a form of another site can't say so
+        # another site's form cannot send this type
         raise Problem(415, "wrong content type", f"'{content}': allowed is application/json")
     text = b""
     async for chunk in request.stream():
@@ -354,6 +354,6 @@ async def _refuse(request: Request, error: Exception) -> Response:
     """The answer to parameters or a body that the schema does not allow."""
     assert isinstance(error, RequestValidationError)
     first = error.errors()[0]
-    where = ".".join(str(part) for part in first["loc"][1:])
-    problem = Problem(400, "bad request", f"{where or first['loc'][0]}: {first['msg']}"[:500])
+    place = ".".join(str(part) for part in first["loc"][1:])
+    problem = Problem(400, "bad request", f"{place or first['loc'][0]}: {first['msg']}"[:500])
     return JSONResponse(problem.to_json(), 400, media_type="application/problem+json")

@@ -25,7 +25,7 @@ from fetchwork.page.workers import Workers
 
 API: Final = "/api/v1"
 
-#: nothing from elsewhere, and no script or style that is written in a page
+#: nothing from elsewhere, and no script or style within a page
 HEADERS: Final = {
     "content-security-policy": (
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self';"
@@ -96,7 +96,7 @@ class _Headers:
 
 
 class _SignedIn:
-    """Lets only people further who are known; turns the token of a link into a cookie."""
+    """Admits only known people; turns the token of a link into a cookie."""
 
     def __init__(self, app: ASGIApp, sign_in: SignIn, problems: _Problems) -> None:
         self._app, self._sign_in, self._problems = app, sign_in, problems
@@ -110,11 +110,12 @@ class _SignedIn:
         token = request.query_params.get("token")
         if token is not None and self._sign_in.header is None and request.method == "GET":
             if self._sign_in.is_token(token):
-                # out of the address, which browsers remember and send along; "//host" would be another site's
+                # removes the token from the address, which browsers remember and send along; "//host" would
+                # be another site's
                 answer: Response = RedirectResponse("/" + scope["path"].lstrip("/"), 303)
                 answer.set_cookie(COOKIE, token, httponly=True, samesite="strict")
             else:
-                # a cookie that is there stays: a link of another site signs nobody out
+                # an existing cookie stays: a link of another site signs no person out
                 wrong = Problem(
                     401,
                     "not signed in",
@@ -134,7 +135,7 @@ class _SignedIn:
 
 
 class _Problems:
-    """What is answered where something is wrong: JSON to programs, a page to people."""
+    """Answers to errors: JSON to programs, a page to people."""
 
     def __init__(self, jinja: Environment, title: str) -> None:
         self._page = jinja.get_template("problem.html")
@@ -148,7 +149,7 @@ class _Problems:
         return HTMLResponse(self._page.render(problem=error, title=self._title), error.status)
 
     async def of_status(self, request: Request, error: Exception) -> Response:
-        """The answer to a path or a method that there is not."""
+        """The answer to an unknown path or method."""
         assert isinstance(error, HTTPException)
         detail = f"{request.method} {request.url.path[:200]}"
         problem = Problem(error.status_code, error.detail.lower(), detail)
@@ -157,5 +158,5 @@ class _Problems:
         return answer
 
     async def of_defect(self, request: Request, error: Exception) -> Response:
-        """The answer where this service is wrong; the log has the rest."""
+        """The answer to a defect of this service; the log has the details."""
         return await self.of_problem(request, Problem(500, "failed", "this service failed; its log says how"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from fetchwork.page.acting import ActingSession
 from fetchwork.queue.views import Json
 
-# "running" at the end of a quarter: what runs now, without what started since, with what ended since
+# "running" at the end of a quarter: the jobs that run now, without later starts, with later ends
 _DAY = """
 WITH quarters AS (
     SELECT generate_series(
@@ -81,8 +81,8 @@ ORDER BY h.at
 
 
 def last_day(session: ActingSession) -> list[Json]:
-    """Starts, ends, running jobs and waits of the last day; waits in seconds, None where nothing started.
+    """Starts, ends, running jobs and waits of the last day; waits in seconds, None without a start.
 
-    The waits are those of the jobs that run, and of a sample of those that ended.
+    The waits are those of running jobs, and of a sample of ended ones.
     """
     return [dict(row) for row in session.database.query(_DAY)]

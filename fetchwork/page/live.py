@@ -1,4 +1,4 @@
-"""What tells browsers that something changed: one reader of events for all pages of a person."""
+"""Signals of change for browsers: one reader of events for all pages of a person."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from fetchwork.page.acting import Person
 from fetchwork.page.problem import Problem
 from fetchwork.page.workers import Workers
 
-#: seconds between two looks at the events, and between two signs of life
+#: seconds between two reads of the events, and between two signs of life
 POLL_S = 1.0
 SILENCE_S = 15.0
-#: pages that may look at once, of one person and of all
+#: live pages at once, of one person and of all
 EACH = 20
 ALL = 500
 
@@ -37,7 +37,7 @@ class Live:
     def begin(self, person: Person) -> AsyncIterator[str]:
         """Server-sent events: "changed" after each change that the person may see; raises Problem.
 
-        Nothing is kept of a page that leaves before the first of them is asked for.
+        A page that leaves before it asks for the first event leaves no state.
         """
         if self._is_full(person):
             raise Problem(
@@ -51,7 +51,7 @@ class Live:
         return total >= ALL or (watch is not None and len(watch.listeners) >= EACH)
 
     async def _stream(self, person: Person) -> AsyncIterator[str]:
-        # others may have begun in between; and a page that is ended asks again
+        # others may have begun in between; and a page whose stream ended asks again
         if self._closed or self._is_full(person):
             return
         watch = self._watches.get(person)
@@ -79,7 +79,7 @@ class Live:
 
 
 class _Watch:
-    """The events of one person, read while pages look."""
+    """The events of one person, read while live pages are open."""
 
     def __init__(self, workers: Workers, person: Person) -> None:
         self.person = person
@@ -109,7 +109,7 @@ class _Watch:
             try:
                 answer = await self._workers.ask(self.person, questions.events, after=cursor, job=None)
             except Problem:
-                # the database is away, or events were dropped: the page is asked for anew all the same
+                # the database is away, or events were dropped: the page is refreshed even so
                 cursor = "now"
             else:
                 cursor = answer["cursor"]

@@ -22,11 +22,11 @@ from fetchwork.queue.views import Json
 
 #: jobs on a page
 JOBS_A_PAGE = 50
-#: seconds for which the numbers of the last day are shown again
+#: seconds for which the numbers of the last day are cached
 DAY_S = 60.0
 #: bytes of a form
 MAX_FORM = 1 << 20
-#: what the script that follows a job's output was told the last time
+#: the last positions of the script that follows a job's output
 OUTPUT_POSITIONS = ("run", "stdout_at", "stderr_at")
 STATES = {"idle": (1,), "running": (2, 6), "removed": (3,), "held": (5,), "suspended": (7,)}
 
@@ -39,7 +39,7 @@ class Pages:
         self._sign_in = sign_in
         self._jinja = jinja
         self._title = title
-        #: the last day, and when it was asked for
+        #: the last day, and the time when it was read
         self._days: dict[Person, tuple[float, list[Json]]] = {}
 
     def routes(self) -> list[Route]:
@@ -89,7 +89,7 @@ class Pages:
         return self.render(request, "held.html", rows=rows, many=questions.MANY_HELD if many else None)
 
     async def _last_day(self, person: Person) -> list[Json]:
-        """The numbers of the last day; they are not made anew for each page that shows them."""
+        """The numbers of the last day; they are not computed anew for each page that shows them."""
         now = time.monotonic()
         self._days = {each: day for each, day in self._days.items() if now - day[0] < DAY_S}
         if person not in self._days:
@@ -113,7 +113,7 @@ class Pages:
         )
 
     async def _search(self, request: Request, of: str) -> tuple[str, Page, Problem | None]:
-        """The constraint of a filter, a page of ads, and the problem where the filter is wrong."""
+        """The constraint of a filter, a page of ads, and the problem if the filter is wrong."""
         try:
             constraint = constraint_of(request)
             after = request.query_params.get("after")
@@ -146,7 +146,7 @@ class Pages:
         return self.render(request, "why.html", analysis=analysis, verdicts=VERDICTS)
 
     async def output(self, request: Request) -> Response:
-        """What a running job writes: a page with what there is, and JSON for the script that goes on."""
+        """A running job's output: a page with the output so far, and JSON for the script that goes on."""
         given = request.query_params
         try:
             run, stdout_at, stderr_at = (
@@ -205,16 +205,16 @@ class Pages:
         return self.render(request, "queues.html", queues=queues, limits=limits)
 
     async def submitters(self, request: Request) -> Response:
-        """Who uses how much."""
+        """Submitters and their usage."""
         submitters = await self._workers.ask(request.state.person, questions.listed, of="submitters")
         return self.render(request, "submitters.html", submitters=submitters)
 
     # -- changes
 
     async def act(self, request: Request) -> Response:
-        """Act on jobs: on those that were ticked, or on all that the filter selects.
+        """Act on jobs: on the ticked ones, or on all that the filter selects.
 
-        The first time it only says how many that are, and asks.
+        The first time it only shows their number, and asks.
         """
         person: Person = request.state.person
         form = await form_of(request)
@@ -293,7 +293,7 @@ def constraint_of(request: Request) -> str:
 
 
 async def form_of(request: Request) -> dict[str, list[str]]:
-    """The fields of a form; raises Problem for one that is too large."""
+    """The fields of a form; raises Problem if it is too large."""
     body = b""
     async for chunk in request.stream():
         body += chunk

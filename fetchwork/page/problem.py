@@ -1,4 +1,4 @@
-"""What a request fails with: a status, and a sentence for whoever asked (RFC 9457)."""
+"""A request's failure: a status, and a sentence for the client (RFC 9457)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from fetchwork.errors import (
     one_line,
 )
 
-#: what an exception of fetchwork is over HTTP; the first that fits counts
+#: an exception of fetchwork -> its HTTP status; the first that fits counts
 _STATUSES: tuple[tuple[type[Exception], int, str], ...] = (
     (NotFound, 404, "not found"),
     (InsufficientPrivilege, 403, "not allowed"),
@@ -35,7 +35,7 @@ _STATUSES: tuple[tuple[type[Exception], int, str], ...] = (
 
 @dataclass
 class Problem(Exception):
-    """A request that can't be answered; ``detail`` says what was wrong and what is allowed."""
+    """A request that cannot be answered; ``detail`` says the error and the allowed values."""
 
     status: int
     title: str
@@ -50,7 +50,7 @@ class Problem(Exception):
 
 
 def problem_of(error: Exception) -> Problem:
-    """What an exception is over HTTP; raises it again if it is a defect of ours."""
+    """The HTTP problem of an exception; raises it again if it is a defect of ours."""
     for error_type, status, title in _STATUSES:
         if isinstance(error, error_type):
             return Problem(status, title, one_line(str(error)))

@@ -1,4 +1,4 @@
-"""What pages and the API ask the database: functions of a session, run by a worker."""
+"""Queries of the pages and the API: functions of a session, run by a worker."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ ACTIONS = {
 }
 #: events of a job that its page shows
 EVENTS = 200
-#: held jobs that are looked at to say why jobs are held
+#: held jobs that are read to count hold reasons
 MANY_HELD = 20_000
 _HELD = """
 SELECT
@@ -48,7 +48,7 @@ LIMIT 10
 
 
 def overview(session: ActingSession) -> Json:
-    """Totals, queues, slots, who has most jobs, and what idle ones ask for."""
+    """Totals, queues, slots, submitters with most jobs, and requests of idle jobs."""
     (totals,) = session.run(summaries.totals())
     return {
         "totals": totals,
@@ -61,7 +61,7 @@ def overview(session: ActingSession) -> Json:
 
 
 def held(session: ActingSession) -> list[Json]:
-    """Why jobs are held: by code, with the commonest reason, of ``MANY_HELD`` at most."""
+    """Hold reasons: by code, with the commonest reason, of ``MANY_HELD`` at most."""
     return [dict(row) for row in session.database.query(_HELD, [MANY_HELD])]
 
 
@@ -79,7 +79,7 @@ def page(
 
 
 def count(session: ActingSession, *, constraint: str) -> Json:
-    """How many jobs a constraint selects, by state."""
+    """The number of jobs that a constraint selects, by state."""
     return session.run(summary(constraint, Memory()))
 
 
@@ -106,7 +106,7 @@ def job(session: ActingSession, *, job: str) -> Json:
 def live_output(
     session: ActingSession, *, job: str, run: int | None, stdout_at: int | None, stderr_at: int | None
 ) -> Json | None:
-    """What a running job has written since; its host is asked for it for some seconds."""
+    """A running job's further output; its host is asked for it for some seconds."""
     cluster, proc = _one(job)
     return session.run(output.live_output(cluster, proc, run, stdout_at, stderr_at))
 
@@ -122,12 +122,12 @@ def listed(session: ActingSession, *, of: str, constraint: str = "") -> list[Jso
 
 
 def totals(session: ActingSession, *, by: summaries.TotalsBy | None) -> list[Json]:
-    """Counts of jobs, from kept counters."""
+    """Counts of jobs, from counters that the database keeps."""
     return session.run(summaries.totals(by))
 
 
 def demand(session: ActingSession) -> list[summaries.DemandLine]:
-    """What idle jobs ask for."""
+    """The requests of idle jobs."""
     return session.run(summaries.demand())
 
 
@@ -158,7 +158,7 @@ def edit(session: ActingSession, *, job: str, changes: Mapping[str, object]) -> 
 
 
 def set_queue(session: ActingSession, *, name: str, changes: Mapping[str, bool]) -> None:
-    """Pause, drain, resume or open a queue that is there."""
+    """Pause, drain, resume or open an existing queue."""
     if not any(ad["Name"] == name for ad in _all(session, QUEUES)):
         raise Problem(404, "not found", f"there is no queue '{name}'")
     with session.writing():
@@ -166,9 +166,10 @@ def set_queue(session: ActingSession, *, name: str, changes: Mapping[str, bool])
 
 
 def submit(session: ActingSession, *, common: Json, own: list[Json]) -> Json:
-    """Put jobs into the queue, given as ads in HTCondor's JSON form: what they share, and what each has."""
+    """Submit jobs, given as ads in HTCondor's JSON form: the common attributes, and each job's own."""
     with session.writing():
-        # whoever acts for an account submits as that one, unless the ad says otherwise, which is refused
+        # a session that acts for an account submits as that account, unless the ad names another, which is
+        # refused
         owner = {} if session.account is None else {"Owner": session.account}
         ads = [{**owner, **common, **each} for each in own]
         # the files of this machine are not the person's

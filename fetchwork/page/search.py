@@ -1,8 +1,8 @@
-"""Ads of a long view that a constraint selects, a page at a time, and never for long.
+"""Ads of a long view that a constraint selects, a page at a time, and in bounded time.
 
-What an index answers comes at once. Everything else is looked at in the view's order, which takes seconds for
-millions; so a search stops after ``BUDGET_S``, says how much it has looked at, and gives the cursor at which
-the next one goes on.
+Rows that an index finds come at once. All other rows are read in the view's order, which takes seconds for
+millions; so a search stops after ``BUDGET_S``, reports how many rows it has read, and gives the cursor for
+the next search.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from fetchwork.queue.selecting import MAX_ID
 from fetchwork.queue.session import Session
 from fetchwork.queue.views import Json, Key, View
 
-#: seconds after which a search says how far it has come
+#: seconds after which a search reports its progress
 BUDGET_S = 0.7
 _EPOCH = datetime.fromtimestamp(0, UTC)
 _MICROSECOND = timedelta(microseconds=1)
@@ -30,13 +30,13 @@ class Page:
     """A page of a search."""
 
     ads: list[Json]
-    #: where the next page begins, None where there is no more
+    #: the cursor of the next page, None at the end
     after: str | None
-    #: rows that the search has looked at, those of the pages before included
+    #: rows that the search has read, those of the pages before included
     looked_at: int
-    #: about how many there are, None where nothing is left to look at
+    #: the estimated number of rows, None if no row is left to read
     about: int | None
-    #: more may be found: the time was over before the page was full
+    #: more may be found: the time ended before the page was full
     unfinished: bool
 
 
@@ -49,7 +49,7 @@ def search(
     limit: int = 50,
     projection: Sequence[str] = (),
 ) -> Page:
-    """The next ads behind ``after``; raises ValueError for a constraint or a cursor that is none."""
+    """The next ads behind ``after``; raises ValueError for an invalid constraint or cursor."""
     key, looked_at = _read(view, after)
     return session.run(_search(view, constraint, key, looked_at, limit, projection))
 
@@ -60,7 +60,7 @@ def _search(
     deadline = time.monotonic() + BUDGET_S
     ads: list[Json] = []
     keys: list[Key] = []
-    # one more than wanted says whether there is more
+    # one more than wanted shows whether there is more
     stream = stretches(view, constraint, Memory(), projection=projection, after=key, wanted=limit + 1)
     reply: object = None
     while True:
@@ -87,7 +87,7 @@ def _search(
             return Page(ads, _written(stretch.until, looked_at), looked_at, number, True)
 
 
-# -- cursors: the key's numbers, a time in microseconds, and behind a "~" how much was looked at
+# -- cursors: the key's numbers, a time in microseconds, and behind a "~" the number of rows read
 
 
 def _written(key: Key, looked_at: int) -> str:
@@ -111,7 +111,7 @@ def _read(view: View, after: str | None) -> tuple[Key | None, int]:
 
 
 def _is_number(name: str, text: str) -> bool:
-    # what PostgreSQL's columns and Python's times can hold
+    # the range of PostgreSQL's columns and Python's times
     if not (text.isascii() and text.isdigit() and len(text) <= 16):
         return False
     return name not in ("clusterid", "procid") or int(text) <= MAX_ID

@@ -1,4 +1,4 @@
-"""The sockets of the service, and how many connections it takes, from which addresses and for how long."""
+"""The sockets of the service, and the limits of its connections: number, addresses and time."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from fetchwork.page.signin import Network, address_of
 
 #: seconds for the head of a request
 HEAD_S = 10.0
-#: connections at once: from one address, or one network of 64 bits of IPv6, and in the whole
+#: connections at once: from one address, or one network of 64 bits of IPv6, and in all
 MAX_CONNECTIONS_EACH = 128
 MAX_CONNECTIONS = 800
 _BACKLOG: Final = 256
@@ -37,7 +37,7 @@ def listen(address: str, port: int) -> socket.socket:
 def listen_at_path(path: Path, group: int | None) -> socket.socket:
     """Listen at a Unix socket that this account and a group may connect to; raises OSError.
 
-    The socket that a killed service left is replaced.
+    The socket of a killed service is replaced.
     """
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
@@ -72,12 +72,12 @@ def _make_room(path: Path) -> None:
 
 
 def serve(app: ASGIApp, listener: socket.socket, proxies: Sequence[Network] = ()) -> None:
-    """Serve until SIGINT or SIGTERM. Connections of ``proxies`` count in the whole alone."""
+    """Serve until SIGINT or SIGTERM. Connections of ``proxies`` count only in the total."""
     server(app, proxies).run(sockets=[listener])
 
 
 def server(app: ASGIApp, proxies: Sequence[Network] = ()) -> uvicorn.Server:
-    """The server, which is to be run with a socket."""
+    """The server, ready to run with a socket."""
 
     class Bounded(_Connection):
         _proxies = proxies
@@ -87,7 +87,7 @@ def server(app: ASGIApp, proxies: Sequence[Network] = ()) -> uvicorn.Server:
         http=Bounded,
         ws="none",
         log_level="warning",
-        # the person is named by the header of the options, not by headers that uvicorn knows
+        # the options' header names the person, not headers that uvicorn knows
         proxy_headers=False,
         server_header=False,
         timeout_graceful_shutdown=3,
@@ -96,7 +96,7 @@ def server(app: ASGIApp, proxies: Sequence[Network] = ()) -> uvicorn.Server:
 
 
 class _Connection(H11Protocol):
-    """A connection that is closed if a request's head does not come in time, or if there are too many."""
+    """A connection that is closed if a request's head is late, or if there are too many."""
 
     _proxies: Sequence[Network] = ()
     _timer: asyncio.TimerHandle | None = None
@@ -125,7 +125,7 @@ class _Connection(H11Protocol):
             self._timer.cancel()
 
     def _time_head(self) -> None:
-        """Let the time run while a head is not complete."""
+        """Start the time limit of an incomplete head."""
         if self.conn.their_state is h11.IDLE:
             if self._timer is None:
                 self._timer = self.loop.call_later(HEAD_S, self.transport.abort)

@@ -1,4 +1,4 @@
-"""How values are shown: Jinja's environment, with the filters that the templates use."""
+"""The display of values: Jinja's environment, with the filters that the templates use."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from fetchwork.queue.views import Row
 
 HERE = Path(__file__).parent
 
-#: ULogEventNumber -> what a page says
+#: ULogEventNumber -> its name on a page
 _EVENTS = {
     EventType.SUBMIT: "submitted",
     EventType.EXECUTE: "started",
@@ -55,7 +55,7 @@ def number(given: float | None) -> str:
 
 
 def since(epoch: float | None) -> str:
-    """How long ago."""
+    """The time since a moment."""
     return "" if epoch is None else duration(time.time() - epoch)
 
 
@@ -82,7 +82,7 @@ def status(number: int) -> str:
 
 
 def happened(number: int) -> str:
-    """What an event is called."""
+    """The name of an event."""
     return _EVENTS.get(number, f"event {number}")
 
 
@@ -107,7 +107,7 @@ def bars(rows: Sequence[Row], names: Sequence[str], *, height: int = 120) -> lis
 
 
 def environment() -> Environment:
-    """The templates; whatever people wrote is escaped."""
+    """The templates; all text of people is escaped."""
     jinja = Environment(
         loader=FileSystemLoader(HERE / "templates"),
         autoescape=True,

@@ -2,12 +2,11 @@
 
 A proxy that has signed people in names them in a header. Every account of a machine can send such a header
 from the machine's own address, so a proxy is known by a Unix socket that it alone may connect to, by a secret
-that it sends along, or by its address.
-Without a proxy there is one token, which a browser gets in the link that the service prints, and keeps as a
-cookie. It gives the rights of the service's database role.
+that it sends along, or by its address. Without a proxy there is one token, which a browser gets in the link
+that the service prints, and keeps as a cookie. It gives the rights of the service's database role.
 
-A form is believed only with a key that other sites' pages can't know (CSRF), made from the service's secret
-and the person's name.
+A form counts only with a key that other sites' pages cannot know (CSRF), made from the service's secret and
+the person's name.
 """
 
 from __future__ import annotations
@@ -35,11 +34,11 @@ _ACCOUNT = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,63}")
 
 @dataclass(frozen=True)
 class SignIn:
-    """How people are known. ``header`` is None where the token is the way.
+    """The ways to identify people. ``header``: None if the token is used.
 
-    ``trusted``: addresses of proxies; None where the rights of a Unix socket decide. ``proxy_secret``: where
-    it is set, proxies have to send it. ``admins`` have all rights of the service's role, other people those
-    of the account of their name.
+    ``trusted``: addresses of proxies; None if the rights of a Unix socket decide. ``proxy_secret``: if it
+    is set, proxies have to send it. ``admins`` have all rights of the service's role, other people those of
+    the account of their name.
     """
 
     token: str = field(default_factory=lambda: secrets.token_urlsafe(24))
@@ -51,7 +50,7 @@ class SignIn:
     _secret: bytes = field(default_factory=lambda: secrets.token_bytes(32))
 
     def person(self, connection: HTTPConnection) -> Person:
-        """Who asks; raises Problem 401 where that is not known."""
+        """The person who asks; raises Problem 401 if the person is not known."""
         if self.header is not None:
             return self._by_header(connection)
         given = self._given_token(connection)
@@ -92,7 +91,7 @@ class SignIn:
         return connection.cookies.get(COOKIE)
 
     def form_key(self, person: Person) -> str:
-        """What a form of this person has to bring."""
+        """The key that this person's forms must send."""
         return hmac.new(self._secret, person.name.encode(), sha256).hexdigest()
 
     def check_form(self, request: Request, person: Person, key: str | None) -> None:
@@ -102,18 +101,18 @@ class SignIn:
         check_origin(request)
 
     def by_bearer(self, connection: HTTPConnection) -> bool:
-        """Whether the request brings its token by itself, as no other site's page can."""
+        """Whether the request sends its token in a header, as no other site's page can."""
         return connection.headers.get("authorization", "").lower().startswith("bearer ")
 
 
 def address_of(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address:
-    """An address; that of IPv4 where a socket of IPv6 took a connection from one. Raises ValueError."""
+    """An address; the IPv4 one if an IPv6 socket took a connection from IPv4. Raises ValueError."""
     address = ipaddress.ip_address(text.partition("%")[0])
     return getattr(address, "ipv4_mapped", None) or address
 
 
 def check_origin(request: Request) -> None:
-    """Raise Problem 403 where the browser says that another site's page asks."""
+    """Raise Problem 403 if the browser says that another site's page asks."""
     if request.headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
         raise Problem(403, "not allowed", "the request comes from another site's page")
     origin = request.headers.get("origin")

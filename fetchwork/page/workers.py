@@ -1,8 +1,8 @@
-"""The processes that ask the database, and that evaluate what people typed.
+"""The processes that ask the database, and evaluate people's constraints.
 
-A question runs in one transaction with the rights of the person who asks. It has its time: a worker that is
-not done by then is ended by a signal and replaced; what other workers did meanwhile goes on. One person has a
-share of the workers only.
+A question runs in one transaction with the rights of the person who asks. It has a time limit: a worker that
+exceeds it is ended by a signal and replaced; other workers' questions go on. One person has only a share of
+the workers.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ Mode: TypeAlias = Literal["read", "slow", "note", "write"]
 
 #: worker processes
 WORKERS = 4
-#: of them for one person at once; the others are for others
+#: of them for one person at once; the rest are for other people
 EACH = 2
-#: questions that may be asked at once: of one person, and of all people
+#: questions that may wait at once: of one person, and of all people
 MAX_ASKED_EACH = 40
 MAX_ASKED = 400
 #: bytes of memory of a worker: a hostile constraint builds strings
 MAX_MEMORY = 2 << 30
-#: seconds for a question, for one that looks at much, and for what acts on many jobs
+#: seconds for a question, for a long one, and for an action on many jobs
 READ_S = 10.0
 SLOW_S = 60.0
 WRITE_S = 300.0
@@ -67,8 +67,8 @@ class Workers:
     ) -> Answer:
         """The answer of ``question(session, **arguments)``; raises Problem.
 
-        ``writes``: it changes something, and may take longer. ``notes``: it only writes down that somebody
-        looks, which whoever may see may do. ``slow``: a look at much, which a page does not wait for.
+        ``writes``: it changes something, and may take longer. ``notes``: it only notes that a person watches,
+        which every person who may see may do. ``slow``: a long read, which a page does not wait for.
         """
         if self._free is None:
             self._free = asyncio.LifoQueue()
@@ -137,7 +137,7 @@ _session: ActingSession
 
 
 def _begin(conninfo: str) -> None:
-    """In a worker: what it needs for every question."""
+    """In a worker: set up the state for every question."""
     global _session  # noqa: PLW0603 - a process has one
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_AS, (MAX_MEMORY, MAX_MEMORY))
@@ -146,7 +146,7 @@ def _begin(conninfo: str) -> None:
 
 
 def _end_with_service() -> None:
-    """In a worker: end when the service has, however it ended.
+    """In a worker: end when the service has ended in any way.
 
     A worker has both ends of the pipe that its questions come through, so it would wait for ever; and it
     keeps the process that it was forked from alive.
@@ -164,8 +164,8 @@ def _answer(
     question: Callable[..., Answer],
     arguments: Mapping[str, object],
 ) -> Answer | Problem:
-    """In a worker: the answer, or the problem that there was."""
-    # not handled: it ends the process, whatever it is at
+    """In a worker: the answer, or its problem."""
+    # not handled: it ends the process, in any state
     signal.setitimer(signal.ITIMER_REAL, limit_s)
     _session.account, _session.limit_s = person.account, limit_s
     try:

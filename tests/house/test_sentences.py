@@ -16,8 +16,6 @@ NOT_YET = (
     "fetchwork/deploy/",
     "fetchwork/doctor/",
     "fetchwork/hook/",
-    "fetchwork/metrics/",
-    "fetchwork/page/",
     "fetchwork/pool/",
     "fetchwork/sandbox/",
     "fetchwork/simulate/",

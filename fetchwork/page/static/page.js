@@ -1,4 +1,4 @@
-// Makes a page live, and loads its slow parts. Without it every page works, and shows the state of when it was asked for.
+// Makes a page live, and loads its slow parts. Without it every page works, and shows the state at its request.
 "use strict";
 
 const live = document.getElementById("live");
@@ -15,11 +15,11 @@ async function load(place) {
     const part = (await fetched(place.dataset.load)).querySelector("[data-part]");
     if (part) place.replaceChildren(...part.childNodes);
   } catch {
-    // the link that is there leads to the part
+    // the existing link leads to the part
   }
 }
 
-// a search goes on until its page is full, or somebody stops it; what it finds is shown as it comes
+// a search goes on until its page is full or the person stops it; results are shown as they come
 const FULL = 50;
 let stopped = false;
 
@@ -27,7 +27,7 @@ function stopButton(place) {
   const stop = document.createElement("button");
   stop.type = "button";
   stop.textContent = "Stop";
-  // at the press already, by mouse: the button is another one after each piece
+  // already when the mouse is pressed: each piece brings a new button
   for (const sort of ["pointerdown", "click"]) {
     stop.addEventListener(sort, () => { stopped = true; stop.remove(); });
   }
@@ -74,7 +74,7 @@ async function refresh() {
     const loaded = [...place.querySelectorAll("[data-load]")];
     if (next) {
       place.replaceChildren(...next.childNodes);
-      // what was loaded stays until it is loaded anew
+      // a loaded part stays until it is loaded anew
       place.querySelectorAll("[data-load]").forEach((part, n) => {
         if (loaded[n]) part.replaceChildren(...loaded[n].childNodes);
         load(part);
@@ -88,7 +88,7 @@ async function refresh() {
   }
 }
 
-// what a running job writes: asked for while somebody looks, the last part of it is shown
+// a running job's output: requested while the page is visible; the end of it is shown
 const SHOWN = 200000;
 
 async function follow(place) {
