@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import click
@@ -10,6 +11,22 @@ from fetchwork.cli import options, output
 
 if TYPE_CHECKING:
     from fetchwork.queue.remote import AnySession
+
+
+def _targets(jobs: Sequence[str], constraints: Sequence[str], everything: bool) -> Iterator[tuple[str, str]]:
+    """Yield each target's name in messages, and the ids or the constraint that select it."""
+    from fetchwork.queue.selecting import parse_id
+
+    if everything:
+        yield "all jobs", "true"
+    elif constraints:
+        yield "jobs that the constraint selects", options.jobs_constraint(jobs, constraints)
+    else:
+        for word in jobs:
+            if parse_id(word) is None:
+                yield f"jobs of {word}", options.jobs_constraint([word], ())
+            else:
+                yield f"job {word}" if "." in word else f"jobs of cluster {word}", word
 
 
 def command(action: str, done: str, not_done: str, text: str) -> click.Command:
@@ -43,47 +60,31 @@ def command(action: str, done: str, not_done: str, text: str) -> click.Command:
         forced: bool,
         as_json: bool,
     ) -> None:
-        from fetchwork.queue.selecting import parse_id
-
         if forced and action != "Remove":
             raise click.UsageError("option '-forcex' is for rm")
-        if not jobs and not constraints and not everything:
+        if not (jobs or constraints or everything):
             raise click.UsageError("no jobs named; allowed: job ids, owners, -constraint, -all")
         if everything and (jobs or constraints):
             raise click.UsageError("option '-all' can't be combined with jobs or constraints")
-        targets: list[tuple[str, str]] = []
-        if everything:
-            targets.append(("all jobs", "true"))
-        elif constraints:
-            targets.append(("jobs that the constraint selects", options.jobs_constraint(jobs, constraints)))
-        else:
-            for word in jobs:
-                if parse_id(word) is None:
-                    targets.append((f"jobs of {word}", options.jobs_constraint([word], ())))
-                else:
-                    targets.append((f"job {word}" if "." in word else f"jobs of cluster {word}", word))
         results = []
-        failed = False
-        for target, spec in targets:
+        # a wrong word fails before the first change
+        for target, spec in list(_targets(jobs, constraints, everything)):
             answer = session.perform("change", action=action, spec=spec, reason=reason)
             if forced:
                 # also jobs that were marked before
                 left = session.perform("change", action="RemoveX", spec=spec, reason=reason)
                 answer["changed"] = max(answer["changed"], left["changed"])
-            changed, missing = answer["changed"], answer["missing"]
-            others = answer["jobs"] - changed
-            results.append({"jobs": target, "changed": changed, "not_found": missing, "unchanged": others})
-            failed = failed or not changed
-            if as_json:
-                continue
-            if changed:
+            changed, others = answer["changed"], answer["jobs"] - answer["changed"]
+            result = {"jobs": target, "changed": changed, "not_found": answer["missing"], "unchanged": others}
+            results.append(result)
+            if changed and not as_json:
                 output.echo(f"{target}: {changed} {done}" + (f", {others} {not_done}" if others else ""))
-            else:
+            elif not as_json:
                 problem = not_done if others else "not in the queue"
                 output.echo(f"fetchwork: error: {target}: {problem}", err=True)
         if as_json:
             output.print_json(results)
-        if failed:
+        if not all(result["changed"] for result in results):
             context.exit(1)
 
     return cli

@@ -116,14 +116,7 @@ def cli(
     if by is not None and not everything:
         raise click.UsageError("option '--by' can't be combined with jobs or constraints: it counts all jobs")
     if by is not None or (only_totals and everything):
-        rows = session.perform("totals", by=by)
-        if as_json:
-            output.print_json(rows)
-        elif by is None:
-            output.echo(total_line(rows[0]))
-        else:
-            keys = [key for key in rows[0] if key not in ("completed", "removed")] if rows else [by]
-            output.table([key.upper() for key in keys], [[row[key] for key in keys] for row in rows])
+        _totals(session, by, as_json)
         return
     more = ["JobStatus == 5"] * held + ["(JobStatus == 2 || JobStatus == 6 || JobStatus == 7)"] * running
     constraint = options.jobs_constraint(jobs, [*constraints, *more])
@@ -142,23 +135,54 @@ def cli(
     elif as_json and not only_totals:
         output.print_json_list(session.items("jobs", constraint=constraint, limit=at_most))
     elif only_totals:
-        counted = session.perform("summary", constraint=constraint)
-        counts = {name.lower(): value for name, value in counted.items() if name != "MyType"}
-        if as_json:
-            output.print_json([counts])
-        else:
-            output.echo(total_line(counts, counts["completed"]))
-    elif by_dag:
+        _summary(session, constraint, as_json)
+    else:
+        _table(session, constraint, at_most, held, running, by_dag, nobatch or limit is not None)
+
+
+def _table(
+    session: AnySession,
+    constraint: str,
+    limit: int,
+    held: bool,
+    running: bool,
+    by_dag: bool,
+    by_job: bool,
+) -> None:
+    """Print a line for each job or, without options, for each batch."""
+    if by_dag:
         from fetchwork.cli import dagview
 
         wanted = [*PROJECTION, *dagview.WANTED, "DAGManJobId"]
-        asked = session.items("jobs", constraint=constraint, projection=wanted, limit=at_most)
+        asked = session.items("jobs", constraint=constraint, projection=wanted, limit=limit)
         _list(dagview.arranged(asked), held, running)
-    elif held or running or nobatch or limit is not None:
-        asked = session.items("jobs", constraint=constraint, projection=PROJECTION, limit=at_most)
+    elif held or running or by_job:
+        asked = session.items("jobs", constraint=constraint, projection=PROJECTION, limit=limit)
         _list(((ad, ad["Owner"]) for ad in asked), held, running)
     else:
         _batches(session.perform("batches", constraint=constraint))
+
+
+def _totals(session: AnySession, by: TotalsBy | None, as_json: bool) -> None:
+    """Print the totals of the whole queue, which are kept."""
+    rows = session.perform("totals", by=by)
+    if as_json:
+        output.print_json(rows)
+    elif by is None:
+        output.echo(total_line(rows[0]))
+    else:
+        keys = [key for key in rows[0] if key not in ("completed", "removed")] if rows else [by]
+        output.table([key.upper() for key in keys], [[row[key] for key in keys] for row in rows])
+
+
+def _summary(session: AnySession, constraint: str, as_json: bool) -> None:
+    """Print the totals of the selected jobs."""
+    counted = session.perform("summary", constraint=constraint)
+    counts = {name.lower(): value for name, value in counted.items() if name != "MyType"}
+    if as_json:
+        output.print_json([counts])
+    else:
+        output.echo(total_line(counts, counts["completed"]))
 
 
 def _analyze(session: AnySession, constraint: str, as_json: bool) -> None:

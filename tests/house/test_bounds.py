@@ -12,8 +12,6 @@ MAX_FUNCTION_LINES = 60
 #: longer functions: tables, and functions that should be divided; the second part should become empty
 LONG = {
     "fetchwork/accesspoint/command.py:_run",
-    "fetchwork/cli/acting.py:command",
-    "fetchwork/cli/q.py:cli",
     "fetchwork/cli/simulate.py:cli",
     "fetchwork/cli/submit.py:cli",
     "fetchwork/modules/first.py:classes",
