@@ -1,6 +1,4 @@
-"""The SQL functions as the tests call them: one method each, with defaults for arguments that most tests
-omit.
-"""
+"""The SQL functions as the tests call them: one method each, with defaults for rarely used arguments."""
 
 import contextlib
 import json

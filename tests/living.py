@@ -1,6 +1,4 @@
-"""The files of a directory that other processes change: a file that vanishes during the walk counts as
-absent.
-"""
+"""The files of a directory that other processes change: a file that vanishes meanwhile counts as absent."""
 
 import os
 from collections.abc import Iterator

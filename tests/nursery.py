@@ -94,9 +94,7 @@ def nursery() -> Iterator[None]:
 
 
 def main(control: socket.socket) -> None:
-    """Fork a zygote for each socket that arrives, and answer with its pid; return when the tests have
-    gone.
-    """
+    """Fork a zygote for each socket that arrives, and answer with its pid; return when the tests are over."""
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     os.chdir("/")
     while True:

@@ -253,9 +253,7 @@ def test_who_asks_hears_how_many_bytes_have_moved(point: AccessPoint, slots: Dir
 
 
 def many_ends(slots: DirectQueue, owner: str, count: int) -> None:
-    """Insert this many ended jobs of an owner, each with an output file for the access point, as bare
-    rows.
-    """
+    """Insert this many ended jobs of an owner, each with an output for the access point, as bare rows."""
     made = "SELECT fetchwork.submit_cluster(%s, ARRAY['{}'::jsonb])"
     slots.value(made, Jsonb({"Cmd": "/bin/true", "Owner": owner, "FetchWorkAccessPoint": "point"}))
     run = slots.started()

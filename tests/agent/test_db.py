@@ -1,6 +1,4 @@
-"""Calls of SQL functions: errors by the caller's possible reaction, time limits that hold, broken
-connections.
-"""
+"""Calls of SQL functions: errors by the caller's reaction, time limits that hold, broken connections."""
 
 import asyncio
 import contextlib
@@ -553,9 +551,7 @@ async def test_notifications_begin_with_a_sign_that_they_arrive(
 
 @pytest.fixture
 async def deaf_server() -> AsyncIterator[DeafServer]:
-    """A server that accepts clients and never answers; its port, and events for a client's arrival and
-    end.
-    """
+    """A server that accepts clients and never answers; its port, and events for a client's coming and end."""
     came, gone = asyncio.Event(), asyncio.Event()
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

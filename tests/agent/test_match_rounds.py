@@ -70,9 +70,7 @@ async def listening(hooks: Hooks, calls: Counter[str]) -> None:
 
 
 def no_reads(calls: Counter[str]) -> bool:
-    """Whether the only calls were those that free a slot, which the agent's own runs decide without a
-    call.
-    """
+    """Whether the only calls free a slot, which the agent's own runs decide without a call."""
     return not set(calls) - {"slot_is_free"}
 
 

@@ -490,9 +490,7 @@ async def test_other_account_gets_nothing_done_even_with_the_token(
 async def test_job_with_another_token_than_its_number_s_run_is_to_end(
     hooks: Hooks, submit: Submit, job_of: JobOf
 ) -> None:
-    """After a restore of the database; the hook runs as the job's user and sends signals with that user's
-    rights.
-    """
+    """After a restore of the database; the hook runs and signals with the rights of the job's user."""
     job = submit()
     ad = await hooks.started_job()
     token = attributes_of(ad)["FetchWorkToken"]

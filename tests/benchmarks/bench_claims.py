@@ -130,9 +130,7 @@ class Bench:
         self.connection.execute(DROP_CLAIMED)
 
     def first_places(self) -> dict[int, int]:
-        """The position just below the first live row of each autocluster, the hint of a long-running
-        agent.
-        """
+        """The position just below each autocluster's first live row, the hint of a long-running agent."""
         rows = self.connection.execute(
             "SELECT autocluster_id, min(position) - 1 FROM fetchwork.waiting GROUP BY 1"
         ).fetchall()

@@ -93,9 +93,7 @@ class Slots:
             self.ended += 1
 
     async def _claimed(self, host_id: int, number: int, autocluster: int) -> matching.Claimed | None:
-        """Return the slot's next job, claimed together with those of the slots that wait at the same
-        moment.
-        """
+        """Return the slot's next job, claimed together with those of slots that wait at the same moment."""
         claimed: asyncio.Future[matching.Claimed | None] = asyncio.get_running_loop().create_future()
         self.waiting.append((number, claimed))
         if self.round is None or self.round.done():
@@ -130,9 +128,7 @@ class Slots:
 
 
 def ours(server: PostgresServer, jobs: int, *, updates: bool) -> tuple[Measured, float]:
-    """Submit and work off this many jobs of fetchwork; return the measurement, and this process's CPU in ms
-    for a job.
-    """
+    """Submit and work off this many jobs; return the measurement, and this process's CPU in ms for a job."""
     name = "ours"
     server.query(f"DROP DATABASE IF EXISTS {name} WITH (FORCE)")
     server.create_database(name)

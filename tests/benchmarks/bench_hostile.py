@@ -183,9 +183,7 @@ class Bench:
         failing: tuple[int, int],
         flood: int,
     ) -> tuple[list[float], list[float], list[float], list[float]]:
-        """Measure without other jobs, beside hostile ads, beside failing jobs of some owners, and beside a
-        flood.
-        """
+        """Measure alone, beside hostile ads, beside failing jobs of some owners, and beside a flood."""
         agent = AgentProcess(
             directory, "sim1", self.conninfo, keyword={"max_fetch_wait_s": 10, "fetch_delay_s": 1}
         )

@@ -117,9 +117,7 @@ def _play_some(options: argparse.Namespace) -> None:
 
 
 async def _go_without(server: PostgresServer, directory: Path, minutes: float) -> dict[str, object]:
-    """Stop PostgreSQL under busy slots for ``minutes``; return the defects at the end, and the recovery
-    time.
-    """
+    """Stop PostgreSQL under busy slots for ``minutes``; return the final defects, and the recovery time."""
     async with Site(server, new_database(server), directory) as site:
         for _ in range(2):
             await site.add_host(slots=8)

@@ -1,6 +1,4 @@
-"""HTCondor's commands, our own: run in this process, on ads of a folder or on a database of the test's
-own.
-"""
+"""HTCondor's commands, our own: run in this process, on ads of a folder or on the test's own database."""
 
 import io
 import time

@@ -1,6 +1,4 @@
-"""HTCondor's own commands from a pool root, run in a folder: one program runs many of them, which is
-quick.
-"""
+"""HTCondor's own commands from a pool root, run in a folder: one program quickly runs many of them."""
 
 import json
 import subprocess

@@ -140,9 +140,7 @@ class ReadmeHost:
             time.sleep(0.5)
 
     def doctor(self) -> tuple[int, str]:
-        """The doctor's output, once the agent has reported its slots, which it does now and then, not at each
-        fetch.
-        """
+        """The doctor's output, once the agent has reported its slots: now and then, not at each fetch."""
         told: list[tuple[int, str]] = []
 
         def slots_are_there() -> bool:

@@ -28,9 +28,7 @@ def test_act_and_edit_answer_as_a_schedd_does(sides: Sides) -> None:
 
 
 def test_requirements_on_what_the_queue_keeps_decide_as_in_htcondor(sides: Sides) -> None:
-    """A job that should run reports it; a job whose Requirements are false of a new job stays Idle in
-    both.
-    """
+    """A job that should run reports it; if its Requirements are false of a new job, it stays Idle in both."""
     false = ["ProcId == 7 || never", "NumJobStarts > 0 || never", "LastRemoteHost =!= undefined || never"]
     theirs, ours = sides.ask("requirements", [*false, *TRUE_OF_A_NEW_JOB])
     assert {expression for expression in false if theirs[expression]} == set()

@@ -1,6 +1,4 @@
-"""$$(Attr), $$([expr]) and $$(Attr:default): the values in a schedd's job and in fetchwork's, and in their
-ads.
-"""
+"""$$(Attr), $$([expr]) and $$(Attr:default): the values in a schedd's job and in ours, and in their ads."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path

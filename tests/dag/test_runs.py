@@ -197,9 +197,7 @@ def test_a_dag_begins_at_a_save_point(queue: Queue, schedd: Schedd) -> None:
 
 
 def _halted(side: Side, *, said: bool = True) -> list[object]:
-    """A DAG is halted while its first node runs: the node's POST script runs, and no other node until the
-    halt ends.
-    """
+    """A DAG is halted while its first node runs: its POST script runs, and no other node until the end."""
     text = "JOB A waits.sub\nJOB B node.sub\nPARENT A CHILD B\nSCRIPT POST A script 0 post\n"
     dag = side.start(text, files=WAITS)
     until(lambda: dag.noted() == ["A"], "the first node")

@@ -303,9 +303,7 @@ class Site:
     async def until(
         self, what: Callable[[], object], timeout_s: float = PATIENCE_S, *, every_s: float = 0.05
     ) -> float:
-        """Wait until ``what()`` is true; return the seconds; an unreachable database counts as not yet
-        true.
-        """
+        """Wait until ``what()`` is true; return the seconds; an unreachable database counts as not true."""
         began = time.monotonic()
         while True:
             with contextlib.suppress(psycopg.OperationalError):
@@ -346,9 +344,7 @@ class Site:
             return violations(connection)
 
     def faults(self) -> list[str]:
-        """Violated invariants, and differences between the database and the real executions; for the end of a
-        test.
-        """
+        """Violated invariants, and differences between database and real executions; for a test's end."""
         return [*self.violations(), *self._unlike_the_ledger(), *self.left_in_spool()]
 
     def _unlike_the_ledger(self) -> list[str]:

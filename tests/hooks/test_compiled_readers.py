@@ -91,9 +91,7 @@ def read(tmp_path_factory: pytest.TempPathFactory) -> Callable[[list[bytes]], Sa
 
 
 def damaged(good: list[bytes], seed: int, cases: int = CASES) -> list[bytes]:
-    """Good bytes, and the same with bytes left out, doubled, exchanged, cut off, or replaced by significant
-    ones.
-    """
+    """Good bytes, and the same with bytes omitted, doubled, exchanged, cut off, or made significant ones."""
     dice = random.Random(seed)
     made = list(good)
     while len(made) < cases:

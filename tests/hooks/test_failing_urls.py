@@ -1,6 +1,4 @@
-"""An input URL that cannot be fetched: PREPARE_JOB reports it to the agent, with the code of HTCondor's
-hold.
-"""
+"""An input URL that cannot be fetched: PREPARE_JOB reports it, with the code of HTCondor's hold."""
 
 import json
 from pathlib import Path

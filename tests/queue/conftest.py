@@ -16,9 +16,7 @@ from tests.kept import kept_database
 
 @pytest.fixture
 def conninfo(postgres: PostgresServer) -> str:
-    """As in tests/conftest.py, for a database that is restored for each test: no process here outlives a
-    test.
-    """
+    """As in tests/conftest.py, for a database restored for each test: no process here outlives a test."""
     return kept_database(postgres)
 
 

@@ -1,6 +1,4 @@
-"""Checkpoints at their destination that no run needs: the rights to delete them, and the program that
-does.
-"""
+"""Checkpoints at their destination that no run needs: the rights to delete them, and the deleting program."""
 
 import json
 from collections.abc import Callable, Sequence

@@ -224,9 +224,7 @@ def test_sql_and_htcondor_select_the_same(
 
 
 def test_every_comparison_on_both_sides_of_a_value(queue: Queue, whole_ads: list[tuple[str, Any]]) -> None:
-    """Constraints that SQL decides alone, plain, reversed and negated: random constraints may miss a
-    corner.
-    """
+    """Constraints that SQL decides alone, reversed and negated, too: random ones may miss a corner."""
     values = {
         "JobPrio": ("-1", "1", "1.0"),
         "Owner": ('"alice"', '"b"'),

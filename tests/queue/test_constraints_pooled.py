@@ -1,6 +1,4 @@
-"""Constraints through PgBouncer's transaction pooling: their results are tested once more, with fewer
-examples.
-"""
+"""Constraints through PgBouncer's transaction pooling: tested once more, with fewer examples."""
 
 import pytest
 

@@ -1,6 +1,4 @@
-"""Credentials by role: the rights to store, list and read them; and a sealed secret stays sealed on the
-way.
-"""
+"""Credentials by role: the rights to store, list and read them; a sealed secret stays sealed on its way."""
 
 from collections.abc import Callable
 from pathlib import Path

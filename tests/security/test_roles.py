@@ -1,6 +1,4 @@
-"""Each role tries everything that it must not do: as alice, bob (submitters), a reader, an agent, and a login
-without a role.
-"""
+"""Each role tries every forbidden action: alice, bob (submitters), a reader, an agent, no role."""
 
 import hashlib
 import uuid

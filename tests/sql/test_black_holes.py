@@ -70,9 +70,7 @@ def fail_at_once(queue: DirectQueue, slot: str = "slot1@h1") -> None:
 
 
 def submit_autoclusters(queue: DirectQueue, autoclusters: int, *owners: str, each: int = 1) -> None:
-    """Submit jobs of this many autoclusters, whose owners take turns; the oldest autocluster is claimed
-    first.
-    """
+    """Submit jobs of this many autoclusters, whose owners take turns; the oldest is claimed first."""
     for n in range(autoclusters):
         queue.submit_many(
             [{}] * each, {"Cmd": "/bin/true", "Owner": owners[n % len(owners)], "RequestCpus": n}

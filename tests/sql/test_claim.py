@@ -1,6 +1,4 @@
-"""candidates and claim: the choice of a slot's job, the rules that exclude a slot, and several claimers at
-once.
-"""
+"""candidates and claim: the choice of a slot's job, rules that exclude a slot, several claimers at once."""
 
 from collections.abc import Callable
 from typing import Any

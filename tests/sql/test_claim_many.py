@@ -1,6 +1,4 @@
-"""claim_many: many slots in one call, each with a run of its own, and jobs that may not be claimed after
-all.
-"""
+"""claim_many: many slots in one call, each with its own run, and jobs that may not be claimed after all."""
 
 import itertools
 import json

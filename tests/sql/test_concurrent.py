@@ -1,6 +1,4 @@
-"""Every session does everything at once: no deadlock, only errors that the caller caused, and the invariants
-hold.
-"""
+"""Every session does everything at once: no deadlock, only the callers' own errors, all invariants hold."""
 
 import random
 import threading

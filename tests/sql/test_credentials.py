@@ -1,6 +1,4 @@
-"""Credentials in the database: the rights to store, list and get them, the jobs that need them, keys,
-renewal.
-"""
+"""Credentials in the database: rights to store, list and get them, jobs that need them, keys, renewal."""
 
 import hashlib
 from collections.abc import Callable

@@ -1,6 +1,4 @@
-"""slot_is_free, starter_gone, reap: the three detectors of runs that die silently, and the runs that they
-spare.
-"""
+"""slot_is_free, starter_gone, reap: the detectors of runs that die silently, and the spared runs."""
 
 import pytest
 

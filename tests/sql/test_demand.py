@@ -1,6 +1,4 @@
-"""Jobs that wait are offered: demand ends with the last job in any way; unreferenced autoclusters are
-forgotten.
-"""
+"""Waiting jobs are offered: demand ends with the last job in any way; unused autoclusters are forgotten."""
 
 from collections.abc import Callable
 

@@ -1,6 +1,4 @@
-"""Autoclusters that hosts could not evaluate: they back off on one host, and two hosts have their jobs
-held.
-"""
+"""Autoclusters that hosts could not evaluate: they back off on one host; after two their jobs are held."""
 
 from collections.abc import Callable
 

@@ -1,6 +1,4 @@
-"""An open transaction of a submitter delays only that submitter: no call of an agent waits for it for
-long.
-"""
+"""An open transaction of a submitter delays only that submitter: no call of an agent waits long for it."""
 
 import threading
 from collections.abc import Callable

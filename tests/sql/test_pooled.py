@@ -1,6 +1,4 @@
-"""The tests of SQL on the system's server pass through PgBouncer: no statement of the schema leaves state in
-its session.
-"""
+"""The tests of SQL on the system's server use PgBouncer: no statement of the schema leaves session state."""
 
 import os
 from collections.abc import Callable

@@ -1,6 +1,4 @@
-"""accept, reject, start, refuse_start, withdraw: the possible ends of an offer, and the fence before the
-job.
-"""
+"""accept, reject, start, refuse_start, withdraw: the ends of an offer, and the fence before the job."""
 
 import uuid
 from collections.abc import Callable

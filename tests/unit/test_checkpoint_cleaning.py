@@ -1,6 +1,4 @@
-"""Owners share an access point's deletion of checkpoints, no matter how many files one owner's checkpoint
-has.
-"""
+"""Owners share an access point's deletion of checkpoints, even if one owner's has many files."""
 
 import asyncio
 import contextlib

@@ -1,6 +1,4 @@
-"""The data read from DAG files, from condor_dagman's log and from a job's arguments, without a running
-DAG.
-"""
+"""Data from DAG files, from condor_dagman's log and from a job's arguments, without a running DAG."""
 
 from pathlib import Path
 

@@ -1,6 +1,4 @@
-"""The start of ``fetchwork``: commands that an access point runs go to the compiled program, before
-imports.
-"""
+"""The start of ``fetchwork``: an access point's commands go to the compiled program, before imports."""
 
 import os
 import sys
