@@ -1,4 +1,4 @@
-"""``fetchwork match``: what a slot would get."""
+"""``fetchwork match``: the jobs that a slot would get."""
 
 from __future__ import annotations
 

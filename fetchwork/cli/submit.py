@@ -1,4 +1,4 @@
-"""``fetchwork submit``: a submit description, or job ads, into the queue."""
+"""``fetchwork submit``: puts the jobs of a submit description, or job ads, into the queue."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``fetchwork submitters``, ``prio`` and ``limit``: what condor_userprio shows and sets, and limits."""
+"""``fetchwork submitters``, ``prio`` and ``limit``: usage, priority factors and limits of submitters."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``fetchwork tail``: the end of a job's output, and what it writes while it runs."""
+"""``fetchwork tail``: the end of a job's output, and its output while it runs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("job", metavar="JOB", type=options.JOB_ID)
-@click.option("--follow", "-f", is_flag=True, help="Show what the running job writes, until it has ended.")
+@click.option("--follow", "-f", is_flag=True, help="Show the running job's output until it ends.")
 @click.option("--stdout/--stderr", "only_stdout", default=None, help="Show only one of the two.")
 @click.option(
     "--run", "run_id", type=int, metavar="RUN", help="The run to show.  [default: the last one with output]"
@@ -27,7 +27,7 @@ def cli(
 ) -> None:
     """Show the end of a job's stdout and stderr, as it was when its run ended; with -f, as it comes.
 
-    The end is kept only if the job asks for it: FetchWorkTailBytes says how many bytes of each. A running
+    The end is kept only if the job asks for it: FetchWorkTailBytes is the number of bytes of each. A running
     job's host sends its output while a reader follows it, without an option at submit: the last bytes first,
     then at most 64 KiB of each a second.
 

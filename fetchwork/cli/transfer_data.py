@@ -1,4 +1,4 @@
-"""``fetchwork transfer-data``: the outputs of jobs, to where these were submitted."""
+"""``fetchwork transfer-data``: delivers the outputs of jobs to where they were submitted."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @click.command("transfer-data", cls=options.HTCondorCommand)
 @click.argument("jobs", metavar="[JOB]...", type=options.JOB_ID, nargs=-1)
-@click.option("-all", "--all", "everything", is_flag=True, help="All jobs of yours that have left something.")
+@click.option("-all", "--all", "everything", is_flag=True, help="All your jobs with outputs in the queue.")
 @options.json_option
 @options.performing
 @click.pass_context

@@ -1,4 +1,4 @@
-"""``fetchwork wait``: until jobs have ended."""
+"""``fetchwork wait``: waits until jobs have ended."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def cli(
 
 
 def _lines(states: Iterator[Progress]) -> Iterator[Progress]:
-    """A line on stderr whenever something ended, and at the start."""
+    """Print a line on stderr at the start and whenever a job ended."""
     before = -1
     stuck = 0
     for progress in states:

@@ -70,12 +70,12 @@ def cli(
         else:
             _live(_Watch(session, constraint), interval, until_empty)
     except KeyboardInterrupt:
-        # the way out
+        # Ctrl-C ends the view
         return
 
 
 def _dag(session: AnySession, word: str) -> int | None:
-    """The DAG that a word names, if it does."""
+    """Return the DAG that a word names, if any."""
     number = word.removesuffix(".0")
     if not number.isdecimal():
         return None
@@ -109,12 +109,12 @@ def _line(name: str, counts: Counts, done: int) -> Line:
 
 
 class _Watch:
-    """Looks at the queue again and again."""
+    """Polls the queue."""
 
     def __init__(self, session: AnySession, constraint: str | None) -> None:
         self._session = session
         self._constraint = constraint
-        # completed jobs of each owner, before; owners without jobs are of no interest until they have some
+        # completed jobs of each owner at the first poll; 0 if the owner had no jobs then
         self._before: dict[str, int] | None = None
         self._seen: set[str] = set()
 
@@ -189,7 +189,7 @@ def _table(rows: list[Line]) -> Table:
     for row in rows:
         total = row["jobs"] + row["done"]
         table.add_row(
-            # a text, because a name is no markup; and rich lets escapes pass
+            # a Text, because a name is no markup; rich lets escapes pass
             Text(output.visible(row["name"])),
             ProgressBar(total=max(1, total), completed=row["done"], width=24),
             *(output.number(row[name], 0) for name in ("idle", "running", "held", "done")),
