@@ -114,7 +114,7 @@ class _Watch:
     def __init__(self, session: AnySession, constraint: str | None) -> None:
         self._session = session
         self._constraint = constraint
-        # completed jobs of each owner at the first poll; 0 if the owner had no jobs then
+        # completed jobs of each owner at the first poll; owners are shown once they have had jobs
         self._before: dict[str, int] | None = None
         self._seen: set[str] = set()
 
