@@ -137,7 +137,7 @@ def test_a_description_that_never_ends_holds_up_its_submitter_alone(point: Acces
     for _ in range(5):
         as_account("nobody", begins)
     assert submit(point, "daemon", "executable = /bin/true\nqueue\n")["count"] == 1
-    # and a submission that this account reads does not wait for the constraint
+    # and the account's own queries do not wait for its submissions
     assert as_account("nobody", lambda: ask(point, "totals"))[0]["jobs"] == 0
 
 

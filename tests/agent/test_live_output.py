@@ -259,7 +259,7 @@ async def test_part_that_keeps_root_opens_the_files_for_the_agent(
 ) -> None:
     outputs = LiveOutputs(agent.context.session, agent.runs, partial(open_as_user, _OfPart(part)))
     job = await running(user="nobody")
-    # access by one of the account's other groups is the account's own business
+    # now only the job's account may enter the folder
     folder.chmod(0o700)
     os.chown(folder, pwd.getpwnam("nobody").pw_uid, -1)
     seen(database)

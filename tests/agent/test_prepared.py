@@ -89,7 +89,7 @@ async def test_readers_of_all_events_keep_their_statement_and_see_the_same(
         assert seen[-1:] == [f"{n + 1}.0 0"]
     assert len(seen) == 5
     assert await kept(pool, "%event_window%") == 1
-    # some jobs' statements have another text
+    # the statement for some jobs' events has another text
     async for _ in session.each(Reader(job="1").events(0)):
         pass
     assert await kept(pool, "%event_window%") == 1

@@ -349,7 +349,7 @@ def test_an_output_destination_does_not_take_the_checkpoints(jobs: CheckpointJob
 
 def test_a_checkpoint_that_can_not_be_sent_to_its_destination_holds_the_job(jobs: CheckpointJobs) -> None:
     missing = jobs.pool.directory / "tmp/store.missing"
-    # the plugin would have to make a directory there
+    # a file in the place of a directory that has to be made
     missing.touch()
     job = jobs.submit(
         "echo 1 > state; exit 85",

@@ -32,7 +32,7 @@ def test_event_after_a_crash_is_behind_every_cursor_from_before(fragile_server: 
 
 @pytest.fixture
 def forgetful_server(fragile_server: PostgresServer) -> Iterator[PostgresServer]:
-    """A server that writes commits late that do not wait for the disk, and loses them in a crash."""
+    """A server that writes asynchronous commits to the disk late, and loses them in a crash."""
 
     def alter(statement: str) -> None:
         with psycopg.connect(fragile_server.conninfo("postgres"), autocommit=True) as connection:

@@ -1,4 +1,4 @@
-"""Constraints through PgBouncer's transaction pooling: tested once more, with fewer examples."""
+"""Constraints through PgBouncer's transaction pooling: tested once more, in `make test-all`."""
 
 import pytest
 

@@ -464,7 +464,7 @@ def test_cluster_ids_begin_anew_after_the_last_and_step_over_what_is_known(queue
     assert (held, reserved) == ("1.0", 3)
     queue.connection.execute("SELECT setval('fetchwork.cluster_id', 2147483646)")
     assert queue.submit_many([{}]) == ["2147483647.0"]
-    # 1 waits or has ended, as has 2, and 3 belongs to another owner: the next number belongs to none
+    # 1 waits or has ended, as has 2, and 3 is reserved for a submitter: 4 is the next free number
     assert queue.submit_many([{}]) == ["4.0"]
     assert queue.scalar("reserve_cluster") == 5
 

@@ -140,7 +140,7 @@ def delay(text: str, slot: str) -> object:
 def test_partitionable_slot_fetches_again_at_once_while_it_has_room() -> None:
     partitionable = "\nPartitionableSlot = true\n"
     assert delay(ONE_KEYWORD, SLOT + "1" + partitionable) == 1
-    # a rest that is too small for any job does not ask each second
+    # a remainder too small for any job does not ask for one each second
     assert delay(ONE_KEYWORD, SLOT + "0" + partitionable) == 10
     assert delay(ONE_KEYWORD, SLOT + "1\n") == 10
 

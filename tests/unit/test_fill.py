@@ -11,7 +11,7 @@ import pytest
 from fetchwork.sandbox import fill
 from fetchwork.sandbox.failure import TransferFailure
 
-#: accepts URLs signed after the given word; of one run each
+#: accepts only URLs that end in signed=WORD
 PLUGIN = """#!/bin/sh
 [ "$1" = -classad ] && { echo 'SupportedMethods = "https"'; exit 0; }
 case "$1" in *signed=WORD) echo "$1" > "$2";; *) echo expired >&2; exit 1;; esac

@@ -20,7 +20,7 @@ FILE = {"name": "in", "mode": 0o644, "size": 4, "source": "content", "direction"
 
 
 class Brings:
-    """The files of a host, fetched with ``outcome``; each may take this long."""
+    """The files of a host, fetched with ``outcome``; ``left``: the seconds that each may take."""
 
     plugin_limit_s = 60.0
 

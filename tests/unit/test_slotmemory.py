@@ -49,7 +49,7 @@ def test_what_only_begins_or_ends_like_a_clock_counts() -> None:
 
 
 def test_clock_is_one_however_it_is_spelled() -> None:
-    # in names of expressions, which ignore case
+    # as expressions name them, whose case is ignored
     assert is_clock("loadavg") and is_clock("LOADAVG") and is_clock("recentjobstarts")
 
 
