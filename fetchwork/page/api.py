@@ -46,7 +46,7 @@ After: TypeAlias = Annotated[
     str | None,
     Query(
         description="the 'after' of the page before; a page may be short, or empty, and have one",
-        pattern=r"^\d{1,16}(\.\d{1,9}){0,2}(~\d{1,9})?$",
+        pattern=r"^\d{1,16}(\.\d{1,9}){0,2}(~\d{0,9})?$",
     ),
 ]
 
@@ -245,7 +245,7 @@ class Api:
         self,
         request: Request,
         after: Annotated[
-            str, Query(description="a cursor, or 'now'", pattern=r"^(now|\d{1,18}\.\d{1,18})$")
+            str, Query(description="a cursor, or 'now'", pattern=r"^(now|e?\d{1,18}\.\d{1,18})$")
         ] = "now",
         job: Annotated[
             str | None,

@@ -73,4 +73,6 @@ def busy(root: DirectQueue, login: Callable[[str], DirectQueue]) -> DirectQueue:
             root.call("start", **of_run, starter="1:1")
             if ends:
                 root.call("finish", **of_run, hook_reason="exit", report={**EXITED, "ExitCode": 0})
+    # no agent runs here
+    root.call("sequence_events")
     return root

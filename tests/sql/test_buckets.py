@@ -114,7 +114,7 @@ def test_a_run_gets_urls_of_its_own_inputs_alone(bucket: DirectQueue) -> None:
     assert bucket.of(run, "input_part_url", content_id=other["content_id"], n=0) is None
     given = {"content_id": begun["content_id"], "n": 0, "run_id": run.run_id}
     assert (
-        refused(bucket, "input_part_url", token="00000000-0000-4000-8000-000000000000", **given)[0] == "FWDEN"
+        refused(bucket, "input_part_url", token="00000000-0000-4000-8000-000000000000", **given)[0] == "FWTOK"
     )
     bucket.finish(run)
     assert bucket.of(run, "input_part_url", content_id=begun["content_id"], n=0) is None

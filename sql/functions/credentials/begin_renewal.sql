@@ -2,7 +2,7 @@
 -- for a minute, and no other agent then: an issuer may take the second use of a refresh token for a theft.
 -- Nobody may who holds one that is half a minute old and still good: some issuers' tokens are short-lived.
 -- False as well if the version is not the current one: somebody has renewed it, or stored another.
--- Locks the credential. Errors: FWDEN (another's token).
+-- Locks the credential. Errors: FWTOK (another run's token).
 CREATE OR REPLACE FUNCTION fetchwork.begin_renewal(run_id bigint, token uuid, name text, version bigint)
 RETURNS boolean
 LANGUAGE plpgsql

@@ -1,7 +1,7 @@
 -- What the agent of a run has got for a credential that its job asks for, sealed anew: its new version. NULL
 -- if the credential is not the one any more that was renewed. The run may have ended meanwhile, if it is the
 -- one that asked last (begin_renewal): the old refresh token may be good no more. Locks the credential.
--- Errors: FWDEN (another's token), FWINV (a key that is not known).
+-- Errors: FWTOK (another run's token), FWINV (a key that is not known).
 CREATE OR REPLACE FUNCTION fetchwork.renew_credential(
     run_id bigint,
     token uuid,

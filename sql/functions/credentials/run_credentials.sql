@@ -1,6 +1,6 @@
 -- The credentials that the job of a live run asks for, sealed: one row for each name, with NULLs but in owner
 -- and name where none is stored. No row if the run is over, or its job asks for none. Locks nothing.
--- Errors: FWDEN (another's token).
+-- Errors: FWTOK (another run's token).
 CREATE OR REPLACE FUNCTION fetchwork.run_credentials(run_id bigint, token uuid)
 RETURNS TABLE (
     owner text,

@@ -44,6 +44,10 @@ BEGIN
     -- an agent may still use the host id that the next would get
     IF NOT fetchwork.is_same_server() THEN
         PERFORM fetchwork.skip_ids();
+        -- a standby that takes over before the first look for lost runs has to know that it is one
+        IF EXISTS (SELECT FROM fetchwork.heartbeat AS b WHERE b.server IS NULL) THEN
+            PERFORM fetchwork.note_move();
+        END IF;
     END IF;
     lease_s := coalesce(wanted_lease_s, fetchwork.setting_value('host_lease')::double precision);
     INSERT INTO fetchwork.host AS h (name, agent_version, agent_id, agent_location, lease, lease_until)

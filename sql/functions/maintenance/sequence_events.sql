@@ -5,16 +5,17 @@
 -- lasts to the end of the transaction, so each call is a transaction of its own. A second caller returns at
 -- once and leaves the events to the first.
 --
--- since: what the caller's previous call returned (until), null at first. Then only events of transactions
--- that have ended between the two snapshots are looked for: those that ran at the first, and those that began
--- after it. All others had their turn. So a transaction that is left open, with events or without, delays its
--- own events alone, and dead index entries behind an old snapshot are not read again. A caller that loses
--- since, or comes to another server, looks at everything once.
+-- since: the value (until) that the caller's previous call returned, null at first: a snapshot, and the
+-- server that took it. Then only events of transactions that have ended between the two snapshots are looked
+-- for: those that ran at the first, and those that began after it. All others had their turn. So a
+-- transaction that is left open, with events or without, delays its own events alone, and dead index entries
+-- behind an old snapshot are not read again. A snapshot of another server says nothing about this one, which
+-- may have lost batches that the other gave: then all events are looked at, as without since.
 --
 -- Locks: the turn "events", which is not waited for; the rows of the new events.
 CREATE OR REPLACE FUNCTION fetchwork.sequence_events(
-    since pg_snapshot DEFAULT NULL,
-    OUT until pg_snapshot,
+    since text DEFAULT NULL,
+    OUT until text,
     OUT sequenced bigint
 )
 LANGUAGE plpgsql
@@ -24,17 +25,21 @@ SET enable_seqscan = off
 SET jit = off
 AS $$
 DECLARE
-    first_xid xid8 := coalesce(pg_snapshot_xmax(since), '0');
-    ran xid8[] := coalesce(ARRAY(SELECT x.xid FROM pg_snapshot_xip(since) AS x (xid)), '{}');
+    server text := fetchwork.running_identity(with_start => true);
+    before pg_snapshot := CASE
+        WHEN starts_with(since, server || ' ') THEN substr(since, length(server) + 2)::pg_snapshot
+    END;
+    first_xid xid8 := coalesce(pg_snapshot_xmax(before), '0');
+    ran xid8[] := coalesce(ARRAY(SELECT x.xid FROM pg_snapshot_xip(before) AS x (xid)), '{}');
     next_batch bigint;
     -- this statement's snapshot, if it finds nothing
-    here pg_snapshot;
+    here text;
     anything boolean;
 BEGIN
     until := since;
     sequenced := 0;
     SELECT
-        pg_current_snapshot(),
+        server || ' ' || pg_current_snapshot(),
         EXISTS (SELECT FROM fetchwork.event AS e WHERE e.batch IS NULL AND e.xid >= first_xid)
         OR EXISTS (SELECT FROM fetchwork.event AS e WHERE e.batch IS NULL AND e.xid = ANY (ran))
     INTO here, anything;
@@ -59,7 +64,7 @@ BEGIN
         WHERE e.batch IS NULL AND (e.xid >= first_xid OR e.xid = ANY (ran))
         RETURNING e.event_id
     )
-    SELECT pg_current_snapshot(), count(*)
+    SELECT server || ' ' || pg_current_snapshot(), count(*)
     INTO until, sequenced
     FROM put;
 END

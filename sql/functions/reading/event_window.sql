@@ -58,12 +58,15 @@ BEGIN
         until_batch := after_batch;
         until_id := after_id;
     END IF;
-    ahead := after_batch > coalesce(pg_sequence_last_value('fetchwork.event_batch'::regclass), 0)
-        AND NOT pg_is_in_recovery()
-        AND EXISTS (
-            SELECT FROM fetchwork.heartbeat AS h
-            WHERE h.events_server = fetchwork.server_identity()
-        );
+    ahead := false;
+    -- apart, because a standby has no server_identity
+    IF NOT pg_is_in_recovery() THEN
+        ahead := after_batch > coalesce(pg_sequence_last_value('fetchwork.event_batch'::regclass), 0)
+            AND EXISTS (
+                SELECT FROM fetchwork.heartbeat AS h
+                WHERE h.events_server = fetchwork.server_identity()
+            );
+    END IF;
     RETURN NEXT;
 END
 $$;
