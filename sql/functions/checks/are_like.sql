@@ -1,7 +1,6 @@
--- Whether jobs differ in nothing that has to be looked at one by one: each one's own part is empty, or plain,
--- as are_plain_parts() has it. What is plain needs no check but that of its size. "room": the bytes that such
--- a part may have. Parts are looked at as they come, some kilobytes at a time: the first that is not plain
--- ends it, and what all of them print is never in memory at once.
+-- Whether jobs need no check one by one: each job's own part is empty or plain (are_plain_parts), and a plain
+-- part only has its size checked. room: the allowed bytes of such a part. Checks the parts a few kilobytes at
+-- a time and stops at the first that is not plain, so that not all printed parts are in memory at once.
 CREATE OR REPLACE FUNCTION fetchwork.are_like(procs jsonb [], room bigint)
 RETURNS boolean
 LANGUAGE plpgsql

@@ -1,10 +1,8 @@
--- Whether each line is what a job has of its own, as jsonb prints it, and sets only arguments, environment
--- and standard files, to plain text: letters that JSON writes as they are, no expression, and no value of the
--- slot ($$(...), whose length nobody knows yet). Each line ends in a line break, and none holds one: jsonb
--- prints "\n" for it.
---
--- Many lines at once: PostgreSQL builds the automaton of a regular expression anew for each text that it is
--- given, which takes ten times as long as to look through a line.
+-- Whether each line is a job's own part as printed by jsonb, and sets only arguments, environment and
+-- standard files, to plain text: letters that JSON writes as they are, no expression, and no value of the
+-- slot ($$(...), whose length is not known yet). Each line ends in a line break, and contains none: jsonb
+-- prints "\n" for it. Checks many lines at once: PostgreSQL builds the automaton of a regular expression anew
+-- for each text, which takes ten times as long as scanning a line.
 CREATE OR REPLACE FUNCTION fetchwork.are_plain_parts(lines text)
 RETURNS boolean
 LANGUAGE sql

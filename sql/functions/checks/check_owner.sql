@@ -1,9 +1,7 @@
--- Refuses (FWDEN) a submission after which its owner has more jobs in the queue than he may, in HTCondor's
--- words. Called when the jobs are counted already (tally_change).
---
--- It reads two sums and locks nothing: jobs of other transactions that are not committed are not counted, so
--- that nobody waits for anybody. Several submissions at the same moment may pass the limit, each by as much
--- as may be submitted at once; all later ones are refused.
+-- Raises FWDEN if a submission makes its owner exceed max_jobs_per_owner, in HTCondor's words. Called after
+-- the jobs are counted (tally_change). Reads two sums and locks nothing: uncommitted jobs of other
+-- transactions are not counted, so no submission waits for another. Several submissions at the same moment
+-- may pass the limit, each by as much as may be submitted at once; all later ones are refused.
 CREATE OR REPLACE FUNCTION fetchwork.check_owner(owner text)
 RETURNS void
 LANGUAGE plpgsql

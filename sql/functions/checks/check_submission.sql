@@ -1,4 +1,4 @@
--- Refuses (FWDEN) a cluster of more jobs than may be submitted at once, in HTCondor's words.
+-- Raises FWDEN if a cluster has more jobs than may be submitted at once, in HTCondor's words.
 CREATE OR REPLACE FUNCTION fetchwork.check_submission(jobs bigint)
 RETURNS void
 LANGUAGE plpgsql

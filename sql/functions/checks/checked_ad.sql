@@ -1,8 +1,7 @@
--- A submitter's ad with every attribute spelled as HTCondor does and without what fetchwork sets itself;
--- refused (SQLSTATE FWINV) where an attribute is impossible. Called for the part that is common to a cluster
--- and for each job's own part, so it requires no attribute; checked_job requires some of the whole.
---
--- Why here and not in the clients: every way into the queue passes this function.
+-- A submitter's ad with every attribute in HTCondor's spelling and without the attributes that fetchwork sets
+-- itself. Called for the common part of a cluster and for each job's own part, so it requires no attribute;
+-- checked_job requires some of the whole. The check is here and not in the clients because every way into the
+-- queue passes this function. Errors: FWINV (an impossible attribute).
 CREATE OR REPLACE FUNCTION fetchwork.checked_ad(ad jsonb)
 RETURNS jsonb
 LANGUAGE plpgsql
@@ -33,7 +32,7 @@ BEGIN
             );
     END IF;
     SELECT CASE
-        -- not as {0,255}: the automaton of that is walked, and made, a state for each character
+        -- not as {0,255}: its automaton is built and walked with a state for each character
         WHEN e.key !~ '^[A-Za-z_][A-Za-z0-9_]*$' OR length(e.key) > 256
             THEN format(
                 '%s is not an attribute name; allowed: letters, digits and _, not a digit first',
@@ -89,7 +88,7 @@ BEGIN
         WHEN lower(e.key) IN ('accountinggroup', 'concurrencylimits', 'jobbatchname') AND e.value <> 'null'
                 AND (jsonb_typeof(e.value) <> 'string' OR fetchwork.is_expression(e.value))
             THEN format('attribute "%s" is %s; allowed: a string', a.name, left(e.value::text, 60))
-        -- a claim that counts limits must be able to read every amount
+        -- a claim that counts limits must be able to read each amount
         WHEN lower(e.key) = 'concurrencylimits'
                 AND (e.value #>> '{}') !~ '^[\s,]*([A-Za-z0-9_.]+(:[0-9]{1,9}(\.[0-9]{1,9})?)?([\s,]+|$))*$'
             THEN format(
@@ -118,7 +117,7 @@ BEGIN
             )
         WHEN octet_length(e.value::text) > CASE
                     WHEN lower(e.key) IN ('accountinggroup', 'acctgroup', 'acctgroupuser') THEN 250
-                    -- what an index can hold
+                    -- the most that an index can hold
                     WHEN lower(e.key) IN ('jobbatchname', 'userlog') THEN 2000
                     ELSE max_attribute_bytes
                 END
@@ -167,7 +166,7 @@ BEGIN
                 'attribute "FetchWorkTimeZone" is %s; allowed: a time zone, such as "Europe/Berlin"',
                 left(e.value::text, 60)
             )
-        -- none has one that is that short, but for expressions
+        -- a short value has no such problem, unless it is an expression
         WHEN (octet_length(e.value::text) > 200 OR fetchwork.is_expression(e.value))
                 AND fetchwork.value_problem(e.value) IS NOT NULL
             THEN format('attribute "%s" %s', e.key, fetchwork.value_problem(e.value))
@@ -205,8 +204,8 @@ BEGIN
     FROM jsonb_each(ad) AS e
     LEFT JOIN fetchwork.attribute AS a ON a.key = lower(e.key)
     WHERE coalesce(a.rule, 'plain') NOT IN ('ours', 'unhonoured')
-        -- HTCondor's own submit writes policy into every ad; where it has no effect, no agent need evaluate
-        -- it (a.key is NULL for a plain attribute: IS NOT TRUE keeps it)
+        -- HTCondor's own submit writes policy into every ad; agents need not evaluate it if it has no effect
+        -- (a.key is NULL for a plain attribute: IS NOT TRUE keeps it)
         AND (
             a.key IN (
                 'onexithold', 'periodichold', 'periodicrelease', 'periodicremove', 'periodicvacate',
@@ -216,7 +215,7 @@ BEGIN
         ) IS NOT TRUE
         AND (a.key = 'onexitremove' AND e.value = 'true') IS NOT TRUE
         AND (a.key = 'rank' AND e.value IN ('0', '0.0')) IS NOT TRUE
-        -- nor what it says of files where nothing was said
+        -- nor its defaults about files
         AND (
             e.value = CASE a.key
                 WHEN 'shouldtransferfiles' THEN '"IF_NEEDED"'

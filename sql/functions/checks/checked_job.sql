@@ -1,5 +1,4 @@
--- Refuses (SQLSTATE FWINV, or FWDEN for rights) a whole job ad, already through checked_ad, that no slot
--- could run.
+-- Raises FWINV (FWDEN for rights) for a whole job ad, already through checked_ad, that no slot could run.
 CREATE OR REPLACE FUNCTION fetchwork.checked_job(ad jsonb, role name)
 RETURNS void
 LANGUAGE plpgsql

@@ -1,5 +1,5 @@
--- The attributes that checked_job looks at, besides the size of an ad: jobs of a cluster that have the same
--- of them need be asked about only once.
+-- The attributes that checked_job reads, besides the size of an ad: jobs of a cluster with equal values need
+-- only one check.
 CREATE OR REPLACE FUNCTION fetchwork.checked_names()
 RETURNS text []
 LANGUAGE sql

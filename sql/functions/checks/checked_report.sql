@@ -1,4 +1,4 @@
--- A report of a starter hook as it may be stored: an object (FWINV otherwise), without secrets.
+-- A report of a starter hook in the form to store: an object, without secrets. Errors: FWINV (not an object).
 CREATE OR REPLACE FUNCTION fetchwork.checked_report(report jsonb)
 RETURNS jsonb
 LANGUAGE plpgsql

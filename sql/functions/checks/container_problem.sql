@@ -1,6 +1,5 @@
--- Why no starter could run a job's whole ad in the container that it asks for, as what is wrong and what is
--- allowed; NULL where there is nothing to say. HTCondor runs a job that has WantContainer alone bare on the
--- host.
+-- The reason why no starter could run a job's whole ad in the container that it requests, and the allowed
+-- values; NULL if there is no problem. HTCondor runs a job with WantContainer alone bare on the host.
 CREATE OR REPLACE FUNCTION fetchwork.container_problem(ad jsonb)
 RETURNS text
 LANGUAGE sql

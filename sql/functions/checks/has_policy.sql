@@ -1,5 +1,5 @@
--- Does a checked, whole ad have policy expressions that an agent must evaluate? checked_ad has dropped
--- those that have no effect.
+-- Whether a checked, whole ad has policy expressions that an agent must evaluate. checked_ad has dropped
+-- those without effect.
 CREATE OR REPLACE FUNCTION fetchwork.has_policy(ad jsonb)
 RETURNS boolean
 LANGUAGE sql

@@ -1,4 +1,4 @@
--- Whether checked_report would let a report pass as it is.
+-- Whether checked_report would return a report unchanged.
 CREATE OR REPLACE FUNCTION fetchwork.is_plain_report(report jsonb)
 RETURNS boolean
 LANGUAGE sql

@@ -1,11 +1,10 @@
--- An upper bound, in bytes, of the ad that FETCH_WORK will print for a job: what fetchwork adds (ids, token,
+-- An upper bound, in bytes, of the ad that FETCH_WORK prints for a job: fetchwork's additions (ids, token,
 -- the account three times, lease: under 700 bytes) and each attribute that is not kept back. An agent that
 -- reads less than it prints holds the job.
---
--- A string is at most its JSON form, and where it is printed as eval("...") (line breaks, control characters)
--- 12 bytes and a byte for each quote more; DEL and the line ends of Unicode are then printed as octal.
--- HTCondor's printer puts blanks around the operators of an expression and may write what is not ASCII as
--- octal, 4 bytes for one; a nested value gains blanks, too.
+-- A string is at most its JSON form; if it is printed as eval("...") (line breaks, control characters), it is
+-- 12 bytes and a byte for each quote longer, and DEL and the line ends of Unicode are printed as octal.
+-- HTCondor's printer puts blanks around the operators of an expression and may write a character outside
+-- ASCII as octal, 4 bytes for one; a nested value gains blanks, too.
 CREATE OR REPLACE FUNCTION fetchwork.printed_size(ad jsonb)
 RETURNS bigint
 LANGUAGE sql

@@ -1,7 +1,7 @@
--- What makes an attribute's value one that no program should have to read, in a few words; NULL if nothing
--- does. For any attribute: what it may mean is asked elsewhere. Agents evaluate what was submitted for
--- everybody, so what they or HTCondor can't represent is refused here: numbers of hundreds of digits, deep
--- nesting, and strings of an expression whose escapes are not UTF-8.
+-- The problem of a value that no program should have to read, in a few words; NULL if it has none. For
+-- every attribute, without regard to its meaning. Agents evaluate submitted values for all users, so values
+-- that they or HTCondor can't represent are refused here: numbers of hundreds of digits, deep nesting, and
+-- strings in expressions whose escapes are not UTF-8.
 CREATE OR REPLACE FUNCTION fetchwork.value_problem(value jsonb)
 RETURNS text
 LANGUAGE plpgsql
@@ -34,7 +34,8 @@ BEGIN
     IF jsonb_typeof(value) = 'number' AND octet_length(value::text) > 400 THEN
         RETURN 'is a number of more than 400 digits; allowed: one that HTCondor can represent';
     END IF;
-    -- a cast to double precision, as constraints have it, would stop everybody's question; only a long one is
+    -- a cast to double precision, as in constraints, would fail everyone's query; only a long number can be
+    -- so small
     IF jsonb_typeof(value) = 'number' AND octet_length(value::text) > 300 THEN
         IF value::numeric <> 0 AND abs(value::numeric) < 5e-324 THEN
             RETURN 'is a number that is too small; allowed: 0, or one that HTCondor can represent';
@@ -46,7 +47,7 @@ BEGIN
 
     expression := left(substr(value #>> '{}', 7), -2);
     IF strpos(expression, '\') > 0 THEN
-        -- without escaped backslashes, what follows a backslash is its escape
+        -- with escaped backslashes removed, a backslash begins an escape
         escapes := replace(expression, '\\', ' ');
         IF escapes ~ '\\0(?![1-7]|0[1-7])' THEN
             RETURN 'has a NUL in a string; allowed: text without';
@@ -58,7 +59,7 @@ BEGIN
         END IF;
     END IF;
     expression := regexp_replace(expression, '"([^"\\]|\\.)*"', '""', 'g');
-    -- the automata of these two are large: they are asked only of what is long enough
+    -- the automata of these two are large, so only long expressions are matched with them
     IF length(expression) >= 400 AND expression ~ '[0-9A-Za-z_]{200}[0-9A-Za-z_]{200}' THEN
         RETURN 'has a number or name of more than 400 characters; allowed: shorter ones';
     END IF;
@@ -67,7 +68,7 @@ BEGIN
     END IF;
     brackets := regexp_replace(expression, '[^][(){}]', '', 'g');
     IF length(brackets) > 200 THEN
-        -- each round takes the innermost pairs away
+        -- each round removes the innermost pairs
         FOR round IN 1 .. 101 LOOP
             inner_brackets := regexp_replace(brackets, '\(\)|\[\]|\{\}', '', 'g');
             EXIT WHEN inner_brackets = brackets;

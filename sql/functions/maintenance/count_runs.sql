@@ -1,13 +1,10 @@
--- Counts the runs and jobs that ended since it was last called, by quarter of an hour and owner, for the view
--- run_counts: charts of a busy day would look at millions of rows. A call counts a quarter of an hour at
--- most, and goes no further than a minute ago, for transactions that began before and have not ended; what
--- one of them ends after a longer time is not counted. Counts are kept for two days. Called by
--- maintain_queue.
---
--- Of waits for a first start it keeps a sample, at most some 60 of a call: each n-th in the order of the
--- owners, and the first of each owner.
---
--- Locks the row of "counted": another call returns at once.
+-- Counts the runs and jobs that ended since the last call, by quarter of an hour and owner, for the view
+-- run_counts: charts of a busy day would otherwise read millions of rows. maintain_queue calls it. A call
+-- counts at most a quarter of an hour, up to a minute ago, because earlier transactions may still be open;
+-- the ends of a longer transaction are not counted. Counts are kept for two days. Of the waits for a first
+-- start it keeps a sample of about 60 a call: each n-th in the order of the owners, and the first of each
+-- owner.
+-- Locks: the row of "counted"; a concurrent call returns at once.
 CREATE OR REPLACE FUNCTION fetchwork.count_runs()
 RETURNS void
 LANGUAGE plpgsql

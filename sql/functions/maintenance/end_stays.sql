@@ -1,6 +1,6 @@
--- Ended jobs that leave_in_queue has kept for long enough (setting left_days) leave the queue. Called by
--- maintain_queue: the oldest 500 a call, whoever's they are, which is more than a million an hour; one call
--- is short. Returns how many. Locks these jobs; one that somebody else has locked is left for the next call.
+-- Moves ended jobs out of the queue that leave_in_queue has kept for left_days. maintain_queue calls it: the
+-- oldest 500 of all owners in a call, which is more than a million an hour, and keeps a call short. Returns
+-- how many. Locks: these jobs; skips locked ones until the next call.
 CREATE OR REPLACE FUNCTION fetchwork.end_stays()
 RETURNS integer
 LANGUAGE sql

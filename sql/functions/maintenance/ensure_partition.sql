@@ -1,6 +1,5 @@
--- Makes one partition of a table partitioned by time, if it is not there. Where rows of that time are in the
--- default partition already, PostgreSQL refuses the partition; they stay there then, which costs nothing but
--- a slower drop.
+-- Makes one partition of a table partitioned by time, if it is not there. If the default partition already
+-- has rows of that time, PostgreSQL refuses; the rows stay there, which only makes their drop slower.
 CREATE OR REPLACE FUNCTION fetchwork.ensure_partition(
     parent text,
     from_at timestamptz,

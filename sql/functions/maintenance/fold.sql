@@ -1,6 +1,6 @@
 -- Adds the rows of tally_change to the counts, to the submitters' usage and to the owners' numbers of jobs,
--- and deletes them. A submitter that is new gets its row here. Returns how many changes there were. One call
--- at a time; another one returns 0 at once.
+-- and deletes them. Makes the row of a new submitter. Returns how many changes there were. One call at a
+-- time; a concurrent one returns 0 at once.
 CREATE OR REPLACE FUNCTION fetchwork.fold()
 RETURNS integer
 LANGUAGE plpgsql

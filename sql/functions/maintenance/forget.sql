@@ -1,11 +1,9 @@
--- Forgets autoclusters and batches that have had no jobs for a while, and their counts, and submitters that
--- have used nothing for a while and for which nothing is set (setting forget_after). History and events keep
--- what they say, and whose they are stays known (past_owner); only the counts of jobs that ended long ago go
--- (views totals and batches). At most 20 000 of each a call.
---
--- A submission that is about to use a row has locked it with KEY SHARE, as a reference or in
--- ensure_autocluster: such rows are left (SKIP LOCKED), and those that could be locked are looked at again,
--- by a new statement and so a new snapshot, before they are deleted.
+-- Forgets autoclusters and batches that have had no jobs for forget_after, and their counts, and submitters
+-- without usage and settings. History and events stay, and their owners stay known (past_owner); only the
+-- counts of jobs that ended long ago go (views totals and batches). At most 20 000 of each in a call.
+-- Locks: the rows that it deletes; skips locked ones. A submission that is about to use a row holds KEY SHARE
+-- on it, as a reference or in ensure_autocluster; a new statement, and so a new snapshot, checks the locked
+-- rows again before their deletion.
 CREATE OR REPLACE FUNCTION fetchwork.forget()
 RETURNS void
 LANGUAGE plpgsql

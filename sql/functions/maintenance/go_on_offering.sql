@@ -1,4 +1,4 @@
--- Does what resume_offers says, for reap as well.
+-- resume_offers without its check of rights, for reap as well.
 CREATE OR REPLACE FUNCTION fetchwork.go_on_offering(if_settled boolean)
 RETURNS boolean
 LANGUAGE plpgsql

@@ -1,7 +1,6 @@
--- Is this the server that reap has seen last, and has it run since? False says that server_identity has to be
--- asked: PostgreSQL was started anew, or the database moved, or no agent has been there yet.
---
--- Every claim and submission asks: in plpgsql a session plans it once.
+-- Whether this is the server that reap has seen last, running since then. False means that server_identity
+-- must be checked: PostgreSQL was started anew, or the database moved, or no agent has come yet. In plpgsql,
+-- because a session plans it once, and every claim and submission calls it.
 CREATE OR REPLACE FUNCTION fetchwork.is_same_server()
 RETURNS boolean
 LANGUAGE plpgsql

@@ -1,10 +1,7 @@
--- Keeps the queue in order (functions/maintenance/maintain_queue.sql) for one agent at a time, the leader:
--- the one that called this last, unless lead_s seconds have passed since. leads says whether that is the
--- caller; the other agents learn so by one look at a row, and call again after a while.
---
--- Where there are a thousand agents, one call every second or two is enough, and not one of each.
---
--- Locks: the row of the task, which nobody waits for.
+-- Calls maintain_queue for one agent at a time, the leader: the last caller, unless lead_s seconds have
+-- passed since its call. leads: whether the caller is the leader; the other agents find out by reading one
+-- row, and call again later. So a thousand agents make one call every second or two, not one each.
+-- Locks: the row of the task, without waiting.
 CREATE OR REPLACE FUNCTION fetchwork.lead(
     agent_id uuid,
     lead_s double precision,

@@ -1,9 +1,5 @@
--- Keeps the queue in order: gives up runs that fell silent, puts jobs whose delay is over into the queue,
--- holds jobs that hosts could not evaluate, ends black holes on which a job goes on well, adds up counts,
--- counts what ended, ends demand for what was removed, lets go of files that nobody needs, holds jobs
--- whose files no access point brings back, ends what leave_in_queue keeps for too long, and drops output
--- that nobody watches. Agents call it every second or two; a pool without agents needs a timer that does.
--- Returns how many were reaped, woken, folded.
+-- Keeps the queue in order, by the functions below. Agents call it every second or two; a pool without agents
+-- needs a timer that does. Returns how many were reaped, woken, folded.
 CREATE OR REPLACE FUNCTION fetchwork.maintain_queue(OUT reaped integer, OUT woken integer, OUT folded integer)
 LANGUAGE plpgsql
 SECURITY DEFINER

@@ -1,10 +1,9 @@
--- Keeps the tables in order: makes the partitions of history and events for the next days, drops those past
--- their time (settings history_days, event_days), and forgets clusters, slots, hosts, rests, autoclusters,
--- batches and submitters that nothing refers to. Agents call it each hour; repeating it is harmless.
---
--- Rows that reached a default partition stay there; they are dropped by time as well. A table that is being
--- read for long is left for the next call (functions/maintenance/renew_partitions.sql); partitions are made
--- far enough ahead for that. The tables are locked last, and so for a moment only.
+-- Keeps the tables in order: makes the partitions of history and events for the next days, drops expired ones
+-- (settings history_days, event_days), and forgets clusters, slots, hosts, backoffs, autoclusters, batches
+-- and submitters that nothing refers to. Agents call it each hour; repeating a call is harmless.
+-- Rows in a default partition stay there; they are dropped by time as well. A table with a long reader waits
+-- for the next call (functions/maintenance/renew_partitions.sql): partitions are made early enough for that.
+-- The tables are locked last, and so only for a moment.
 CREATE OR REPLACE FUNCTION fetchwork.maintain_tables()
 RETURNS void
 LANGUAGE plpgsql
@@ -23,7 +22,7 @@ BEGIN
     IF NOT fetchwork.take_turn('tables') THEN
         RETURN;
     END IF;
-    -- a job whose files are yet to be brought back ends by what its run's row says (brought)
+    -- brought() needs the run's row of a job whose outputs are yet to be delivered
     SELECT least(history_limit, min(h.ended_at))
     INTO history_limit
     FROM fetchwork.bringing AS b
@@ -46,7 +45,7 @@ BEGIN
     WHERE h.completed_at < history_limit;
     DELETE FROM fetchwork.run_history_default AS h
     WHERE h.ended_at < history_limit;
-    -- theirs were in partitions of a month, and a partition that is being read goes later
+    -- their jobs were in partitions of a month, and a partition with a reader goes later
     DELETE FROM fetchwork.past_owner AS p
     WHERE p.forgotten_at < history_limit - interval '2 months';
     DELETE FROM fetchwork.cluster AS c
@@ -57,7 +56,7 @@ BEGIN
     WHERE r.rest_until < now() - make_interval(
         secs => fetchwork.setting_value('max_refusal_rest')::double precision
     );
-    -- a slot that runs no job and has not asked for so long is gone, or comes back with its next fetch
+    -- a slot without a job of ours that has not asked for so long is gone, or comes back with its next fetch
     DELETE FROM fetchwork.slot AS s
     WHERE s.last_fetch_at < now() - CASE
             WHEN s.slot_type = 'Dynamic' THEN interval '1 hour'
@@ -68,7 +67,7 @@ BEGIN
             WHERE r.host_id = s.host_id AND r.slot = s.name
         );
 
-    -- nor is a host there that has said nothing for so long; one that does after all says hello again (beat)
+    -- a host that has been silent for so long is gone; if it is not, it says hello again (beat)
     DELETE FROM fetchwork.host AS h
     WHERE h.seen_at < now() - interval '30 days'
         AND (h.lease_until IS NULL OR h.lease_until < now())

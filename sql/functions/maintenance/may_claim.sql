@@ -1,5 +1,5 @@
--- May jobs be claimed? Not after a move to another server or a restore, before it is known what runs
--- (functions/maintenance/note_move.sql). The first claim there may come before any agent has noticed it.
+-- Whether jobs may be claimed: not after a move to another server or a restore, before the running jobs are
+-- known (functions/maintenance/note_move.sql). The first claim there may come before an agent has noticed it.
 CREATE OR REPLACE FUNCTION fetchwork.may_claim()
 RETURNS boolean
 LANGUAGE plpgsql

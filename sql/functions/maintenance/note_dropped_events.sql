@@ -1,5 +1,5 @@
--- Records the last event of a partition that is about to be dropped, so that a reader whose cursor lies
--- before it learns that events are missing.
+-- Records the last event of a partition before it is dropped, so that a reader whose cursor lies before it
+-- learns that events are missing.
 CREATE OR REPLACE FUNCTION fetchwork.note_dropped_events(child text)
 RETURNS void
 LANGUAGE plpgsql

@@ -1,20 +1,16 @@
--- Notices that the database is not the one that the hosts remember: a standby has taken over, a dump was
--- restored on this server or another, a recovery ended at an earlier point. Called by reap; and with "forced"
--- by after_restore. Nothing happens on the server that it knows. Returns whether it was a move.
---
--- The last transactions before it may be lost (never with a synchronous standby), after a restore all since
--- the backup. Then jobs wait here that run already, of claims that this database does not know. So nothing is
--- claimed (claim_many) until each host that has a lease has said in a beat which runs it has, and has none
--- that is unknown: those it is told to end (beat). A host that says nothing ends its jobs when its lease is
--- over. One that this database does not know says hello again: five seconds are enough for that where all
--- connections broke. Those of a restore into the same database can live on, and then such a host hears of it
--- at its next beat, a third of its lease later. reap sees when it is over; an administrator who knows that
--- nothing was lost calls resume_offers.
---
--- Ids of the lost transactions are not given out again (skip_ids), and no event gets a place before they are
--- put behind (put_events_behind).
---
--- Locks: the row of heartbeat.
+-- Notices that the database is not the one that the hosts remember: a standby took over, a dump was restored
+-- on this server or another, a recovery ended at an earlier point. Called by reap, and with forced by
+-- after_restore. Does nothing on the known server. Returns whether it was a move.
+-- The last transactions before a move may be lost (never with a synchronous standby), after a restore all
+-- since the backup. Then jobs wait here that already run, by claims that this database does not know. So no
+-- job is claimed (claim_many) until each host with a lease has reported its runs in a beat, and has no
+-- unknown one: those it is told to end (beat). A silent host ends its jobs when its lease is over. A host
+-- that is unknown here says hello again: five seconds are enough if all connections broke. After a restore
+-- into the same database connections may live on, and the host learns of it at its next beat, a third of its
+-- lease later. reap sees when this is over; an administrator who knows that nothing was lost calls
+-- resume_offers.
+-- Ids of the lost transactions are skipped (skip_ids), and events get no place before they are put behind
+-- (put_events_behind). Locks: the row of heartbeat.
 CREATE OR REPLACE FUNCTION fetchwork.note_move(forced boolean DEFAULT false)
 RETURNS boolean
 LANGUAGE plpgsql

@@ -2,10 +2,10 @@
 -- one at a time does the work, the others return at once. Silent is
 -- - an offer past its deadline: the startd or the starter did nothing with it;
 -- - a run past its deadline: no update, and no agent that sees its starter;
--- - a run whose host's agent let its lease run out.
---
--- After an outage every lease starts anew before any run is given up: when this was not called for a while,
--- the database was down or cut off, and hosts could not report.
+-- - a run whose host's agent let its lease expire.
+-- After an outage every lease starts anew before a run is given up: if this was not called for a while, the
+-- database was down or cut off, and hosts could not report.
+-- Locks: the row of the turn and of heartbeat, then the jobs and runs; skips locked jobs.
 CREATE OR REPLACE FUNCTION fetchwork.reap()
 RETURNS integer
 LANGUAGE plpgsql
@@ -28,7 +28,7 @@ BEGIN
     IF clock_timestamp() - beat.reaped_at > least(patience / 2, '15 s')
         OR pg_postmaster_start_time() > beat.reaped_at
     THEN
-        -- deadlines that passed while no host could report are put off as well
+        -- also extend deadlines that passed while hosts could not report
         UPDATE fetchwork.run AS r
         SET deadline = clock_timestamp() + patience
         WHERE r.deadline < clock_timestamp() + patience;
@@ -49,7 +49,7 @@ BEGIN
         FROM fetchwork.run AS r
         JOIN fetchwork.host AS h ON h.host_id = r.host_id
         WHERE r.deadline < clock_timestamp()
-            -- a run that was heard of since then is not silent, though its host's beats do not come
+            -- a run that has reported since then is not silent, although its host's beats do not come
             OR (
                 h.lease_until < clock_timestamp()
                 AND greatest(r.claimed_at, r.accepted_at, r.contact_at)
@@ -58,8 +58,8 @@ BEGIN
         ORDER BY r.cluster_id, r.proc_id
         LIMIT 1000
     LOOP
-        -- SKIP LOCKED: a transaction that holds the job's row shows that the run is not silent; and this one,
-        -- which holds many rows, must not wait for another
+        -- SKIP LOCKED: a transaction that holds the job's row shows that the run is not silent; and this one
+        -- holds many rows, so it must not wait for another
         PERFORM FROM fetchwork.job AS j
         WHERE j.cluster_id = dead.cluster_id AND j.proc_id = dead.proc_id
         FOR UPDATE SKIP LOCKED;

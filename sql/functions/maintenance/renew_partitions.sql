@@ -1,9 +1,8 @@
--- Makes the partitions that a table needs ahead and drops those past their time, for maintain_tables(). A
--- partition of "event" is a day, and seven are made ahead; of the histories a month, and two.
---
--- Locks: the table, ACCESS EXCLUSIVE, to the end of the transaction, and only if something is to be done. It
--- is not waited for longer than 0.1 s (SQLSTATE 55P03 then): behind this wait all who write events would
--- queue, and a dump of the database may read the table for hours.
+-- Makes the partitions that a table needs ahead and drops expired ones, for maintain_tables(). A partition of
+-- "event" is a day, and seven are made ahead; of the histories a month, and two.
+-- Locks: the table, ACCESS EXCLUSIVE, to the end of the transaction, and only if there is something to do.
+-- Waits for it 0.1 s at most (SQLSTATE 55P03 then): all writers of events queue behind this wait, and a dump
+-- of the database may read the table for hours.
 CREATE OR REPLACE FUNCTION fetchwork.renew_partitions(parent text, keep_from timestamptz)
 RETURNS void
 LANGUAGE plpgsql
@@ -39,7 +38,7 @@ BEGIN
     IF new_at IS NULL AND old IS NULL THEN
         RETURN;
     END IF;
-    -- at once in the mode that the last step needs, the parent before its partitions, as writers take them
+    -- lock at once in the mode of the last step, the parent before its partitions, as writers do
     EXECUTE format('LOCK TABLE fetchwork.%I IN ACCESS EXCLUSIVE MODE', parent);
     FOREACH start_at IN ARRAY coalesce(new_at, '{}') LOOP
         PERFORM fetchwork.ensure_partition(

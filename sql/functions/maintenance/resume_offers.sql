@@ -1,5 +1,5 @@
--- Lets jobs be claimed again after a move to another server (note_move): always, where an administrator knows
--- that no transaction was lost; "if_settled": only if every host has said what runs on it. Returns whether
+-- Lets jobs be claimed again after a move to another server (note_move): always, if an administrator knows
+-- that no transaction was lost; with if_settled only if every host has reported its runs. Returns whether
 -- claims waited and now go on.
 CREATE OR REPLACE FUNCTION fetchwork.resume_offers(if_settled boolean DEFAULT false)
 RETURNS boolean

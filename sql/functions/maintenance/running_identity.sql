@@ -1,7 +1,7 @@
--- The part of server_identity that costs nothing to read: the database, a table of ours, and since when this
--- PostgreSQL runs. While it runs, its cluster and timeline do not change without a new start or a standby's
--- taking over, and a standby has a start of its own. So who has seen this text with a server_identity needs
--- not ask for that again.
+-- The part of server_identity that is cheap to read: the database, a table of ours, and the start time of
+-- this PostgreSQL. Cluster and timeline change only with a new start or a standby's take-over, and a standby
+-- has its own start time. So a caller that has seen this text together with a server_identity need not read
+-- that again.
 CREATE OR REPLACE FUNCTION fetchwork.running_identity(with_start boolean DEFAULT false)
 RETURNS text
 LANGUAGE plpgsql

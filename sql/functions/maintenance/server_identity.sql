@@ -1,10 +1,9 @@
--- This database as the hosts know it: another text after a restore, a recovery, a standby's taking over, a
--- copy. It names the PostgreSQL cluster and its timeline, the database, and a table of ours: a restore in
--- place makes the database or the table anew. Where pg_control_system() may not be executed, as on a managed
--- server, the cluster's own identifier is left out.
---
--- Two ways keep this text: a restore of rows into the tables that are there (pg_restore --data-only), and a
--- copy of the whole machine. After these an administrator calls after_restore.
+-- This database's identity for the hosts: the text changes with a restore, a recovery, a standby's take-over,
+-- a copy. It names the PostgreSQL cluster and its timeline, the database, and a table of ours, because a
+-- restore in place makes the database or the table anew. If pg_control_system() may not be executed, as on a
+-- managed server, the cluster's own identifier is left out. Two ways keep the text: a restore of rows into
+-- existing tables (pg_restore --data-only), and a copy of the whole machine. After these an administrator
+-- calls after_restore.
 CREATE OR REPLACE FUNCTION fetchwork.server_identity()
 RETURNS text
 LANGUAGE plpgsql

@@ -1,14 +1,12 @@
--- Lets all numbers that the schema gives out (jobs, runs, positions, events, hosts, ...) go on behind those
--- that the transactions after a backup may have taken: agents, readers and people still know these. Once for
--- each identity of the server, unless "forced". Called by note_move; and, because a job can be submitted and
--- a host can come before any agent has noticed the move, by next_cluster and hello.
---
--- How many were given out is not known. What is skipped grows with the time since the last look for lost runs
--- that this database remembers: for each second 50 of the integers, which HTCondor's job ids are, and 10 000
--- of the others.
---
--- Locks: none. Sequences take no part in transactions, so a submitter who leaves his open keeps no other from
--- noticing the move; two at the same moment skip twice.
+-- Makes all numbers that the schema gives out (jobs, runs, positions, events, hosts, ...) skip those that the
+-- transactions after a backup may have taken, because agents, readers and people still know these. Once for
+-- each identity of the server, unless forced. Called by note_move; and by next_cluster and hello, because a
+-- job or a host may come before an agent has noticed the move.
+-- The number of lost ids is unknown. The gap grows with the time since the last call of reap that this
+-- database remembers: for each second 50 of the integers, which HTCondor's job ids are, and 10 000 of the
+-- others.
+-- Locks: none. Sequences take no part in transactions, so a submitter's open transaction does not keep others
+-- from noticing the move; two calls at the same moment skip twice.
 CREATE OR REPLACE FUNCTION fetchwork.skip_ids(forced boolean DEFAULT false)
 RETURNS void
 LANGUAGE plpgsql

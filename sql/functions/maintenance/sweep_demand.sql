@@ -1,8 +1,7 @@
--- Ends demand behind which nothing waits any more. Whoever takes jobs out of the queue ends it himself; this
--- finds what two who did so at the same time left, each for the other. One call at a time, at most every five
--- seconds; returns how many rows were deleted.
---
--- One look at the index of "waiting" for each row, and no join, which would read all that waits.
+-- Ends demand without waiting jobs. A transaction that takes jobs out of the queue ends their demand itself;
+-- this finds the rows that two such transactions at the same time left to each other. One call at a time, at
+-- most every five seconds; returns how many rows were deleted. One search of the index of "waiting" for each
+-- row, because a join would read all waiting jobs.
 CREATE OR REPLACE FUNCTION fetchwork.sweep_demand()
 RETURNS integer
 LANGUAGE plpgsql

@@ -1,5 +1,5 @@
--- Drops what was shipped of output that nobody watches any more. Locks the rows of output_watch that it
--- drops, and waits for nobody.
+-- Deletes the stored output of runs that are no longer watched. Locks: the rows of output_watch that it
+-- deletes; skips locked ones.
 CREATE OR REPLACE FUNCTION fetchwork.sweep_output()
 RETURNS void
 LANGUAGE plpgsql

@@ -1,5 +1,5 @@
 -- True for one caller in each period, which then does the task for all (policy pass, preemption, maintenance
--- of tables). It does not report back: these tasks may be missed once, and repeated.
+-- of tables). The caller does not report back: a task may be missed once, or done twice.
 CREATE OR REPLACE FUNCTION fetchwork.take_leader_task(name text, every_s double precision)
 RETURNS boolean
 LANGUAGE plpgsql

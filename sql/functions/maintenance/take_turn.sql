@@ -1,6 +1,6 @@
--- True for one transaction at a time: the work of this name is its own until it ends. The others are told so
--- at once, and leave the work to it. A row and no advisory lock: those can be taken by any role that may
--- connect, and rows of this table by functions of this schema only.
+-- True for one transaction at a time, until it ends: it does the work of this name; others get false at once
+-- and leave the work to it. Locks a row instead of an advisory lock: any role that may connect can take
+-- those, but only functions of this schema can lock this row.
 CREATE OR REPLACE FUNCTION fetchwork.take_turn(name text)
 RETURNS boolean
 LANGUAGE plpgsql

@@ -1,5 +1,5 @@
--- Puts jobs whose delay is over into the queue; and jobs of a cron schedule that have waited there beyond
--- their time get their next one. Returns how many. SKIP LOCKED: rows that another call holds are left to it.
+-- Puts jobs whose delay is over into the queue, and gives jobs of a cron schedule that have waited there
+-- beyond their time their next one. Returns how many. Locks: the jobs; skips rows that another call holds.
 CREATE OR REPLACE FUNCTION fetchwork.wake()
 RETURNS integer
 LANGUAGE plpgsql
@@ -34,7 +34,7 @@ BEGIN
             PERFORM fetchwork.enqueue(late.cluster_id, late.proc_id);
             woken := woken + 1;
         ELSE
-            -- it is offered, or runs, or is Held: it is looked at when it waits again
+            -- offered, running or Held: it gets its time when it waits again
             UPDATE fetchwork.job AS j
             SET late_at = NULL
             WHERE j.cluster_id = late.cluster_id AND j.proc_id = late.proc_id;
