@@ -1,14 +1,13 @@
--- Which role may do what. No role reads or writes a table; all access goes through functions and views.
+-- The rights of each role. No role reads or writes a table; all access goes through functions and views.
 --
--- fetchwork_submitter   puts jobs in as the Owners granted to it, sees and changes those
--- fetchwork_reader      sees everything but tokens
--- fetchwork_agent       what agents do; sees everything, tokens too: an agent that
---                       comes back asks for its host's runs (host_runs), and a member of this role
---                       may give any name. Agents that must not see each other's jobs need databases of
---                       their own
--- fetchwork_access_point  sees everything but tokens; may have the rights of any one account, and of root's
---                       never, for a transaction (act_for): it knows by itself who asks
--- fetchwork_admin       all of that, limits, factors, grants
+-- fetchwork_submitter     submits jobs as the Owners granted to it, sees and changes those
+-- fetchwork_reader        sees everything but tokens
+-- fetchwork_agent         does the work of agents; sees everything, tokens too: an agent that comes back asks
+--                         for its host's runs (host_runs), and a member of this role may give any name.
+--                         Agents that must not see each other's jobs need databases of their own
+-- fetchwork_access_point  sees everything but tokens; may have the rights of any one account but root for a
+--                         transaction (act_for): it knows its callers by itself
+-- fetchwork_admin         all of that, limits, factors, grants
 --
 --                                          submitter   reader   agent   access point   admin
 --     views                                    x          x       x          x           x
@@ -18,7 +17,7 @@
 --     functions of access points                                             x
 --     functions of administrators                                                        x
 --
--- A function that is in no list is called by other functions only.
+-- Functions in no list are called only by other functions.
 
 REVOKE ALL ON SCHEMA fetchwork FROM PUBLIC;
 REVOKE ALL ON ALL TABLES IN SCHEMA fetchwork FROM PUBLIC;
@@ -27,7 +26,7 @@ REVOKE ALL ON ALL FUNCTIONS IN SCHEMA fetchwork FROM PUBLIC;
 GRANT USAGE ON SCHEMA fetchwork TO
     fetchwork_submitter, fetchwork_reader, fetchwork_agent, fetchwork_access_point, fetchwork_admin;
 
--- Views, and two tables without anything of the users: the schema's version and the rules for attributes.
+-- Views, and two tables without data of users: the schema's version and the rules for attributes.
 GRANT SELECT ON
     fetchwork.jobs,
     fetchwork.history,
@@ -54,9 +53,9 @@ GRANT SELECT ON
     fetchwork.attribute
 TO fetchwork_submitter, fetchwork_reader, fetchwork_agent, fetchwork_access_point, fetchwork_admin;
 
--- What the views call with the rights of the reader, and what readers of the views call beside them.
+-- Functions that the views call with the rights of the reader, and functions for readers of the views.
 GRANT EXECUTE ON FUNCTION
-    -- who asks
+    -- the caller
     fetchwork.invoker,
     fetchwork.sees_all,
     fetchwork.is_admin,
@@ -74,7 +73,7 @@ GRANT EXECUTE ON FUNCTION
     fetchwork.is_expression,
     fetchwork.attribute_of,
     fetchwork.can_be_undefined,
-    -- what credentials are sealed to
+    -- the key for sealing credentials
     fetchwork.sealing_key,
     -- reading
     fetchwork.shares,
@@ -95,7 +94,7 @@ GRANT EXECUTE ON FUNCTION
     fetchwork.sends_notifications
 TO fetchwork_submitter, fetchwork_reader, fetchwork_agent, fetchwork_access_point, fetchwork_admin;
 
--- What people do with jobs; each function asks which Owners the caller may name.
+-- Functions of people; each checks which Owners the caller may name.
 GRANT EXECUTE ON FUNCTION
     fetchwork.submit,
     fetchwork.submit_many,
@@ -136,7 +135,7 @@ GRANT EXECUTE ON FUNCTION
     fetchwork.notify_agents
 TO fetchwork_submitter, fetchwork_access_point, fetchwork_admin;
 
--- What agents do; a run is named by its id and its token.
+-- Functions of agents; a run is identified by its id and its token.
 GRANT EXECUTE ON FUNCTION
     -- the host
     fetchwork.hello,
@@ -187,7 +186,7 @@ GRANT EXECUTE ON FUNCTION
     fetchwork.changed_credentials,
     fetchwork.begin_renewal,
     fetchwork.renew_credential,
-    -- what one does for all
+    -- work of one agent for all
     fetchwork.take_leader_task,
     fetchwork.policy_jobs,
     fetchwork.apply_policy,
@@ -207,14 +206,14 @@ GRANT EXECUTE ON FUNCTION
     fetchwork.bucket_probes
 TO fetchwork_agent, fetchwork_admin;
 
--- What an access point does, for the account that asks it.
+-- Functions of an access point, for the account that calls it.
 GRANT EXECUTE ON FUNCTION
     fetchwork.act_for,
     fetchwork.sequence_events
 TO fetchwork_access_point;
 
--- What an access point does with the scheduler-universe jobs that it runs, those of its own account or of
--- all; the last five name a run by its id and its token.
+-- Functions of an access point for the scheduler-universe jobs that it runs, those of its own account or of
+-- all; the last five identify a run by its id and its token.
 GRANT EXECUTE ON FUNCTION
     fetchwork.claim_scheduler_job,
     fetchwork.tend_scheduler_runs,
@@ -225,7 +224,7 @@ GRANT EXECUTE ON FUNCTION
     fetchwork.finish
 TO fetchwork_submitter, fetchwork_access_point, fetchwork_admin;
 
--- What administrators do; each function asks once more.
+-- Functions of administrators; each checks the caller again.
 GRANT EXECUTE ON FUNCTION
     fetchwork.grant_owner,
     fetchwork.revoke_owner,

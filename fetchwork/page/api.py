@@ -354,6 +354,6 @@ async def _refuse(request: Request, error: Exception) -> Response:
     """The answer to parameters or a body that the schema does not allow."""
     assert isinstance(error, RequestValidationError)
     first = error.errors()[0]
-    place = ".".join(str(part) for part in first["loc"][1:])
-    problem = Problem(400, "bad request", f"{place or first['loc'][0]}: {first['msg']}"[:500])
+    parameter = ".".join(str(part) for part in first["loc"][1:])
+    problem = Problem(400, "bad request", f"{parameter or first['loc'][0]}: {first['msg']}"[:500])
     return JSONResponse(problem.to_json(), 400, media_type="application/problem+json")

@@ -1,4 +1,4 @@
--- Distinct sets of what matching looks at.
+-- Distinct sets of the attributes that matching reads.
 CREATE OR REPLACE VIEW fetchwork.autoclusters WITH (security_barrier) AS
 SELECT
     a.autocluster_id AS autoclusterid,

@@ -1,4 +1,4 @@
--- Counts by named batch (JobBatchName), as totals has them by autocluster; jobs without one are not counted.
+-- Counts by named batch (JobBatchName), as in totals by autocluster; jobs without a batch are not counted.
 CREATE OR REPLACE VIEW fetchwork.batches WITH (security_barrier) AS
 WITH counted AS (
     SELECT t.batch_id, t.jobs, t.held, t.completed, t.removed
@@ -26,7 +26,7 @@ live AS (
         count(*) FILTER (WHERE j.job_status = 7) AS suspended,
         count(*) FILTER (WHERE j.job_status = 3) AS ending
     FROM fetchwork.job AS j
-    -- said so that the index of jobs that do not wait is used
+    -- a condition for the index of jobs that do not wait
     WHERE j.job_status IN (2, 3, 7) AND j.run_id IS NOT NULL AND j.batch_id IS NOT NULL
     GROUP BY j.batch_id
 ),

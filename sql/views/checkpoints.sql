@@ -1,5 +1,5 @@
--- What runs of jobs in the queue have saved for the next run of their job: a checkpoint, or the files of an
--- eviction (when_to_transfer_output = ON_EXIT_OR_EVICT), which has no number.
+-- The files that runs of jobs in the queue have saved for the next run of their job: a checkpoint, or the
+-- files of an eviction (when_to_transfer_output = ON_EXIT_OR_EVICT), which has no number.
 CREATE OR REPLACE VIEW fetchwork.checkpoints WITH (security_barrier) AS
 SELECT
     j.cluster_id AS clusterid,

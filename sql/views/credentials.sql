@@ -1,4 +1,4 @@
--- The credentials that are stored, without what they are: of one's own, and for administrators of all.
+-- The stored credentials, without their contents: the reader's own, for administrators all.
 CREATE OR REPLACE VIEW fetchwork.credentials WITH (security_barrier) AS
 SELECT
     c.owner,

@@ -1,5 +1,5 @@
--- What idle jobs ask for: how many jobs ask for the same, of how many autoclusters, and when the one that has
--- waited longest was submitted (null: none of them waits, they are deferred). For whoever starts machines.
+-- The requests of idle jobs: how many jobs request the same, of how many autoclusters, and when the job that
+-- has waited longest was submitted (null: all of them are deferred). For programs that start machines.
 CREATE OR REPLACE VIEW fetchwork.demand_now WITH (security_barrier) AS
 SELECT
     a.queue AS fetchworkqueue,

@@ -1,6 +1,6 @@
--- What happened to jobs. Of one job in the order of eventid; of all in that of (batch, eventid), which every
--- reader sees alike, and in which no event has a place before its batch is given (functions/reading/
--- event_window.sql).
+-- The events of jobs. Those of one job are in the order of eventid; those of all jobs in the order of (batch,
+-- eventid), which is the same for every reader, and in which an event has a place only when its batch is
+-- given (functions/reading/event_window.sql).
 CREATE OR REPLACE VIEW fetchwork.events WITH (security_barrier) AS
 SELECT
     e.batch,

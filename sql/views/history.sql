@@ -5,7 +5,8 @@ SELECT
     j.proc_id AS procid,
     fetchwork.job_id(j.cluster_id, j.proc_id) AS jobid,
     j.owner,
-    -- whoever was charged; the autocluster and the batch may be forgotten (functions/maintenance/forget.sql)
+    -- the charged submitter; the autocluster and the batch may be forgotten
+    -- (functions/maintenance/forget.sql)
     coalesce(
         nullif(
             CASE
@@ -46,10 +47,10 @@ SELECT
     j.q_date AS q_at,
     j.completed_at,
     c.submitted_by,
-    -- what every ad says, unless it says otherwise
+    -- attributes of every ad, unless it sets them
     fetchwork.default_attributes() AS defaults,
     c.ad || j.ad AS ad,
-    -- its parts: what all jobs of its cluster have in common, and what it has alone
+    -- its parts: the common one of its cluster, and the job's own
     c.ad AS cluster_ad,
     j.ad AS own_ad,
     j.facts

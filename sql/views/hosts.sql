@@ -12,7 +12,7 @@ SELECT
     h.bad_reason,
     h.black_hole_since AS black_hole_since_at,
     least(h.next_probe_at, h.newcomer_probe_at) AS next_probe_at,
-    -- of the reader's Owners, and all for those who see all: it is offered a job of theirs now and then
+    -- the reader's Owners, all for readers that see all: their jobs are offered to the host now and then
     ARRAY(
         SELECT f.owner
         FROM fetchwork.failing_owner AS f

@@ -36,15 +36,14 @@ SELECT
     j.status_at,
     j.not_before AS not_before_at,
     c.submitted_by,
-    -- what every ad says, unless it says otherwise
+    -- attributes of every ad, unless it sets them
     fetchwork.default_attributes() AS defaults,
     c.ad || j.ad AS ad,
-    -- its parts: what all jobs of its cluster have in common, and what it has alone
+    -- its parts: the common one of its cluster, and the job's own
     c.ad AS cluster_ad,
     j.ad AS own_ad,
-    -- what came of its life, and has no column; the memory of a running job, the nodes of a running DAG,
-    -- which of its files are moved now, what it has saved, and when it is killed at the latest where it is to
-    -- end
+    -- attributes of its life without a column; for a running job also its memory, the nodes of its DAG, the
+    -- transfer under way, its last checkpoint, and the latest time at which it is killed if it is to end
     CASE
         WHEN j.job_status = 6 THEN j.facts || '{"TransferringOutput": true}'
         WHEN r.usage IS NULL AND r.transferring IS NULL AND r.transfer IS NULL AND r.signalled_at IS NULL

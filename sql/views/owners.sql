@@ -1,5 +1,5 @@
--- Whose jobs there are, in the queue or in history: for each who compares Owner with a name in another case,
--- which no index of history finds. There may be more of them than history has jobs of.
+-- The owners of jobs in the queue or in history, for a reader that compares Owner with a name in another
+-- case, which an index of history can't find. Some may have no job left in history.
 CREATE OR REPLACE VIEW fetchwork.owners WITH (security_barrier) AS
 SELECT o.owner
 FROM (

@@ -1,4 +1,4 @@
--- Which slots have refused which autoclusters, and for how long they are not offered them.
+-- The slots that have refused autoclusters, and until when they are not offered them again.
 CREATE OR REPLACE VIEW fetchwork.rests WITH (security_barrier) AS
 SELECT
     h.name AS machine,

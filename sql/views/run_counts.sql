@@ -1,7 +1,7 @@
--- Runs that ended in the last day and started before, counted by the quarters of an hour in which they did
--- and by owner; with a sample of how long jobs that ended then had waited for their first start, and the
--- longest of these waits. What functions/maintenance/count_runs.sql has not counted yet is a row each; of a
--- range with two ends the planner expects few, as there are.
+-- Runs that ended in the last day and started before, counted by owner and by the quarters of an hour of
+-- their start and end; with a sample of the waits for their first start of the jobs that ended then, and the
+-- longest of these waits. Runs that functions/maintenance/count_runs.sql has not counted yet are a row each;
+-- for a range with two ends the planner rightly expects few.
 CREATE OR REPLACE VIEW fetchwork.run_counts WITH (security_barrier) AS
 SELECT
     u.owner,

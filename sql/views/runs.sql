@@ -1,6 +1,6 @@
--- Every run of every job, live and ended; job_ad is what the job's own ad says, and costs only those who ask
--- for it. The owner is compared outside of the union: PostgreSQL pushes a reader's condition into the parts
--- of a union, and there ahead of theirs, security_barrier or not.
+-- Every run of every job, live and ended; job_ad is the job's own ad, and costs only readers that select it.
+-- The owner is compared outside of the union: PostgreSQL pushes a reader's condition into the parts of a
+-- union, ahead of theirs, security_barrier or not.
 CREATE OR REPLACE VIEW fetchwork.runs WITH (security_barrier) AS
 SELECT
     u.*,
@@ -15,7 +15,7 @@ SELECT
                 'JobPrio', k.job_prio,
                 'FetchWorkQueue', k.queue,
                 'TotalSubmitProcs', c.procs,
-                -- as the run ended: what became of the job, the job's own ad says
+                -- as at the run's end: the job's own ad has the job's status
                 'JobStatus', CASE WHEN u.started_at IS NULL THEN 1 ELSE 2 END,
                 'LastJobStatus', 1,
                 'CurrentHosts', 1,

@@ -1,6 +1,6 @@
--- Slots as their last fetch showed them, and those that have a run now as that says. Every role sees that
--- a slot is busy; whose job runs there, and what its ad says of that, is shown to those who may see the
--- job.
+-- Slots as their last fetch showed them, or, for a slot with a run, as the run shows it. Every role sees that
+-- a slot is busy; the owner of its job, and the ad's attributes about it, are shown to readers that may see
+-- the job.
 CREATE OR REPLACE VIEW fetchwork.slots AS
 SELECT
     s.name,

@@ -1,4 +1,4 @@
--- Who uses how much, and whose job is next (condor_userprio).
+-- The submitters' use of the pool, and the order in which they get slots (condor_userprio).
 CREATE OR REPLACE VIEW fetchwork.submitters AS
 SELECT
     s.submitter AS name,

@@ -1,5 +1,6 @@
 -- Counts by autocluster, from the folded counts, the changes since, and the live runs: one row for each
--- autocluster. A job whose files are brought back (TransferringOutput) counts as running, as in condor_q.
+-- autocluster. A job whose outputs are being delivered (TransferringOutput) counts as running, as in
+-- condor_q.
 CREATE OR REPLACE VIEW fetchwork.totals WITH (security_barrier) AS
 WITH counted AS (
     SELECT t.autocluster_id, t.batch_id, t.jobs, t.held, t.completed, t.removed

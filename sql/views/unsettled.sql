@@ -1,7 +1,7 @@
--- What claims wait for after the database's move to another server, or a restore
--- (functions/maintenance/note_move.sql): hosts that have not said what runs on them, or still run what this
--- database does not know, until their lease and with it what they run ends; and, without a name, hosts that
--- it does not know. No row: nothing waits.
+-- The hosts that claims wait for after the database's move to another server, or a restore
+-- (functions/maintenance/note_move.sql): they have not reported their runs, or still have runs that this
+-- database does not know, until their lease and with it these runs end. A row without a name stands for hosts
+-- that the database does not know. No row: claims do not wait.
 CREATE OR REPLACE VIEW fetchwork.unsettled AS
 SELECT h.name AS machine, b.moved_at, h.lease_until AS until_at
 FROM fetchwork.heartbeat AS b

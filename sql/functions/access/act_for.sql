@@ -1,11 +1,10 @@
--- From here to its end the transaction has the rights of one account, and no others: it sees, submits and
--- changes the jobs of that Owner. What decides about rights (own_owners, sees_all, is_admin) asks acting_for,
--- so every function and view works for the account as for a role that was granted this Owner alone; an
--- administrator's rights are gone too.
---
--- For services that know by themselves who asks: an access point, by the kernel. Which accounts these serve
--- is theirs to decide, but for root, which is nobody's Owner.
--- Errors: FWDEN (root, no account's name, or a role that is not a member of fetchwork_access_point).
+-- Gives the rest of the transaction the rights of one account, and no others: it sees, submits and changes
+-- the jobs of that Owner. Everything that decides about rights (own_owners, sees_all, is_admin) reads
+-- acting_for, so every function and view works for the account as for a role that was granted this Owner
+-- alone; an administrator loses his rights too.
+-- For services that know their callers by other means: an access point, by the kernel. Such a service decides
+-- for which accounts it acts, except root, which can't be an Owner.
+-- Errors: FWDEN (root, not an account's name, or a role that is not a member of fetchwork_access_point).
 CREATE OR REPLACE FUNCTION fetchwork.act_for(owner text)
 RETURNS void
 LANGUAGE plpgsql
@@ -23,7 +22,7 @@ BEGIN
     IF owner IS NULL OR owner !~ '^[A-Za-z_][A-Za-z0-9_.-]{0,63}$' OR lower(owner) IN ('root', 'toor') THEN
         RAISE EXCEPTION USING
             ERRCODE = 'FWDEN',
-            MESSAGE = format('nobody acts for Owner %L; allowed: an account name, never root', owner);
+            MESSAGE = format('no role may act for Owner %L; allowed: an account name, never root', owner);
     END IF;
     PERFORM set_config('fetchwork.acting_for', owner, true);
 END

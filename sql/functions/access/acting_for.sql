@@ -1,6 +1,6 @@
--- The account that this transaction acts for (act_for), NULL where it acts for none. The setting behind it is
--- one that any session can make, so it counts for members of fetchwork_access_point only: to anybody else's
--- rights it adds nothing and from them it takes nothing.
+-- The account that this transaction acts for (act_for), NULL if it acts for none. Any session can set the
+-- setting behind it, so it counts only for members of fetchwork_access_point: it adds nothing to other roles'
+-- rights and takes nothing from them.
 CREATE OR REPLACE FUNCTION fetchwork.acting_for(role name)
 RETURNS text
 LANGUAGE sql

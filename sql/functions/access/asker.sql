@@ -1,5 +1,5 @@
--- Who asks, as text: the role, and the account that it acts for. What is counted or kept by caller is counted
--- by this, so that the people behind one access point have a budget each.
+-- The caller as text: the role, and the account that it acts for. Counts and reservations by caller use it,
+-- so that each person behind one access point has a budget of his own.
 CREATE OR REPLACE FUNCTION fetchwork.asker()
 RETURNS text
 LANGUAGE sql

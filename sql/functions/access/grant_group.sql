@@ -1,5 +1,5 @@
 -- Lets a database role charge its jobs to an accounting group: to GROUP itself, and to GROUP.OWNER for each
--- Owner that it may name. FWDEN, FWNOT (the role), FWINV (the name).
+-- Owner that it may name. Errors: FWDEN, FWNOT (the role), FWINV (the name).
 CREATE OR REPLACE FUNCTION fetchwork.grant_group(role name, accounting_group text)
 RETURNS void
 LANGUAGE plpgsql

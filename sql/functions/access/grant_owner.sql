@@ -1,5 +1,5 @@
--- Lets a database role submit jobs as an Owner (an account of the execute hosts), and see and change that
--- Owner's jobs. Never root.
+-- Lets a database role submit jobs as an Owner (an account of the execute hosts, never root), and see and
+-- change that Owner's jobs. Errors: FWDEN (also the Owner), FWNOT (the role).
 CREATE OR REPLACE FUNCTION fetchwork.grant_owner(role name, owner text)
 RETURNS void
 LANGUAGE plpgsql

@@ -1,6 +1,6 @@
--- The role that called: the one set by SET ROLE, or else the one that logged in. Inside a SECURITY DEFINER
--- function current_user is the function's owner, so rights are asked of this instead. PostgreSQL lets
--- a session set "role" only to a role that it is a member of.
+-- The calling role: the one set by SET ROLE, or else the one that logged in. Rights are checked for this
+-- role, because inside a SECURITY DEFINER function current_user is the function's owner. PostgreSQL lets a
+-- session set "role" only to a role that it is a member of.
 CREATE OR REPLACE FUNCTION fetchwork.invoker()
 RETURNS name
 LANGUAGE sql

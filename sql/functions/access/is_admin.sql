@@ -1,5 +1,5 @@
--- May this role act on the jobs of every owner, and set limits and factors? fetchwork_admin, the schema's
--- owner, superusers; none of them while it acts for an account.
+-- Whether this role may act on the jobs of every owner, and set limits and factors: fetchwork_admin, the
+-- schema's owner, superusers; not while it acts for an account.
 CREATE OR REPLACE FUNCTION fetchwork.is_admin(role name)
 RETURNS boolean
 LANGUAGE sql

@@ -1,7 +1,7 @@
--- May this role's jobs be charged to this submitter? To its own Owners; to groups granted to it, and to
--- GROUP.OWNER of such a group and an Owner of its own. A group that anybody may name would be a fresh share
--- for each name; HTCondor lets everybody, and so does the setting open_accounting_groups, but not to
--- what is another's Owner.
+-- Whether this role's jobs may be charged to this submitter: its own Owners, groups granted to it, and
+-- GROUP.OWNER of such a group and an Owner of its own. A group that every role may name would be a fresh
+-- share for each name. HTCondor allows that, and so does the setting open_accounting_groups, except for
+-- another's Owner.
 CREATE OR REPLACE FUNCTION fetchwork.may_charge(role name, charged text)
 RETURNS boolean
 LANGUAGE plpgsql
@@ -11,7 +11,7 @@ AS $$
 DECLARE
     owners text[] := fetchwork.own_owners(may_charge.role);
     groups text[];
-    -- of USER in GROUP.USER, or the name alone
+    -- USER in GROUP.USER, or the name alone
     member text := substring(charged FROM '[^.]*$');
 BEGIN
     IF charged = ANY (owners) THEN
@@ -21,7 +21,7 @@ BEGIN
         RETURN member = ANY (owners)
             OR NOT (
                 EXISTS (SELECT FROM fetchwork.owner_grant AS g WHERE g.owner = member)
-                -- an account that only an access point acts for
+                -- an account that has no grant, because an access point acts for it
                 OR EXISTS (SELECT FROM fetchwork.job AS j WHERE j.owner = member)
                 OR EXISTS (SELECT FROM fetchwork.job_history AS h WHERE h.owner = member)
             );

@@ -1,6 +1,5 @@
--- The accounting groups that this role may charge, as own_owners has the Owners that it may name. Where it
--- acts for an account: those granted to it, for all whom it serves, and those of a role with the account's
--- name.
+-- The accounting groups that this role may charge. If it acts for an account: the groups granted to it, for
+-- all accounts that it serves, and those of a role with the account's name.
 CREATE OR REPLACE FUNCTION fetchwork.own_groups(role name)
 RETURNS text[]
 LANGUAGE sql

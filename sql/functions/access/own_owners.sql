@@ -1,5 +1,5 @@
--- The Owners that this role may name, so whose jobs it sees and changes: those granted to it, or the one
--- account that it acts for. SECURITY DEFINER: people can't read owner_grant. A session learns nothing of a
+-- The Owners that this role may name, whose jobs it sees and changes: those granted to it, or the one account
+-- that it acts for. SECURITY DEFINER, because people can't read owner_grant. A session learns nothing about a
 -- role that it is not a member of.
 CREATE OR REPLACE FUNCTION fetchwork.own_owners(role name)
 RETURNS text[]

@@ -1,4 +1,4 @@
--- Refuses (FWDEN) a caller that is not an administrator.
+-- Raises FWDEN if the caller is not an administrator.
 CREATE OR REPLACE FUNCTION fetchwork.require_admin()
 RETURNS void
 LANGUAGE plpgsql

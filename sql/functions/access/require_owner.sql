@@ -1,5 +1,5 @@
--- Refuses (FWDEN) a caller that may not name this Owner, for what is its owner's alone; "act" says in the
--- message what he may not do.
+-- Raises FWDEN if the caller may not name this Owner, for acts that only an owner may do; "act" names the act
+-- in the message.
 CREATE OR REPLACE FUNCTION fetchwork.require_owner(owner text, act text)
 RETURNS void
 LANGUAGE plpgsql

@@ -1,4 +1,4 @@
--- Raises FWNOT where PostgreSQL has no role of that name. Called by functions that grant it something.
+-- Raises FWNOT if PostgreSQL has no role of that name. For functions that grant it a right.
 CREATE OR REPLACE FUNCTION fetchwork.require_role(role name)
 RETURNS void
 LANGUAGE plpgsql

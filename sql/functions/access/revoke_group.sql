@@ -1,4 +1,4 @@
--- Takes back what grant_group gave; false if it was not given.
+-- Revokes a grant of grant_group; false if the role did not have it.
 CREATE OR REPLACE FUNCTION fetchwork.revoke_group(role name, accounting_group text)
 RETURNS boolean
 LANGUAGE plpgsql

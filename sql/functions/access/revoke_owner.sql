@@ -1,4 +1,4 @@
--- Takes back what grant_owner gave; false if it was not given.
+-- Revokes a grant of grant_owner; false if the role did not have it.
 CREATE OR REPLACE FUNCTION fetchwork.revoke_owner(role name, owner text)
 RETURNS boolean
 LANGUAGE plpgsql

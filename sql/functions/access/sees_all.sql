@@ -1,6 +1,6 @@
--- Does this role see the jobs of every owner? Superusers and the owner of the schema do, and the members of
--- fetchwork_admin, fetchwork_reader, fetchwork_agent and fetchwork_access_point, which writes everybody's
--- event logs; none of them while it acts for an account.
+-- Whether this role sees the jobs of every owner: superusers, the owner of the schema, and members of
+-- fetchwork_admin, fetchwork_reader, fetchwork_agent and fetchwork_access_point, which writes the event logs
+-- of all owners; not while it acts for an account.
 CREATE OR REPLACE FUNCTION fetchwork.sees_all(role name)
 RETURNS boolean
 LANGUAGE sql

@@ -1,4 +1,5 @@
--- Is this role an access point that serves everybody? One that acts for an account serves that account alone.
+-- Whether this role is an access point that serves all accounts: one that acts for an account serves it
+-- alone.
 CREATE OR REPLACE FUNCTION fetchwork.serves_all(role name)
 RETURNS boolean
 LANGUAGE sql

@@ -1,8 +1,9 @@
--- May the agent of this live run ask the issuer for a new token of a credential that its job asks for? It may
--- for a minute, and no other agent then: an issuer may take the second use of a refresh token for a theft.
--- Nobody may who holds one that is half a minute old and still good: some issuers' tokens are short-lived.
--- False as well if the version is not the current one: somebody has renewed it, or stored another.
--- Locks the credential. Errors: FWTOK (another run's token).
+-- Whether the agent of this live run may request a new token from the issuer of a credential of its job. If
+-- so, no other agent may for a minute: an issuer may take a second use of a refresh token for a theft. False
+-- for a credential that was renewed less than half a minute ago and is still good, because some issuers'
+-- tokens are short-lived; and for a version that is not the current one, because it was renewed or replaced
+-- meanwhile.
+-- Errors: FWTOK (another run's token). Locks: the credential.
 CREATE OR REPLACE FUNCTION fetchwork.begin_renewal(run_id bigint, token uuid, name text, version bigint)
 RETURNS boolean
 LANGUAGE plpgsql

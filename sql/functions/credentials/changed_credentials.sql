@@ -1,7 +1,6 @@
--- What of the credentials that live runs of a host have is to be replaced: those that were stored anew or
--- renewed since, and those that can be renewed and expire within so many seconds. A row for each; none of a
--- run that started within settled_s, whose hook may still write what it was sent.
--- Locks nothing.
+-- The credentials of a host's live runs that must be replaced: stored anew or renewed since, or renewable and
+-- about to expire within within_s seconds. A row for each; none for a run that started within settled_s,
+-- whose hook may still be writing the version that it got. Locks nothing.
 CREATE OR REPLACE FUNCTION fetchwork.changed_credentials(
     host_id integer,
     within_s double precision,

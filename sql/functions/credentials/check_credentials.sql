@@ -1,8 +1,8 @@
--- Refuses (SQLSTATE FWINV) a whole job ad that asks for credentials of its Owner that are not stored, as
--- condor_submit refuses one that its credd knows nothing of; or that asks for others than were stored: with
--- SERVICE_oauth_permissions or SERVICE_oauth_resource in its description, which are in FetchWorkOAuthRequests
--- (name, permissions, resource, name, ...), what was stored has to say the same (cred_matches in HTCondor's
--- store_cred.cpp). The caller has looked who may name the Owner.
+-- Raises FWINV for a whole job ad that requests credentials that its Owner has not stored, as condor_submit
+-- refuses credentials that its credd does not know; or whose SERVICE_oauth_permissions or
+-- SERVICE_oauth_resource, which are in FetchWorkOAuthRequests (name, permissions, resource, name, ...),
+-- differ from those of the stored credential (cred_matches in HTCondor's store_cred.cpp). The caller has
+-- checked the right to name the Owner.
 CREATE OR REPLACE FUNCTION fetchwork.check_credentials(ad jsonb)
 RETURNS void
 LANGUAGE plpgsql
@@ -28,7 +28,7 @@ BEGIN
                 lacking, check_credentials.ad ->> 'Owner', lacking
             );
     END IF;
-    -- what is asked for and what is stored are taken apart once each: a job may ask for as much as fits an ad
+    -- requested and stored words are split once each: a job may request as many as fit into an ad
     WITH asked AS MATERIALIZED (
         SELECT
             max(a.word) FILTER (WHERE a.n % 3 = 1) AS name,

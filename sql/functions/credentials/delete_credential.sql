@@ -1,5 +1,5 @@
--- Deletes a credential of an owner. False if there is none. Running jobs keep what they have of it; waiting
--- ones that ask for it are Held when they would start. Errors: FWDEN (another's Owner).
+-- Deletes a credential of an owner; false if it does not exist. Running jobs keep their copies; waiting jobs
+-- that request it are Held when they would start. Errors: FWDEN (another's Owner).
 CREATE OR REPLACE FUNCTION fetchwork.delete_credential(owner text, name text)
 RETURNS boolean
 LANGUAGE plpgsql

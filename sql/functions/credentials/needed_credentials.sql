@@ -1,5 +1,5 @@
--- The names of the credentials that a job asks for (OAuthServicesNeeded: services by comma, SERVICE*HANDLE
--- with a handle), as their files are called: the * is a _ there, as in HTCondor (cred_dir.cpp).
+-- The names of the credentials that a job requests (OAuthServicesNeeded: services separated by commas,
+-- SERVICE*HANDLE with a handle), as in their files' names: "_" instead of "*", as in HTCondor (cred_dir.cpp).
 CREATE OR REPLACE FUNCTION fetchwork.needed_credentials(ad jsonb)
 RETURNS text[]
 LANGUAGE sql

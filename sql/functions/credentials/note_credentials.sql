@@ -1,6 +1,6 @@
--- Where the credentials of a live run lie on its host, and which versions are there ({"NAME": version}):
--- changed_credentials tells by it what to replace, also to an agent that was started later. False if the run
--- is over. Locks the run. Errors: FWTOK (another run's token).
+-- Notes the directory of a live run's credentials on its host, and the versions there ({"NAME": version}),
+-- from which changed_credentials finds those to replace, also for an agent that was restarted. False if the
+-- run is over. Errors: FWTOK (another run's token). Locks: the run.
 CREATE OR REPLACE FUNCTION fetchwork.note_credentials(
     run_id bigint,
     token uuid,

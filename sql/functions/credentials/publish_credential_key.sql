@@ -1,7 +1,7 @@
--- From now on credentials are sealed to this public key. True if it was another one before. Keys that nothing
--- is sealed to any more go, but for those that an open transaction seals to. Locks the table of keys, so that
--- of two callers the second wins; who stores a credential does not wait for that.
--- Errors: FWDEN, FWINV (no key of X25519).
+-- Makes this the public key that credentials are sealed to from now on. True if it was another one before.
+-- Deletes keys that no credential is sealed to any more, except those that an open transaction uses.
+-- Errors: FWDEN, FWINV (not a key of X25519). Locks: the table of keys, so that of two callers the second
+-- wins; transactions that store a credential do not wait for it.
 CREATE OR REPLACE FUNCTION fetchwork.publish_credential_key(public_key bytea)
 RETURNS boolean
 LANGUAGE plpgsql

@@ -1,8 +1,9 @@
--- Stores a credential of an owner, sealed, over one of the same name; its version. Runs that have the old one
--- get the new one from their agents. Who seals it says whether agents can renew it, and until when it holds.
--- Locks the row; its key stays, for the foreign key does not let it go. One that comes while another key is
--- published may still be sealed to the one before, which hosts keep until nothing is (sealed_otherwise).
--- Errors: FWDEN (another's Owner), FWINV (the name, the size, the time, a key that is not the current one).
+-- Stores a sealed credential of an owner, replacing one of the same name; returns its version. Runs with the
+-- old one get the new one from their agents. The caller says whether agents can renew it, and when it
+-- expires. A credential that comes while another key is published may still be sealed to the previous key,
+-- which hosts keep until no credential needs it (sealed_otherwise).
+-- Errors: FWDEN (another's Owner), FWINV (the name, the size, the time, the number, not the current key).
+-- Locks: the row; the foreign key keeps its key.
 CREATE OR REPLACE FUNCTION fetchwork.put_credential(
     owner text,
     name text,
@@ -39,7 +40,7 @@ BEGIN
             MESSAGE = 'a credential is too long; '
                 'allowed: 65536 bytes sealed, 2000 of permissions and resource';
     END IF;
-    -- agents, which read those of all owners at once, have no other years
+    -- agents, which read the credentials of all owners at once, can't represent other years
     IF put_credential.expires_at NOT BETWEEN '1970-01-01 00:00+00' AND '9999-01-01 00:00+00' THEN
         RAISE EXCEPTION USING
             ERRCODE = 'FWINV',

@@ -1,7 +1,7 @@
--- What the agent of a run has got for a credential that its job asks for, sealed anew: its new version. NULL
--- if the credential is not the one any more that was renewed. The run may have ended meanwhile, if it is the
--- one that asked last (begin_renewal): the old refresh token may be good no more. Locks the credential.
--- Errors: FWTOK (another run's token), FWINV (a key that is not known).
+-- Stores the renewed credential that the agent of a run got for its job, sealed anew; returns its new
+-- version. NULL if the renewed version is no longer the current one. The run may have ended meanwhile, if its
+-- agent asked last (begin_renewal), because the old refresh token may no longer be valid.
+-- Errors: FWTOK (another run's token), FWINV (an unknown key, too long). Locks: the credential.
 CREATE OR REPLACE FUNCTION fetchwork.renew_credential(
     run_id bigint,
     token uuid,

@@ -1,6 +1,6 @@
--- A credential, sealed to the current key instead of another: its content is the same, so that runs keep what
--- they have. False if it was stored anew or renewed meanwhile, or the key is not the current one. Locks the
--- credential. Errors: FWDEN.
+-- Replaces a credential by the same content sealed to the current key, so that runs keep their copies. False
+-- if it was stored anew or renewed meanwhile, or the key is not the current one. Errors: FWDEN. Locks: the
+-- credential.
 CREATE OR REPLACE FUNCTION fetchwork.reseal_credential(
     owner text,
     name text,

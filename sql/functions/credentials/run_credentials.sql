@@ -1,5 +1,5 @@
--- The credentials that the job of a live run asks for, sealed: one row for each name, with NULLs but in owner
--- and name where none is stored. No row if the run is over, or its job asks for none. Locks nothing.
+-- The sealed credentials that the job of a live run requests: one row for each name, with NULLs except in
+-- owner and name if it is not stored. No row if the run is over or its job requests none. Locks nothing.
 -- Errors: FWTOK (another run's token).
 CREATE OR REPLACE FUNCTION fetchwork.run_credentials(run_id bigint, token uuid)
 RETURNS TABLE (

@@ -1,5 +1,5 @@
--- Credentials that are sealed to another key than the current one, for an administrator who has both keys to
--- seal them anew: at most so many, behind this one by owner and name. Errors: FWDEN.
+-- Credentials that are not sealed to the current key, for an administrator with both keys to seal them anew:
+-- at most n, behind (after_owner, after_name). Errors: FWDEN.
 CREATE OR REPLACE FUNCTION fetchwork.sealed_otherwise(
     n integer,
     after_owner text DEFAULT '',

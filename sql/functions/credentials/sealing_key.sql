@@ -1,4 +1,4 @@
--- The public key that credentials are sealed to now; no row where none was published. Anybody may have it.
+-- The public key that credentials are sealed to now; no row if none was published. Every role may read it.
 CREATE OR REPLACE FUNCTION fetchwork.sealing_key()
 RETURNS TABLE (key_id text, public_key bytea)
 LANGUAGE sql

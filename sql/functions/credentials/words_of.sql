@@ -1,4 +1,4 @@
--- The different words of a list by comma or blank, sorted: two such lists that say the same are equal.
+-- The different words of a list separated by commas or blanks, sorted, so that equivalent lists are equal.
 CREATE OR REPLACE FUNCTION fetchwork.words_of(list text)
 RETURNS text[]
 LANGUAGE sql

@@ -1,8 +1,9 @@
--- An agent renews its host's lease, and the deadlines of the runs whose starters it sees alive; alive and
--- tokens are parallel. Returns the runs that it should end: because their end was requested (action 'end'),
--- or because they are not its own any more ('gone'): ended, another's of the same id, or one that has not
--- started in this database, which was restored from before that. An agent that another one has replaced is
--- refused (FWTWO), and one whose host was forgotten meanwhile (FWNOT), which has to say hello.
+-- Renews a host's lease, and the deadlines of the runs whose starters its agent sees alive (alive and tokens,
+-- parallel). Returns the runs that the agent should end: their end was requested (action 'end'), or they are
+-- no longer its own ('gone'): ended, another's run of the same id, or not started in this database, which was
+-- restored from an earlier state.
+-- Errors: FWTWO (another agent has replaced it), FWNOT (its host was forgotten: it has to say hello). Locks:
+-- the host; the runs, skipping locked ones.
 CREATE OR REPLACE FUNCTION fetchwork.beat(
     host_id integer,
     alive bigint [],
@@ -26,7 +27,7 @@ BEGIN
     UPDATE fetchwork.host AS h
     SET seen_at = clock_timestamp(),
         lease_until = clock_timestamp() + fetchwork.host_lease(h),
-        -- claims may wait for this after a move to another server (note_move)
+        -- after a move to another server claims may wait for this (note_move)
         settled_at = CASE
             WHEN cardinality(own) < cardinality(beat.alive) THEN h.settled_at
             ELSE clock_timestamp()
@@ -43,12 +44,12 @@ BEGIN
                 MESSAGE = format('host %s was forgotten: say hello', beat.host_id);
         END IF;
     END IF;
-    -- a third of a lease is soon enough: most beats write nothing here
+    -- after a third of a lease is soon enough: most beats write no run
     UPDATE fetchwork.run AS r
     SET deadline = clock_timestamp() + r.lease
     WHERE r.run_id IN (
-        -- SKIP LOCKED: a row that another transaction holds is being renewed or ended there, and to wait for
-        -- it while holding the host's row could be a deadlock
+        -- SKIP LOCKED: another transaction is renewing or ending a locked row, and waiting for it while
+        -- holding the host's row could deadlock
         SELECT l.run_id
         FROM fetchwork.run AS l
         WHERE l.run_id = ANY (own)

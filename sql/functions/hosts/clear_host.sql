@@ -1,5 +1,5 @@
--- An administrator says that a host is well again: it is no black hole any more, and what its slots refused
--- is offered again. False if there is no such host.
+-- For an administrator: the host is well again, so it is no longer a black hole, and its slots are offered
+-- again what they refused. False if there is no such host. Errors: FWDEN.
 CREATE OR REPLACE FUNCTION fetchwork.clear_host(host text)
 RETURNS boolean
 LANGUAGE plpgsql

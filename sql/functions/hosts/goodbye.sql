@@ -1,4 +1,4 @@
--- An agent stops in good order: its host then has no lease that could run out; its runs keep their own
+-- An agent stops in good order: its host gives up its lease, so it can't expire; its runs keep their own
 -- deadlines.
 CREATE OR REPLACE FUNCTION fetchwork.goodbye(host_id integer, agent_id uuid)
 RETURNS void

@@ -1,9 +1,9 @@
--- An agent makes its host known, and learns the host's id, its lease in seconds and the schema's version. The
--- lease starts here: as long as the agent asks for, or the setting host_lease.
---
+-- Registers an agent's host; returns the host's id, its lease in seconds and the schema's version. The lease
+-- starts now: as long as the agent wants, or the setting host_lease. location tells people where the agent
+-- runs.
 -- Two agents of one name would take each other's runs for lost. So an agent is refused (FWTWO) while another
--- agent_id holds a live lease, unless that is one of "replaces", whose processes are known to be dead.
--- "location" tells people where the agent runs.
+-- agent_id holds a live lease, unless that is in "replaces", whose processes are known to be dead. Errors:
+-- FWTWO, FWINV.
 CREATE OR REPLACE FUNCTION fetchwork.hello(
     host text,
     agent_version text,
@@ -41,7 +41,7 @@ BEGIN
             ERRCODE = 'FWINV',
             MESSAGE = format('lease of host %L is %s s; allowed: 1 to 86400', host, wanted_lease_s);
     END IF;
-    -- an agent may still use the host id that the next would get
+    -- an agent may still use the next host id
     IF NOT fetchwork.is_same_server() THEN
         PERFORM fetchwork.skip_ids();
         -- a standby that takes over before the first look for lost runs has to know that it is one

@@ -1,4 +1,4 @@
--- How long an agent may be silent before its host's runs are lost: what it asked for, or the setting.
+-- The time for which an agent may be silent before its host's runs are lost: its own wish, or the setting.
 CREATE OR REPLACE FUNCTION fetchwork.host_lease(host fetchwork.host)
 RETURNS interval
 LANGUAGE sql

@@ -1,4 +1,4 @@
--- The live runs of a host, for an agent that comes back: it checks which starters and jobs are still there.
+-- The live runs of a host, for an agent that comes back and checks which starters and jobs are still there.
 -- Tokens are for the agent alone.
 CREATE OR REPLACE FUNCTION fetchwork.host_runs(host_id integer)
 RETURNS TABLE (

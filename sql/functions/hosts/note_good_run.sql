@@ -1,9 +1,7 @@
--- A job of this owner ran well on a host, or goes on well there: the host is no black hole, and its bad
--- starts in a row are over. Owners of several jobs that failed there meanwhile have themselves to blame:
--- for an hour (max_black_hole_rest), or until they have a good run there, their bad starts say nothing of
--- this host.
---
--- Called by note_start and notice_good_runs. Locks: the host's row, if its starts were bad.
+-- Notes that a job of this owner ran well on a host, or runs well there: the host is not a black hole, and
+-- its bad starts in a row are over. Owners with several failed jobs there meanwhile caused them themselves:
+-- for an hour (max_black_hole_rest), or until they have a good run there, their bad starts do not count
+-- against this host. For note_start and notice_good_runs. Locks: the host's row, if its starts were bad.
 CREATE OR REPLACE FUNCTION fetchwork.note_good_run(host_id integer, owner text)
 RETURNS void
 LANGUAGE plpgsql

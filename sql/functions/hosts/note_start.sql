@@ -1,22 +1,19 @@
--- Distinguishes black holes from bad jobs: counts the bad starts of a host in a row (a job could not
--- start, or failed at once). A good run ends the count (note_good_run).
---
--- A job that fails at once does not show whether the host or the job is at fault.
--- - A host is taken for a black hole when the jobs of several owners fail on it, with no good run between.
---   An owner counts from the second job on, and for half of the setting black_hole_runs at most; so at
---   least two owners have several broken jobs each, here and now. One person may have several accounting
---   groups.
--- - An owner counts for nothing where a host did well after their jobs had failed there (blamed_until).
--- - Where the jobs of one owner fail in a row, of at least two autoclusters, and the autocluster that has
---   just failed runs well on another host, this host rests for this owner alone: nobody else knows whether
+-- Distinguishes black holes from bad jobs: counts the bad starts of a host in a row (a job could not start,
+-- or failed at once). A good run ends the count (note_good_run). A job that fails at once does not show
+-- whether the host or the job is at fault.
+-- - A host is taken for a black hole when the jobs of several owners fail on it, with no good run between. An
+--   owner counts from the second job on, and for half of the setting black_hole_runs at most; so at least two
+--   owners have several broken jobs each, here and now. Owners, because one person may have several
+--   accounting groups.
+-- - An owner does not count if the host did well after jobs of the owner had failed there (blamed_until).
+-- - If the jobs of one owner fail in a row, of at least two autoclusters, and the autocluster that failed
+--   last runs well on another host, this host backs off from this owner alone: others can't know whether
 --   these programs fail by intent.
---
--- A black hole is offered one job at a time. The first of an owner whose jobs have not failed there may
--- start at once; after each that fails, the next one has to wait for longer. The owners whose jobs failed
--- there have probes of their own (turned_away), so they do not delay those of others.
---
--- A host's row is touched only when a start is or was bad. Locks: the host's row, to the end of the
--- transaction; so two bad starts are counted one after the other.
+-- A black hole is offered one job at a time. The first of an owner whose jobs have not failed there may start
+-- at once; after each failure, the next one waits longer. The owners whose jobs failed there have probes of
+-- their own (turned_away), so they do not delay the others' probes.
+-- Locks: the host's row, to the end of the transaction, only if a start is or was bad; so two bad starts are
+-- counted one after the other.
 CREATE OR REPLACE FUNCTION fetchwork.note_start(live fetchwork.run, good boolean, reason text DEFAULT NULL)
 RETURNS void
 LANGUAGE plpgsql
@@ -34,7 +31,7 @@ DECLARE
     proven boolean;
     was_newcomer boolean;
 BEGIN
-    -- an access point runs what was submitted there, and is no black hole
+    -- an access point runs jobs that were submitted there, and can't be a black hole
     IF EXISTS (
         SELECT FROM fetchwork.host AS h
         WHERE h.host_id = live.host_id AND h.access_point
@@ -78,7 +75,7 @@ BEGIN
     RETURNING f.* INTO its;
 
     IF failing.black_hole_since IS NOT NULL THEN
-        -- what was on its way when it became one is no probe
+        -- a run claimed before the host became a black hole is not a probe
         IF live.claimed_at < failing.black_hole_since THEN
             RETURN;
         END IF;

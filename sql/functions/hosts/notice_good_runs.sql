@@ -1,6 +1,6 @@
--- Ends black holes, and the rests of owners, where a job goes on well: it need not end before its host gets
--- further ones. Called by maintain_queue.
--- Locks: rows of hosts whose starts were bad; one that is locked is left to the next call.
+-- Ends black holes, and backoffs from owners, if a job runs well there: the host gets further jobs before
+-- this one ends. Called by maintain_queue. Locks: rows of hosts whose starts were bad; skips locked ones
+-- until the next call.
 CREATE OR REPLACE FUNCTION fetchwork.notice_good_runs()
 RETURNS void
 LANGUAGE plpgsql

@@ -1,11 +1,10 @@
--- An agent reports what its slots brought to FETCH_WORK, many slots at a time and not at each fetch:
+-- Stores the slots as FETCH_WORK showed them to an agent, many slots at a time and not at each fetch:
 -- [{"name", "state", "activity", "slot_type", "cpus", "memory_mib", "disk_kib", "gpus", "last_answer",
 -- "fetched_at" (epoch s), "queues", "children", "ad"}, ...]. "children" has the names of a partitionable
--- slot's dynamic ones; null if its ad does not say.
---
--- A dynamic slot is gone when a later fetch of its partitionable slot does not name it. Other slots of
--- this host are gone when the agent reports them no more: the startd was set up anew. One that runs a job
--- of ours stays.
+-- slot's dynamic ones; null if its ad does not have them.
+-- A dynamic slot is gone when a later fetch of its partitionable slot does not name it. Other slots of this
+-- host are gone when the agent no longer reports them, after the startd was set up anew. A slot with a job of
+-- ours stays.
 CREATE OR REPLACE FUNCTION fetchwork.report_slots(host_id integer, slots jsonb)
 RETURNS void
 LANGUAGE sql
@@ -21,7 +20,7 @@ BEGIN ATOMIC
         report_slots.host_id, t.name, t.state, t.activity, t.slot_type,
         t.cpus, t.memory_mib, t.disk_kib, t.gpus,
         to_timestamp(t.fetched_at), t.last_answer, t.queues,
-        -- without the secrets of the startd, which it gives to some hooks
+        -- without secrets that the startd gives to some hooks
         t.ad - ARRAY['ClaimId', 'ClaimIdList', 'ChildClaimIds', 'PairedClaimId', 'Capability']
     FROM jsonb_to_recordset(report_slots.slots) AS t (
         name text,
@@ -37,7 +36,7 @@ BEGIN ATOMIC
         queues text [],
         ad jsonb
     )
-    -- in one order, so that two calls can't wait for each other
+    -- in one order, so that two calls can't deadlock
     ORDER BY t.name
     ON CONFLICT (host_id, name) DO UPDATE SET
         state = excluded.state,

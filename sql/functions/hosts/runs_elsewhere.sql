@@ -1,11 +1,9 @@
--- Whether jobs of this run's autocluster run well on another host: they run there for longer than a quick
--- failure takes, or have ended well within the last hour. Black holes, and
--- hosts that rest for the owner, don't count: so an owner is not kept off all hosts at once. Nor do jobs that
--- were submitted before this one: an autocluster is what matching looks at, and says nothing of the program.
---
--- Of the ended jobs only the owner's newest 200 are looked at, so that it costs the same in a large history.
--- A host that fails jobs faster than the others complete any may fill those 200; then the running ones
--- decide.
+-- Whether jobs of this run's autocluster run well on another host: longer there than a quick failure takes,
+-- or ended well within the last hour. Black holes and hosts that back off from the owner do not count, so
+-- that an owner is not kept off all hosts at once. Jobs submitted before this one do not count either: an
+-- autocluster contains the attributes for matching, and does not identify the program.
+-- Of the ended jobs only the owner's newest 200 are read, so that the cost does not grow with the history. A
+-- host that fails jobs faster than the others complete any may fill those 200; then the running jobs decide.
 CREATE OR REPLACE FUNCTION fetchwork.runs_elsewhere(live fetchwork.run)
 RETURNS boolean
 LANGUAGE sql

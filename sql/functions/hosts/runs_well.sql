@@ -1,4 +1,5 @@
--- The owners whose jobs, claimed at that time or later, run on a host for longer than a quick failure takes.
+-- The owners whose jobs, claimed at "since" or later, have run on a host for longer than a quick failure
+-- takes.
 CREATE OR REPLACE FUNCTION fetchwork.runs_well(host_id integer, since timestamptz)
 RETURNS TABLE (owner text)
 LANGUAGE sql

@@ -1,9 +1,9 @@
 -- Puts the events that were committed since the last call into the stream that readers follow, as one batch,
 -- and returns how many. The order of the stream is (batch, event_id): migrations/0001_base.sql, Events.
 --
--- Agents and access points call it, many times a second while something happens, and nobody else: its lock
--- lasts to the end of the transaction, so each call is a transaction of its own. A second caller returns at
--- once and leaves the events to the first.
+-- Only agents and access points call it, many times a second while something happens: its lock lasts to the
+-- end of the transaction, so each call is a transaction of its own. A second caller returns at once and
+-- leaves the events to the first.
 --
 -- since: the value (until) that the caller's previous call returned, null at first: a snapshot, and the
 -- server that took it. Then only events of transactions that have ended between the two snapshots are looked

@@ -1,13 +1,11 @@
--- Ends the session that keeps PostgreSQL's queue of notifications more than half full, for the leader among
--- the agents. pid: the process that PostgreSQL names as the slowest reader of the queue
--- (AsyncDatabase.slowest_listener); only its warning names it, and no view does.
---
--- So an agent says which session to end, and an agent may lie. A session is ended only while the queue is
--- more than half full, if its transaction is older than 5 s and its role is no superuser: only a reader in a
--- transaction can hold the queue.
---
--- Returns whether a session was ended. False too where the owner of the schema is neither a superuser nor a
--- member of pg_signal_backend and pg_read_all_stats; an administrator ends the session then (OPERATIONS.md).
+-- Ends the session that keeps PostgreSQL's queue of notifications more than half full; the leading agent
+-- calls it. pid: the process that PostgreSQL's warning names as the slowest reader of the queue
+-- (AsyncDatabase.slowest_listener); no view names it.
+-- An agent may lie about the pid. So a session is ended only while the queue is more than half full, if its
+-- transaction is older than 5 s and its role is not a superuser: only a reader in a transaction can hold the
+-- queue. Returns whether a session was ended. False too if the owner of the schema is neither a superuser nor
+-- a member of pg_signal_backend and pg_read_all_stats; then an administrator ends the session
+-- (OPERATIONS.md).
 CREATE OR REPLACE FUNCTION fetchwork.end_notification_reader(pid integer)
 RETURNS boolean
 LANGUAGE plpgsql

@@ -1,6 +1,6 @@
--- Which limit keeps one more run of this autocluster from being claimed now, in a sentence; NULL: none. For
--- people, what limit_allows decides for claims: without its lock, so a claim may find otherwise a moment
--- later.
+-- The limit that keeps one more run of this autocluster from being claimed now, in a sentence; NULL if no
+-- limit does. For people; limit_allows decides it for claims. It takes no lock, so a claim may find otherwise
+-- a moment later.
 CREATE OR REPLACE FUNCTION fetchwork.blocked_by(autocluster integer)
 RETURNS text
 LANGUAGE sql

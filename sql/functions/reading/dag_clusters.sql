@@ -1,7 +1,6 @@
--- The clusters of the nodes of some DAGs, each with its DAG: those that have a job of an Owner in the queue.
--- What a job says of its DAG is its submitter's word, so a reader asks for those of the DAG's own Owner; it
--- gets ids only, and the views decide who sees whose jobs.
--- For readers of DAGs; an index on the expression makes it a probe for each DAG.
+-- The clusters of the nodes of some DAGs, each with its DAG, that have a job of this Owner in the queue. A
+-- job's DAG is only its submitter's claim, so a reader passes the DAG's own Owner; it gets ids only, and the
+-- views decide whose jobs it sees. Uses an index on the expression, one search for each DAG.
 CREATE OR REPLACE FUNCTION fetchwork.dag_clusters(dags integer [], owner text)
 RETURNS TABLE (dag integer, cluster_id integer)
 LANGUAGE sql

@@ -1,19 +1,13 @@
--- What a reader of events asks first, with its cursor: how far events are dropped (kept_*), and the last
--- event that it may read now (until_*): that "most" events behind the cursor if there are as many (more:
--- there are further ones), else the newest of the stream, or without any the cursor itself.
---
--- Ahead: no event of this database was ever read there, so the cursor is of one that was restored from before
--- it, or of another database. Not said by a standby, which may lag, nor while a move of this database has not
--- been dealt with (put_events_behind).
---
--- Why: a reader's rights are asked by the view "events", through which PostgreSQL can't see that a page is
--- the head of an index; bounded on both sides it is a short range of that index, however far behind the
--- reader is.
---
--- A batch is on disk before any reader sees it: sequence_events waits for the disk.
---
--- In PL/pgSQL, which keeps its plans: over three months of daily partitions planning takes longer than
--- looking.
+-- The bounds of the next page of events behind a reader's cursor: the last dropped event (kept_*), and the
+-- last event that the reader may read now (until_*): the most-th event behind the cursor if there are as many
+-- (more: there are further ones), else the newest of the stream, or without any the cursor itself.
+-- ahead: no reader of this database can have read up to there, so the cursor is of a database that was
+-- restored from an earlier state, or of another one. Never true on a standby, which may lag, nor while a move
+-- of this database is not yet dealt with (put_events_behind).
+-- The view "events" checks a reader's rights, so PostgreSQL can't see that a page is the head of an index;
+-- bounded on both sides it is a short range of that index, however far behind the reader is. A batch is on
+-- disk before a reader sees it: sequence_events waits for the disk. PL/pgSQL keeps its plans: with three
+-- months of daily partitions planning takes longer than reading.
 CREATE OR REPLACE FUNCTION fetchwork.event_window(
     after_batch bigint,
     after_id bigint,

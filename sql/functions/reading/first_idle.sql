@@ -1,5 +1,5 @@
 -- One Idle job of each of some autoclusters that the caller may see: the job that would be claimed first,
--- else one that is not tried again yet. A job that is being offered at this moment is neither.
+-- else one that waits for its next try. A job that is being offered at this moment is neither.
 CREATE OR REPLACE FUNCTION fetchwork.first_idle(autoclusters integer[])
 RETURNS TABLE (autocluster_id integer, cluster_id integer, proc_id integer)
 LANGUAGE sql

@@ -1,5 +1,5 @@
--- The n-th ended job before that one (when it left the queue, and its id), no row if there are not so many.
--- For readers of the view history that begin at its end (see job_edge).
+-- The n-th ended job before (before, cluster, proc), by the time when it left the queue and its id; no row if
+-- there are fewer. For readers of the view history that begin at its end (see job_edge).
 CREATE OR REPLACE FUNCTION fetchwork.history_edge(
     before timestamptz,
     cluster integer,

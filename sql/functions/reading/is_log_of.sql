@@ -1,6 +1,6 @@
--- Is this file the event log (UserLog, or the nodes log of its DAG) of a job that is in the queue, or was?
--- For readers of events by log, and the jobs of the clusters that log_clusters names. Every role may ask, so
--- it confirms a path and reveals none.
+-- Whether this file is the event log (UserLog, or the nodes log of its DAG) of a current or past job, for
+-- jobs of the clusters that log_clusters returns. Every role may call it: it confirms a path and reveals
+-- none.
 CREATE OR REPLACE FUNCTION fetchwork.is_log_of(path text, cluster integer, proc integer)
 RETURNS boolean
 LANGUAGE sql

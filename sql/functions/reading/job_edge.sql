@@ -1,6 +1,6 @@
--- The id of the n-th job in the queue behind (cluster, proc), no row if there are not so many. For readers of
--- the view jobs that go through a long queue piece by piece: a view that keeps other users' rows back can't
--- be read in order by its index, but a range of it can. It returns ids only, of all owners.
+-- The id of the n-th job in the queue behind (cluster, proc); no row if there are fewer. For readers of the
+-- view jobs that go through a long queue piece by piece: a view that hides other users' rows can't be read in
+-- order by its index, but a range of it can. Returns ids only, of all owners.
 CREATE OR REPLACE FUNCTION fetchwork.job_edge(cluster integer, proc integer, n integer)
 RETURNS TABLE (clusterid integer, procid integer)
 LANGUAGE sql

@@ -1,6 +1,6 @@
 -- The clusters with a job whose event log (UserLog, or the nodes log of its DAG) is this file, and perhaps
--- others without one (is_log_of decides for each job). Ids only, of all owners: the view events decides who
--- sees what happened to them. For readers of events by log; indexes on the expression make it a probe.
+-- others (is_log_of decides for each job). Ids only, of all owners: the view events decides whose events a
+-- reader sees. Uses indexes on the expressions.
 CREATE OR REPLACE FUNCTION fetchwork.log_clusters(path text)
 RETURNS SETOF integer
 LANGUAGE sql

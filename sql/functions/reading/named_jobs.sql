@@ -1,6 +1,6 @@
--- How many jobs of the queue, of those that the caller may see, each of these ids names: "42.0", or "42" for
--- a whole cluster; 0 for one that names none; and how many of them are in which state. Each id is looked up
--- once by the key of "job", which the view jobs can't do for many ids at a time.
+-- The number of jobs in the queue, in all and by state, for each of these ids ("42.0", or "42" for a whole
+-- cluster), of the jobs that the caller may see; 0 for an unknown id. Each id is looked up once by the key of
+-- "job", which the view jobs can't do for many ids at a time.
 CREATE OR REPLACE FUNCTION fetchwork.named_jobs(ids text [])
 RETURNS TABLE (
     id text, jobs bigint, idle bigint, running bigint, removed bigint, held bigint, completed bigint

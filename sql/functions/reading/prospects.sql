@@ -1,7 +1,7 @@
--- What the database knows of why a job that is Idle does not run; no row for a job that the caller may not
--- see, or that is not in the queue. waits: it is in the queue of what may be claimed. ahead: jobs of its
--- autocluster and priority that are before it there, 1000 at most. agents: hosts whose agent is alive. What
--- slots make of the job is evaluated where ClassAds are (fetchwork/explain).
+-- The reasons in the database why an Idle job does not run; no row for a job that the caller may not see, or
+-- that is not in the queue. waits: it may be claimed. ahead: jobs of its autocluster and priority before it,
+-- 1000 at most. agents: hosts whose agent is alive. Other processes evaluate the slots' side, where ClassAds
+-- are (fetchwork/explain).
 CREATE OR REPLACE FUNCTION fetchwork.prospects(cluster integer, proc integer)
 RETURNS TABLE (
     autocluster_id integer,
@@ -42,7 +42,7 @@ BEGIN ATOMIC
             FROM fetchwork.host AS h
             WHERE h.agent_version IS NOT NULL AND h.lease_until >= now()
         ),
-        -- while it waits for its time, and not for a next try
+        -- if it waits for its time, and not for a next try
         (
             SELECT to_timestamp(fetchwork.number_of((c.ad || j.ad) -> 'DeferralTime'))
             FROM fetchwork.cluster AS c

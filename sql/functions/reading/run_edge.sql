@@ -1,5 +1,5 @@
--- The id of the n-th run before that one, live or ended, no row if there are not so many. For readers of the
--- view runs that begin at its end (see job_edge).
+-- The id of the n-th run before "before", live or ended; no row if there are fewer. For readers of the view
+-- runs that begin at its end (see job_edge).
 CREATE OR REPLACE FUNCTION fetchwork.run_edge(before bigint, n integer)
 RETURNS TABLE (runid bigint)
 LANGUAGE sql

@@ -1,5 +1,6 @@
 -- The clusters of the scheduler universe that have a job in the queue. Ids only, of all owners: the views
--- decide who sees whose jobs. For readers of DAGs, whom a million other jobs cost nothing; by an index.
+-- decide whose jobs a reader sees. Uses an index, so that readers of DAGs do not pay for a million other
+-- jobs.
 CREATE OR REPLACE FUNCTION fetchwork.scheduler_clusters()
 RETURNS TABLE (cluster_id integer)
 LANGUAGE sql

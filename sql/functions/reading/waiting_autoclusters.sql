@@ -1,9 +1,7 @@
--- Each (autocluster, JobPrio) that waits in one of these queues (NULL: in any), with its first job and what
--- keeps it from being claimed, if anything does. For people who ask what a slot would get (`fetchwork match`)
--- or who is ahead of a job (`fetchwork q --better-analyze`).
---
--- Whose jobs wait in a queue is no secret among its users, as in HTCondor; a job's id is shown only to a
--- caller that may see the job.
+-- Each waiting (autocluster, JobPrio) in one of these queues (NULL: in any), with its first job and the limit
+-- that blocks it, if any. For people who ask which jobs a slot would get (`fetchwork match`) or who is ahead
+-- of a job (`fetchwork q --better-analyze`). The submitters of waiting jobs are no secret among the users of
+-- a queue, as in HTCondor; a job's id is shown only to a caller that may see the job.
 CREATE OR REPLACE FUNCTION fetchwork.waiting_autoclusters(queues text [] DEFAULT NULL)
 RETURNS TABLE (
     autocluster_id integer,
@@ -47,7 +45,7 @@ BEGIN ATOMIC
     CROSS JOIN LATERAL (
         SELECT num_nonnulls(a.concurrency_limits, q.max_running, s.max_running) > 0 AS limited
     ) AS of_it
-    -- one look at the index; demand may be there with nothing waiting
+    -- one search of the index; demand may be there without a waiting job
     CROSS JOIN LATERAL (
         SELECT h.cluster_id, h.proc_id, h.position
         FROM fetchwork.waiting AS h

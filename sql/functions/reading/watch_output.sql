@@ -1,15 +1,14 @@
--- What a running job writes, while somebody watches: says to the run's host that its output is watched for
--- the next 15 s, and returns what is there behind a position of each stream, at most 128 KiB in all. Who
--- watches calls it about once a second, with the run and the positions that it was given.
---
--- cluster, proc: a job that the caller may see. run_id: the run that was watched before, which may have
--- ended meanwhile: what it wrote last can still be had. stdout_at, stderr_at: the position behind the last
--- byte that the caller has, NULL at the beginning.
---
+-- The output of a running job: tells the run's host that its output is watched for the next 15 s, and returns
+-- the stored output behind a position of each stream, at most 128 KiB in all. A watcher calls it about once a
+-- second, with the run and the positions of its last answer.
+-- cluster, proc: a job that the caller may see. run_id: the run that was watched before; if it has ended
+-- meanwhile, its last output can still be read. stdout_at, stderr_at: the position behind the last byte that
+-- the caller has, NULL at the beginning.
 -- Returns a row for each chunk (stream 1 is stdout, 2 stderr; at: its position in the file), or one row
--- without a stream: running says whether more may come, problem why nothing does. No row: the job does not
--- run, and nothing is kept. FWNOT: no such job, or not the caller's to see. FWDEN: so many runs of its owner
--- are watched already.
+-- without a stream: running tells whether more may come, problem why none comes. No row: the job does not
+-- run, and no output is kept.
+-- Errors: FWNOT (no such job, or the caller may not see it), FWDEN (20 runs of its owner are watched
+-- already).
 CREATE OR REPLACE FUNCTION fetchwork.watch_output(
     cluster integer,
     proc integer,
@@ -33,7 +32,7 @@ BEGIN
     SELECT j.owner
     INTO its_owner
     FROM fetchwork.job AS j
-    -- one that has ended, and that leave_in_queue keeps, writes no more
+    -- an ended job that leave_in_queue keeps writes no more
     WHERE j.cluster_id = cluster AND j.proc_id = proc AND j.job_status <> 4;
     SELECT w.*
     INTO watched
@@ -62,7 +61,7 @@ BEGIN
         RETURN;
     END IF;
     IF watched.run_id IS NULL THEN
-        -- what nobody watches any more goes with the next one that is watched
+        -- unwatched output is deleted when the next run is watched
         PERFORM fetchwork.sweep_output();
         IF (SELECT count(*) FROM fetchwork.output_watch AS w WHERE w.owner = its_owner) >= 20 THEN
             RAISE EXCEPTION USING
@@ -87,7 +86,7 @@ BEGIN
         SET watched_until = clock_timestamp() + interval '15 s'
         WHERE w.run_id = watched.run_id;
     END IF;
-    -- of a run that has ended the host sends the rest at once, if it lives
+    -- the host of an ended run sends the rest at once, if it is alive
     more := NOT watched.ended AND (
         live.run_id IS NOT DISTINCT FROM watched.run_id
         OR EXISTS (

@@ -1,14 +1,12 @@
--- Takes the scheduler-universe job out of the queue that has waited longest for this access point: a run that
--- is reserved for it. No row if none waits. The access point then starts it by "start", as an agent does,
--- keeps it by tend_scheduler_runs, and ends it by "finish": the fence, the lease and what becomes of the job
--- are those of every run.
---
--- Such a job takes no slot, so its run weighs nothing and no limit counts it. max_each: so many of one owner
--- run at a time outside of DAGs, and so many in each DAG that runs here. A DAG waits for those in it, and
--- these for those in them alone, so that no number of nested DAGs waits for itself.
---
--- Locks: the deleted row, passing over those of others (SKIP LOCKED): two access points of one name, which
--- should not be, take different jobs.
+-- Claims the scheduler-universe job that has waited longest for this access point: a run that is reserved for
+-- it. No row if none waits. The access point then starts it by "start", as an agent does, renews it by
+-- tend_scheduler_runs, and ends it by "finish": fence, lease and the end of the job are those of every run.
+-- Such a job takes no slot, so its run weighs nothing and no limit counts it.
+-- max_each: the number of one owner's jobs that may run outside of DAGs, and in each DAG that runs here. A
+-- DAG waits only for the DAGs in it, and these for those in them, so that nested DAGs, however many, never
+-- wait for themselves.
+-- Locks: the deleted row; SKIP LOCKED skips others' rows: two access points of one name, which should not
+-- exist, claim different jobs.
 CREATE OR REPLACE FUNCTION fetchwork.claim_scheduler_job(
     access_point text,
     max_each integer,

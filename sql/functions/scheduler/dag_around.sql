@@ -1,5 +1,5 @@
--- The DAG that a job of the scheduler universe is a node of, if that DAG runs at the same access point for
--- the same owner: the number of its job. NULL otherwise, whatever the job says of itself.
+-- The cluster of the DAG that a job of the scheduler universe is a node of, if that DAG runs at the same
+-- access point for the same owner. NULL otherwise, regardless of the job's own claims.
 CREATE OR REPLACE FUNCTION fetchwork.dag_around(ad jsonb, owner text, access_point text)
 RETURNS integer
 LANGUAGE sql

@@ -1,5 +1,5 @@
--- The N of an ad's OtherJobRemoveRequirements, "DAGManJobId =?= N": the jobs that have to go with this one
--- when it is removed are those of DAG N. NULL if the ad has none, or one of another form.
+-- The N of an ad's OtherJobRemoveRequirements, "DAGManJobId =?= N": the jobs of DAG N are removed with this
+-- job. NULL if the ad has none, or one of another form.
 CREATE OR REPLACE FUNCTION fetchwork.dag_of_others(ad jsonb)
 RETURNS integer
 LANGUAGE sql

@@ -1,7 +1,6 @@
--- What OtherJobRemoveRequirements asks for, of clusters with a job that has just been removed: the jobs of
--- that DAG are removed too, if they are the same Owner's. So a DAG that is removed while it is held, or whose
--- access point is away, leaves no nodes behind.
--- Locks: those jobs, in their order.
+-- Does what OtherJobRemoveRequirements of just removed clusters demands: removes the jobs of that DAG too, if
+-- they are the same Owner's. So a DAG that is removed while it is held, or while its access point is away,
+-- leaves no nodes behind. Locks: those jobs, in the order of their ids.
 CREATE OR REPLACE FUNCTION fetchwork.remove_others(clusters integer [], reason text)
 RETURNS void
 LANGUAGE plpgsql

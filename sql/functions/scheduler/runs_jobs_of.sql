@@ -1,5 +1,5 @@
--- May this role run the scheduler-universe jobs of an owner? An access point that serves everybody may those
--- of all, any other role those of the Owners that it may name.
+-- Whether this role may run the scheduler-universe jobs of an owner: an access point that serves all accounts
+-- may run those of all, any other role those of the Owners that it may name.
 CREATE OR REPLACE FUNCTION fetchwork.runs_jobs_of(role name, owner text)
 RETURNS boolean
 LANGUAGE sql

@@ -1,7 +1,6 @@
--- The live runs of an access point's scheduler-universe jobs, for the access point itself: what it does not
--- know of it has left behind at an end of its own, and what is asked to end it has to end. The leases of the
--- runs that it names begin anew, once a quarter of them is over.
--- Locks: the renewed runs, none that it would have to wait for.
+-- The live runs of an access point's scheduler-universe jobs, for the access point itself. Runs it does not
+-- know are left over from before its restart; runs with end_requested must be ended. Renews the leases of the
+-- runs in alive, once a quarter of them is over. Locks: the renewed runs; skips locked ones.
 CREATE OR REPLACE FUNCTION fetchwork.tend_scheduler_runs(access_point text, alive bigint [])
 RETURNS TABLE (
     run_id bigint,

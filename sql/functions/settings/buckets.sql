@@ -1,4 +1,4 @@
--- The buckets that there are, without their keys: for the administrator. FWDEN.
+-- The buckets, without their keys, for the administrator. Errors: FWDEN.
 CREATE OR REPLACE FUNCTION fetchwork.buckets()
 RETURNS TABLE (url text, used boolean, above bigint, contents bigint, bytes numeric, objects_over bigint)
 LANGUAGE plpgsql

@@ -1,8 +1,7 @@
--- Says in which bucket the bytes of new contents are that have more than "above" bytes; NULL as the url: in
--- none. What is in another one stays there, and goes with its jobs; the key of one that is known may be
--- changed.
+-- Sets the bucket for the bytes of new contents of more than "above" bytes; NULL as the url: no bucket.
+-- Contents in another bucket stay there, and go with their jobs; the key of a known bucket may be changed.
 -- url: as object_of_url reads it, s3://BUCKET/PREFIX, gs://BUCKET/PREFIX, s3://HOST/BUCKET/PREFIX, and
--- http(s)://HOST/BUCKET/PREFIX of any server that speaks S3. FWDEN, FWINV (url, key).
+-- http(s)://HOST/BUCKET/PREFIX of any server that speaks S3. Errors: FWDEN, FWINV (url, key).
 CREATE OR REPLACE FUNCTION fetchwork.set_bucket(
     url text,
     access_key_id text DEFAULT NULL,

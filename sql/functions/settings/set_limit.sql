@@ -1,4 +1,4 @@
--- Sets a concurrency limit (<NAME>_LIMIT in HTCondor); NULL removes it. FWDEN, FWINV (the name).
+-- Sets a concurrency limit (<NAME>_LIMIT in HTCondor); NULL removes it. Errors: FWDEN, FWINV (the name).
 CREATE OR REPLACE FUNCTION fetchwork.set_limit(name text, maximum double precision)
 RETURNS void
 LANGUAGE plpgsql

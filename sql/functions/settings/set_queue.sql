@@ -1,5 +1,5 @@
--- Makes a queue, or changes one: changes holds any of paused, draining (booleans), max_running,
--- preempt_ratio, preempt_prio (numbers, null for none). An unknown key is refused.
+-- Makes a queue, or changes one: changes has any of paused, draining (booleans), max_running, preempt_ratio,
+-- preempt_prio (numbers, null for none). Errors: FWDEN, FWINV (an unknown key).
 CREATE OR REPLACE FUNCTION fetchwork.set_queue(name text, changes jsonb DEFAULT '{}')
 RETURNS void
 LANGUAGE plpgsql
@@ -43,7 +43,7 @@ BEGIN
             ELSE q.preempt_prio
         END
     WHERE q.name = set_queue.name;
-    -- a queue that goes on: agents with waiting fetches look again
+    -- a queue may go on: agents with waiting fetches read the demand again
     PERFORM fetchwork.notify_agents();
 END
 $$;

@@ -1,6 +1,6 @@
--- Changes a number of the table "setting". A time may have a fraction, and is a hundred years at most:
--- longer ones can't be subtracted from every date. Errors: FWNOT for a setting that does not exist, FWINV
--- for a number that is negative, too large, or not a number.
+-- Changes a number of the table "setting". A time may have a fraction, and is a hundred years at most: longer
+-- ones can't be subtracted from every date. Errors: FWDEN, FWNOT (an unknown setting), FWINV (negative, too
+-- large, or not a number).
 CREATE OR REPLACE FUNCTION fetchwork.set_setting(name text, value numeric)
 RETURNS void
 LANGUAGE plpgsql

@@ -1,5 +1,6 @@
 -- Sets a submitter's priority factor (condor_userprio -setfactor), usage (-setaccum, in weighted slot
--- seconds) or maximum of running jobs. Keys: prio_factor, usage, max_running; null for the default.
+-- seconds) or maximum of running jobs. Keys: prio_factor, usage, max_running; null for the default. Errors:
+-- FWDEN, FWINV.
 CREATE OR REPLACE FUNCTION fetchwork.set_submitter(name text, changes jsonb)
 RETURNS void
 LANGUAGE plpgsql
@@ -52,7 +53,7 @@ BEGIN
             ELSE s.max_running
         END
     WHERE s.name = set_submitter.name;
-    -- a maximum that was raised: agents with waiting fetches look again
+    -- a maximum may be higher: agents with waiting fetches read the demand again
     PERFORM fetchwork.notify_agents();
 END
 $$;

@@ -1,4 +1,4 @@
--- One number of the table "setting". Plain SQL, so that callers may inline it.
+-- One number of the table "setting". Plain SQL, so that PostgreSQL can inline it.
 CREATE OR REPLACE FUNCTION fetchwork.setting_value(name text)
 RETURNS numeric
 LANGUAGE sql

@@ -1,9 +1,8 @@
--- The values that a field of a cron schedule stands for, in order; NULL where HTCondor finds the field
--- invalid, or it has more than 500 characters (a list of all minutes has 170). '*' as the day of the week is
--- no value: then the day of the month decides alone.
---
--- The rules are those of HTCondor's CronTab (condor_utils/condor_crontab.cpp), the odd ones too: a step keeps
--- the values that it divides, a single value out of range stands for all of them, and 7 is Sunday.
+-- The values that a field of a cron schedule stands for, in order; NULL if HTCondor finds the field invalid,
+-- or if it has more than 500 characters (a list of all minutes has 170). '*' as the day of the week gives no
+-- value: then the day of the month decides alone. The rules are those of HTCondor's CronTab
+-- (condor_utils/condor_crontab.cpp), the odd ones too: a step keeps the values that it divides, a single
+-- value out of range stands for all values, and 7 is Sunday.
 CREATE OR REPLACE FUNCTION fetchwork.cron_values(field text, lowest integer, highest integer)
 RETURNS integer []
 LANGUAGE plpgsql
@@ -19,7 +18,7 @@ DECLARE
     last integer;
     chosen integer[] := '{}';
 BEGIN
-    -- each item costs up to sixty values, here and whenever the job gets its next time
+    -- each item costs up to sixty values, here and at each next time of the job
     IF length(field) > 500 OR field !~ '^[-0-9,/* ]*$' THEN
         RETURN NULL;
     END IF;

@@ -1,8 +1,7 @@
--- When a job that starts at a time (DeferralTime) may be offered first, and when it is too late for it. NULL
--- where that is an expression: then its Requirements decide, each time a slot is looked at, and its starter.
---
--- As in HTCondor it is offered DeferralPrepTime seconds before (300 if it does not say), and the setting
--- schedd_interval sooner, which HTCondor's submit puts into Requirements; and its starter waits.
+-- The first time at which a job with a DeferralTime may be offered, and the time at which it is too late.
+-- NULL if DeferralTime is an expression: then its Requirements decide at each match, and its starter. As in
+-- HTCondor the job is offered DeferralPrepTime seconds before (300 by default), plus the setting
+-- schedd_interval, which HTCondor's submit puts into Requirements; and its starter waits.
 CREATE OR REPLACE FUNCTION fetchwork.deferral(ad jsonb, OUT offered_at timestamptz, OUT late_at timestamptz)
 LANGUAGE plpgsql
 STABLE

@@ -1,4 +1,4 @@
--- Has a job a cron schedule? An attribute that an edit has removed is null in the job's own ad.
+-- Whether a job has a cron schedule. An attribute that an edit has removed is null in the job's own ad.
 CREATE OR REPLACE FUNCTION fetchwork.has_cron(ad jsonb)
 RETURNS boolean
 LANGUAGE sql

@@ -1,4 +1,4 @@
--- Does PostgreSQL know a time zone of this name?
+-- Whether PostgreSQL knows a time zone of this name.
 CREATE OR REPLACE FUNCTION fetchwork.is_time_zone(name text)
 RETURNS boolean
 LANGUAGE plpgsql

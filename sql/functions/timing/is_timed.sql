@@ -1,4 +1,4 @@
--- Does a job say at what time it starts? Then enqueue decides when it waits in the queue.
+-- Whether a job starts at a time: then enqueue decides when it waits in the queue.
 CREATE OR REPLACE FUNCTION fetchwork.is_timed(ad jsonb)
 RETURNS boolean
 LANGUAGE sql

@@ -1,11 +1,9 @@
--- When a job with a cron schedule (CronMinute, CronHour, CronDayOfMonth, CronMonth, CronDayOfWeek; what it
--- does not have is '*') shall run next: the first full minute after a time that the schedule names, as
--- HTCondor's CronTab finds it; NULL if there is none, or a field is invalid.
---
--- The schedule is of the time zone FetchWorkTimeZone of the ad, which submit_cluster puts there. Where both a
--- day of the month and a day of the week are given, either will do. One thing differs: of a schedule that has
--- days of the week alone, HTCondor takes the last day of a month too when the next such day lies in the next
--- month.
+-- The next time of a job with a cron schedule (CronMinute, CronHour, CronDayOfMonth, CronMonth,
+-- CronDayOfWeek; a missing one is '*'): the first full minute after after_time in the schedule, as HTCondor's
+-- CronTab finds it; NULL if there is no such time, or if a field is invalid.
+-- The schedule is in the time zone FetchWorkTimeZone of the ad, which submit_cluster sets. If both a day of
+-- the month and a day of the week are given, either will do. One difference: for a schedule with days of the
+-- week alone, HTCondor also takes the last day of a month if the next such day lies in the next month.
 CREATE OR REPLACE FUNCTION fetchwork.next_cron_time(ad jsonb, after_time timestamptz)
 RETURNS timestamptz
 LANGUAGE plpgsql
@@ -26,7 +24,7 @@ DECLARE
     hour integer;
     minute integer;
 BEGIN
-    -- zones come and go with the system's data
+    -- time zones come and go with the system's data
     IF fetchwork.is_time_zone(time_zone) IS NOT TRUE THEN
         time_zone := current_setting('TimeZone');
     END IF;
@@ -50,7 +48,7 @@ BEGIN
                 FOREACH minute IN ARRAY minutes LOOP
                     CONTINUE WHEN day = begin_at::date AND hour = hour_now
                         AND minute < extract(minute FROM begin_at);
-                    -- where the clock is put back, the hour comes twice: never a time that is over
+                    -- when the clock is put back, an hour comes twice: never return a time that is over
                     RETURN greatest(
                         (day + make_interval(hours => hour, mins => minute)) AT TIME ZONE time_zone,
                         date_trunc('minute', after_time) + interval '1 minute'

@@ -1,4 +1,4 @@
--- HMAC-SHA256 (RFC 2104) of a message, which PostgreSQL has in an extension only.
+-- HMAC-SHA256 (RFC 2104) of a message; PostgreSQL has it only in an extension.
 CREATE OR REPLACE FUNCTION fetchwork.hmac_sha256(key bytea, said bytea)
 RETURNS bytea
 LANGUAGE plpgsql

@@ -1,7 +1,6 @@
--- The URL of an object with which a job's host may GET or PUT it for an hour: presigned by the key of the
--- job's cluster (add_job_key). NULL for a URL of another scheme, and for a job that has no key: then a plugin
--- has to know the scheme.
--- Errors: FWINV (object_of_url).
+-- The presigned URL with which a job's host may GET or PUT an object for an hour, by the key of the job's
+-- cluster (add_job_key). NULL for a URL of another scheme, and for a job without a key: then a plugin must
+-- know the scheme. Errors: FWINV (object_of_url).
 CREATE OR REPLACE FUNCTION fetchwork.job_url(method text, url text, cluster integer, ad jsonb)
 RETURNS text
 LANGUAGE sql

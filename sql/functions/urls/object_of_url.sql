@@ -1,8 +1,7 @@
--- Where the object of an s3:// or gs:// URL is, by HTCondor's rules (AWSv4-utils.cpp): s3://BUCKET/KEY is
--- Amazon's, of the region that is given; s3://BUCKET.s3.REGION.amazonaws.com/KEY says the region itself;
--- s3://HOST/BUCKET/KEY is another's, where HOST has a dot, and maybe a port; gs://BUCKET/KEY is Google's.
--- "path" is encoded.
--- Errors: FWINV.
+-- The location of the object of an s3:// or gs:// URL, by HTCondor's rules (AWSv4-utils.cpp): s3://BUCKET/KEY
+-- is Amazon's, in the given region; s3://BUCKET.s3.REGION.amazonaws.com/KEY contains the region;
+-- s3://HOST/BUCKET/KEY is another server's, whose HOST has a dot, and maybe a port; gs://BUCKET/KEY is
+-- Google's. path is encoded. Errors: FWINV.
 CREATE OR REPLACE FUNCTION fetchwork.object_of_url(url text, in_region text)
 RETURNS TABLE (origin text, path text, region text)
 LANGUAGE plpgsql
@@ -28,7 +27,7 @@ BEGIN
     END IF;
     IF strpos(host, '.') = 0 THEN
         IF region IS NULL AND (host <> lower(host) OR strpos(host, '_') > 0) THEN
-            -- it can't be a name of a host
+            -- it can't be part of a host's name
             before := '/' || host || '/';
             host := 's3' || amazon;
         ELSE

@@ -1,6 +1,5 @@
--- The URLs that a job's ad names for what it leaves: output_destination, checkpoint_destination, the targets
--- of remaps, Out and Err.
--- Remaps are "NAME=TARGET; NAME=TARGET", in which a backslash takes the meaning from what follows it
+-- The output URLs of a job's ad: output_destination, checkpoint_destination, the targets of remaps, Out and
+-- Err. Remaps are "NAME=TARGET; NAME=TARGET"; a backslash removes the special meaning of the next character
 -- (sandbox/remaps.py reads them in the same way).
 CREATE OR REPLACE FUNCTION fetchwork.output_targets(ad jsonb)
 RETURNS text[]

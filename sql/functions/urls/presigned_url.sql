@@ -1,6 +1,6 @@
--- A URL with which anybody may do one thing with one object for a while, by who has the key of its bucket:
--- AWS' Signature Version 4, in the query. "path" is encoded and begins with "/"; what is sent has exactly
--- "length" bytes, where that is given. It is dated a little back, as clocks differ.
+-- A URL that allows its bearer one method on one object for a while, signed with the key of its bucket: AWS'
+-- Signature Version 4, in the query. path is encoded and begins with "/"; a sent body must have exactly
+-- "length" bytes, if that is given. The URL is dated a little back, as clocks differ.
 CREATE OR REPLACE FUNCTION fetchwork.presigned_url(
     method text,
     origin text,
@@ -36,7 +36,7 @@ DECLARE
         END
         || '&X-Amz-SignedHeaders=' || fetchwork.uri_encoded(signed_headers);
     request text := concat_ws(E'\n', method, path, words, headers, signed_headers, 'UNSIGNED-PAYLOAD');
-    -- the names are signed one after the other, each with the key that the one before made
+    -- each part is signed with the key made from the part before
     key bytea := convert_to('AWS4' || secret, 'UTF8');
     part text;
 BEGIN

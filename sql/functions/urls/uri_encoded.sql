@@ -1,5 +1,5 @@
--- A text as AWS wants it in what is signed, and so in the URL: every byte but A-Z a-z 0-9 - . _ ~ as %XX, and
--- "/" too unless "slashes" stay.
+-- A text in AWS' encoding for signatures and URLs: every byte but A-Z a-z 0-9 - . _ ~ as %XX, and "/" too
+-- unless slashes is true.
 CREATE OR REPLACE FUNCTION fetchwork.uri_encoded(value text, slashes boolean DEFAULT false)
 RETURNS text
 LANGUAGE sql

@@ -1,5 +1,5 @@
--- An attribute of an ad by its name in lower case, whatever its spelling in the ad. For names that
--- fetchwork.attribute does not spell; those are faster by "->".
+-- An attribute of an ad by its name in lower case, in any spelling in the ad. For names without a spelling in
+-- fetchwork.attribute; "->" is faster for the others.
 CREATE OR REPLACE FUNCTION fetchwork.attribute_of(ad jsonb, name text)
 RETURNS jsonb
 LANGUAGE sql

@@ -1,4 +1,4 @@
--- Is an attribute undefined, or may it be undefined when HTCondor evaluates it?
+-- Whether an attribute is undefined, or may be undefined when HTCondor evaluates it.
 CREATE OR REPLACE FUNCTION fetchwork.can_be_undefined(value jsonb)
 RETURNS boolean
 LANGUAGE sql

@@ -1,5 +1,5 @@
--- What a report of a DAG's job says of its nodes (fetchwork/dag/status.py), in the attributes that DAGMan has
--- in its ad at a schedd.
+-- The attributes about nodes in the report of a DAG's job (fetchwork/dag/status.py), which DAGMan has in its
+-- ad at a schedd.
 CREATE OR REPLACE FUNCTION fetchwork.dag_counts(report jsonb)
 RETURNS jsonb
 LANGUAGE sql

@@ -1,5 +1,5 @@
--- Every identifier in an attribute's expression, lower case: a superset of what it refers to (words inside
--- strings are in it too, which costs at most an autocluster more). Empty for a literal.
+-- Every identifier in an attribute's expression, in lower case: a superset of its references (words inside
+-- strings are included, which costs at most one more autocluster). Empty for a literal.
 CREATE OR REPLACE FUNCTION fetchwork.expression_names(value jsonb)
 RETURNS text[]
 LANGUAGE sql

@@ -1,4 +1,4 @@
--- GlobalJobId: a name for a job that no other job of any queue has.
+-- GlobalJobId: a name that is unique among the jobs of all queues.
 CREATE OR REPLACE FUNCTION fetchwork.global_job_id(cluster integer, proc integer, q_date timestamptz)
 RETURNS text
 LANGUAGE sql

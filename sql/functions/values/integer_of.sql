@@ -1,5 +1,4 @@
--- A JSON number as an integer: a pid, an exit code. NULL for anything else, as for
--- number_of.
+-- A JSON number as an integer: a pid, an exit code. NULL for other values, as number_of.
 CREATE OR REPLACE FUNCTION fetchwork.integer_of(value jsonb)
 RETURNS integer
 LANGUAGE sql

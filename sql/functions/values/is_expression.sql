@@ -1,6 +1,6 @@
--- In HTCondor's JSON form an expression is the string "/Expr(...)/". NULL-safe; false for anything but such a
--- string. Asked of every attribute of every submission: so it is one that the planner can write into its
--- callers, which a SET would prevent, and no regular expression.
+-- Whether a value is an expression: in HTCondor's JSON form the string "/Expr(...)/". Not null. Called for
+-- every attribute of every submission, so without a SET, which would keep the planner from inlining it, and
+-- without a regular expression.
 CREATE OR REPLACE FUNCTION fetchwork.is_expression(value jsonb)
 RETURNS boolean
 LANGUAGE sql

@@ -1,6 +1,5 @@
--- An attribute's number where SQL can read it: a literal, or a plain reference to one ("RequestDisk =
--- DiskUsage", as HTCondor's submit writes it). NULL where only an evaluation against the
--- slot's ad gives one.
+-- An attribute's number if SQL can read it: a literal, or a plain reference to one ("RequestDisk =
+-- DiskUsage", as HTCondor's submit writes it). NULL if only an evaluation with the slot's ad gives a number.
 CREATE OR REPLACE FUNCTION fetchwork.literal_number(ad jsonb, name text)
 RETURNS double precision
 LANGUAGE plpgsql

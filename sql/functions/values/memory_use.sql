@@ -1,4 +1,4 @@
--- What a hook's report says of the memory that a job uses, as far as it is numbers.
+-- The numbers in a hook's report about a job's use of memory.
 CREATE OR REPLACE FUNCTION fetchwork.memory_use(report jsonb)
 RETURNS jsonb
 LANGUAGE sql

@@ -1,5 +1,5 @@
--- A JSON number as a number; NULL for anything else, and for what no clock or counter shows: a report comes
--- from the job's own account and may hold any value.
+-- A JSON number as a number; NULL for other values, and for numbers that no clock or counter shows: a report
+-- comes from the job's own account and may contain any value.
 CREATE OR REPLACE FUNCTION fetchwork.number_of(value jsonb)
 RETURNS double precision
 LANGUAGE sql

@@ -1,5 +1,4 @@
--- "42.0" -> (42, 0); "42" -> (42, null), which names the whole cluster. Anything else is refused (SQLSTATE
--- FWINV).
+-- "42.0" -> (42, 0); "42" -> (42, null), which names the whole cluster. Errors: FWINV (other texts).
 CREATE OR REPLACE FUNCTION fetchwork.parse_job_id(job text, OUT cluster_id integer, OUT proc_id integer)
 LANGUAGE plpgsql
 IMMUTABLE

@@ -1,6 +1,6 @@
--- Does what a caller brought show that it knows a run's token? The token itself does, and so does its
--- SHA-256, the first half as a uuid. Agents bring that: a log of statements, or of the parameters of a call
--- that failed, then holds nothing that a hook would be believed with.
+-- Whether a caller's proof shows that it knows a run's token: the token itself, or the first half of its
+-- SHA-256 as a uuid. Agents send the latter: then a log of statements, or of the parameters of a failed call,
+-- contains nothing that a hook could use.
 CREATE OR REPLACE FUNCTION fetchwork.proves(brought uuid, token uuid)
 RETURNS boolean
 LANGUAGE sql

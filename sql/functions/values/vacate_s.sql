@@ -1,8 +1,6 @@
--- Seconds that a job has between the signal that it is to end with and SIGKILL: what it says itself, at most
--- HTCondor's own bound (MachineMaxVacateTime), which is also what one has that says nothing.
---
--- requested: 'remove', 'hold' or 'vacate'; ad: all that the job's ad says. KillSigTimeout is what
--- JobMaxVacateTime was called before.
+-- Seconds between the signal that ends a job and SIGKILL: the job's own wish, at most HTCondor's bound
+-- (MachineMaxVacateTime), which is also the default. requested: 'remove', 'hold' or 'vacate'; ad: the job's
+-- whole ad. KillSigTimeout is the old name of JobMaxVacateTime.
 CREATE OR REPLACE FUNCTION fetchwork.vacate_s(requested text, ad jsonb)
 RETURNS double precision
 LANGUAGE sql
