@@ -1,10 +1,10 @@
-"""Self-checkpointing: what a job saves when it ends only to be started again.
+"""Self-checkpointing: the files that a job saves when it ends only to be started again.
 
-HTCondor's starter starts a fetched job again, in its sandbox, each time that it ends as its
-``checkpoint_exit_code`` says, and saves nothing. So PREPARE_JOB has the starter run ``hooks/checkpointed`` in
-the job's place: which saves what there is to save, where the job has run before, and then becomes the job.
-What is to be remembered from one execution to the next is ``Progress``, a file in the sandbox. The job could
-change it: it decides about the job's own files only.
+When a fetched job ends with its ``checkpoint_exit_code``, HTCondor's starter starts it again in its sandbox
+and saves nothing. So PREPARE_JOB has the starter run ``hooks/checkpointed`` in the job's place: that program
+saves the checkpoint, if the job has run before, and then becomes the job. ``Progress``, a file in the
+sandbox, keeps the state from one execution to the next. The job could change it, so it decides about the
+job's files only.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ if TYPE_CHECKING:
 #: HTCondor's FailedToCheckpoint
 HOLD_CODE = 36
 HOLD_SUBCODE = -1
-#: what a directory of parked files is for
+#: the use of a staged checkpoint, in its manifest
 USE: Use = "checkpoint"
 
 
 class Progress:
-    """What a job's executions on this host have come to so far.
+    """The state of a job over its executions on this host.
 
     ``command`` is the job's own executable, ``key`` the lines of its ad that name its run, ``number`` that of
     the next checkpoint. ``begun``: the job has been executed here. ``saving``: its last execution ended for a
-    checkpoint, which lies unsaved in the sandbox. ``pending``: checkpoints that were parked, of which the
-    agent may have delivered some. ``failed``: why the job can't go on.
+    checkpoint, which lies unsaved in the sandbox. ``pending``: staged checkpoints, some of which the agent
+    may have uploaded. ``failed``: why the job can't go on.
     """
 
     def __init__(self, command: str, key: str, number: int) -> None:
@@ -49,7 +49,7 @@ class Progress:
         self.failed: tuple[int, int, str] | None = None
 
     def write(self, sandbox: str) -> None:
-        """Keep it in the sandbox, all or nothing; raises OSError."""
+        """Write the file in the sandbox atomically; raises OSError."""
         path = f"{sandbox}/{names.PROGRESS}"
         with open(
             f"{path}.new", "w", encoding="utf-8", opener=lambda name, flags: os.open(name, flags, 0o600)
@@ -58,20 +58,20 @@ class Progress:
         os.rename(f"{path}.new", path)
 
     def parked(self, directory: str) -> list[str]:
-        """The checkpoints that are still in ``directory``: not delivered yet."""
+        """The checkpoints that are still in ``directory``: not uploaded yet."""
         return [name for name in self.pending if os.path.exists(f"{directory}/{name}")]
 
 
 def read(sandbox: str) -> Progress | None:
-    """What was kept in the sandbox; None where nothing was, or nobody can read it."""
+    """The progress that was written in the sandbox; None if there is no such file, or it can't be read."""
     try:
         with open(f"{sandbox}/{names.PROGRESS}", encoding="utf-8") as stream:
-            kept: Any = from_json(stream.read())
-        progress = Progress(str(kept["command"]), str(kept["key"]), int(kept["number"]))
-        progress.begun, progress.saving = kept["begun"] is True, kept["saving"] is True
-        progress.pending = [str(name) for name in kept["pending"] if "/" not in str(name)]
-        if kept["failed"] is not None:
-            code, subcode, reason = kept["failed"]
+            written: Any = from_json(stream.read())
+        progress = Progress(str(written["command"]), str(written["key"]), int(written["number"]))
+        progress.begun, progress.saving = written["begun"] is True, written["saving"] is True
+        progress.pending = [str(name) for name in written["pending"] if "/" not in str(name)]
+        if written["failed"] is not None:
+            code, subcode, reason = written["failed"]
             progress.failed = (int(code), int(subcode), str(reason))
         return progress
     except (OSError, ValueError, TypeError, KeyError):
@@ -84,7 +84,7 @@ def wanted(ad: Mapping[str, object]) -> bool:
 
 
 def is_one(ad: Mapping[str, object], status: Mapping[str, object]) -> bool:
-    """Whether a job that ended so (ExitCode or ExitSignal) ended for a checkpoint, as the starter sees it."""
+    """Whether a job with this end (ExitCode or ExitSignal) ended for a checkpoint, as the starter sees it."""
     if not wanted(ad):
         return False
     if ad.get("SuccessCheckpointExitBySignal") is True:
@@ -100,11 +100,11 @@ def park(
     report: bytes,
     sign: Callable[[str], str],
 ) -> str:
-    """Copy the checkpoint that lies in the sandbox to a directory below ``directory``; its name.
+    """Copy the checkpoint in the sandbox to a new directory below ``directory``, and return its name.
 
-    ``sign`` presigns a URL of its destination.
+    ``sign`` presigns a URL of the checkpoint's destination.
 
-    Raises TransferFailure where a file of it can't be read, FetchworkError where nothing can be parked.
+    Raises TransferFailure if one of its files can't be read, FetchworkError if it can't be staged.
     """
     choice = outputs.Choice(notes["ad"], sandbox, notes["before"]).choose_checkpoint()
     if choice.failure is not None:
@@ -122,9 +122,9 @@ def park(
         parking.drop()
         raise
     finally:
-        for one in files:
-            if one.path.startswith(f"{sandbox}/{names.MANIFEST}"):
-                os.unlink(one.path)
+        for output in files:
+            if output.path.startswith(f"{sandbox}/{names.MANIFEST}"):
+                os.unlink(output.path)
 
 
 def _sent(
@@ -134,7 +134,7 @@ def _sent(
     sandbox: str,
     sign: Callable[[str], str],
 ) -> list[outputs.Output]:
-    """Take a checkpoint to its destination; what is to be parked of it. Raises TransferFailure."""
+    """Send a checkpoint to its destination, and return the files to be staged. Raises TransferFailure."""
     from fetchwork.sandbox import destination
 
     try:
@@ -145,5 +145,5 @@ def _sent(
 
 
 def failure_of(failure: FileFailure) -> TransferFailure:
-    """Why a checkpoint can't be saved, as the job is held for it; HTCondor's starter gives no errno."""
+    """The hold for a checkpoint that can't be saved; as HTCondor's starter, without an errno."""
     return TransferFailure(HOLD_CODE, HOLD_SUBCODE, f"Failed to checkpoint: {failure.details}")

@@ -1,11 +1,11 @@
 """Credentials as files of a job's scratch directory, as HTCondor has them: .condor_creds/NAME.use.
 
-Whoever writes one is the job's account, in a directory of that account's: no link that the job has put there
-leads anywhere where the account could not write by itself. A job that reads a file while it is replaced has
-the old one or the new one, whole.
+The process that writes them has the job's account, and so has the directory: a link that the job has put
+there leads only to places where the account could write by itself. A job that reads a file during its
+replacement gets the old or the new content, whole.
 
-As a program it is told the directory, the name, and the account that root is to become: uid, gid, groups.
-It reads the content from stdin; its exit status is an errno.
+As a program the module takes as arguments the directory, the name, and the account that root is to become:
+uid, gid, groups. It reads the content from stdin; its exit status is an errno.
 """
 
 import os
@@ -18,7 +18,7 @@ _EPERM = 1
 
 
 def make(sandbox: str) -> str:
-    """The directory for credentials in a sandbox, made if it is not there; raises OSError."""
+    """Make the directory for credentials in a sandbox if needed, and return it; raises OSError."""
     directory = f"{sandbox}/{DIRECTORY}"
     try:
         os.mkdir(directory, 0o700)
@@ -33,9 +33,9 @@ def make(sandbox: str) -> str:
 
 
 def put(directory: str, name: str, content: bytes) -> None:
-    """Write the file of a credential, over the one that is there; raises OSError, and leaves that then.
+    """Write or replace the file of a credential; raises OSError and keeps the old file then.
 
-    ``name`` is one without a slash.
+    ``name`` has no slash.
     """
     parent = _opened(directory)
     beside = f".{name}{_SUFFIX}.{os.urandom(8).hex()}"
@@ -59,7 +59,7 @@ def put(directory: str, name: str, content: bytes) -> None:
 
 
 def _opened(directory: str) -> int:
-    """A directory, and no link, of this process's account."""
+    """A descriptor of a directory that is no link and belongs to this process's account."""
     fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     if os.fstat(fd).st_uid != os.geteuid():
         os.close(fd)

@@ -1,8 +1,9 @@
-"""checkpoint_destination: a checkpoint that plugins take to URLs, with HTCondor's manifest of it.
+"""checkpoint_destination: a checkpoint that plugins take to URLs, with HTCondor's manifest.
 
-The files of checkpoint N of a job are at ``DESTINATION/GLOBALJOBID/NNNN/NAME``, '#' of the id being '_'. The
-manifest, which stays in the queue, has a line "SHA-256 *NAME" for each, and last such a line of itself
-(manifest.cpp). Plugins check nothing, so what they bring back is compared with it before it is used.
+The files of checkpoint N of a job are at ``DESTINATION/GLOBALJOBID/NNNN/NAME``, with '_' for '#' in the id.
+The manifest, which stays in the queue, has a line "SHA-256 *NAME" for each file, and as the last line one for
+itself (manifest.cpp). Plugins check nothing, so fetched files are compared with the manifest before their
+use.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
     from typing import Any
 
-    #: a presigned URL for one that is to be written. Raises FetchworkError.
+    #: presigns a URL for writing. Raises FetchworkError.
     Sign = Callable[[str], str]
 
 _CHUNK = 1 << 20
@@ -29,7 +30,7 @@ _LINE = re.compile(r"([0-9a-f]{64}) \*?(.+)")
 
 
 def base_of(ad: Mapping[str, object], number: int) -> str:
-    """What the URLs of a checkpoint begin with; raises FileFailure where that is none."""
+    """The common beginning of a checkpoint's URLs; raises FileFailure if the destination is no URL."""
     destination, job = ad.get("CheckpointDestination"), ad.get("GlobalJobId")
     if not isinstance(destination, str) or not isinstance(job, str) or not names.scheme_of(destination):
         raise FileFailure(22, "checkpoint_destination is no URL")
@@ -46,14 +47,14 @@ def send(
     end: float,
     sign: Sign,
 ) -> list[Output]:
-    """Upload the files of a checkpoint below ``base``; them, and the manifest, which is in the sandbox then.
+    """Send the files of a checkpoint to URLs below ``base``, and write the manifest in the sandbox.
 
-    Uploads end before the monotonic time ``end``. Raises FileFailure.
+    Return the files and the manifest. The sending ends before the monotonic time ``end``. Raises FileFailure.
     """
     # a URL has no directories
-    sent = [one for one in files if not one.directory]
-    for one in sent:
-        one.url = base + one.name
+    sent = [output for output in files if not output.directory]
+    for output in sent:
+        output.url = base + output.name
     manifest = manifest_of(sent, number)
     failure = upload(sent, notes, sandbox, end, sign)
     if failure is None and manifest != manifest_of(sent, number):
@@ -74,20 +75,20 @@ def send(
 def upload(
     files: Iterable[Output], notes: Mapping[str, Any], sandbox: str, end: float, sign: Sign
 ) -> FileFailure | None:
-    """Have plugins take files to their URLs before the monotonic time ``end``; the first failure."""
+    """Have plugins send files to their URLs before the monotonic time ``end``; return the first failure."""
     moves = []
-    for one in files:
-        if not one.url:
+    for output in files:
+        if not output.url:
             continue
-        path = os.path.abspath(one.path)
-        if not (notes.get("has_key") and names.scheme_of(one.url) in names.PRESIGNED):
-            moves.append(plugins.Move(one.url, path))
+        path = os.path.abspath(output.path)
+        if not (notes.get("has_key") and names.scheme_of(output.url) in names.PRESIGNED):
+            moves.append(plugins.Move(output.url, path))
             continue
         try:
-            moves.append(plugins.Move(sign(one.url), path, one.url))
+            moves.append(plugins.Move(sign(output.url), path, output.url))
         except FetchworkError as error:
             # EACCES
-            return FileFailure(13, f"writing to {one.url}: {error}")
+            return FileFailure(13, f"writing to {output.url}: {error}")
     if not moves:
         return None
     runner = plugins.runner(notes["plugins"], notes["ad"], sandbox, float(notes["plugin_limit_s"]))
@@ -96,20 +97,22 @@ def upload(
 
 
 def manifest_of(files: Iterable[Output], number: int) -> bytes:
-    """The manifest of a checkpoint's files; raises FileFailure for one that can't be in it."""
+    """The manifest of a checkpoint's files; raises FileFailure for a file that can't be in it."""
     lines = []
-    for one in files:
-        if "\n" in one.name or one.name.startswith(names.MANIFEST):
-            raise FileFailure(84, f"the name of file '{one.name}' can't be in the manifest of a checkpoint")
-        lines.append(f"{_sha256(one.path)} *{one.name}\n")
+    for output in files:
+        if "\n" in output.name or output.name.startswith(names.MANIFEST):
+            raise FileFailure(
+                84, f"the name of file '{output.name}' can't be in the manifest of a checkpoint"
+            )
+        lines.append(f"{_sha256(output.path)} *{output.name}\n")
     text = "".join(lines).encode()
     return text + f"{hashlib.sha256(text).hexdigest()} *{names.MANIFEST}{number:04d}\n".encode()
 
 
 def problem_of(manifest: bytes, directory: str, there: Iterable[str]) -> str:
-    """Why what is in ``directory`` is not the checkpoint of a manifest; empty where it is.
+    """Why the files in ``directory`` are not the checkpoint of a manifest; empty if they are.
 
-    ``there`` are the names of the files that were brought.
+    ``there`` has the names of the fetched files.
     """
     text, _, last = manifest.removesuffix(b"\n").rpartition(b"\n")
     text += b"\n" if text else b""

@@ -1,32 +1,32 @@
-"""What the files below a directory take of its disk, counted in blocks, as the account that asks.
+"""Disk usage of the files below a directory, counted in blocks with the rights of the calling account.
 
-The directory is a job's, and so may be made to be as large, deep and odd as can be: no link is followed,
-no other file system entered, and nothing opened but directories. What was counted within the bounds is told.
+The directory is a job's, which may make it as large, deep and odd as possible: the count follows no link,
+enters no other file system, and opens only directories. Within its bounds the result may be too low.
 """
 
 import os
 import stat
 import time
 
-#: entries that are looked at, some 2 s on a slow machine
+#: entries that are counted; they take some 2 s on a slow machine
 MOST_ENTRIES = 200_000
-#: directories within each other; what lies deeper is not counted
+#: levels of directories; deeper ones are not counted
 DEEPEST = 128
-#: the clock is looked at after so many entries
+#: entries between two readings of the clock
 _AT_ONCE = 256
 _BLOCK = 512
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 def used(directory: int, end: float) -> int:
-    """The bytes of the plain files below a directory (a descriptor); of one with several names once.
+    """Bytes of the regular files below a directory descriptor; hard links count once.
 
-    At least these: it looks at MOST_ENTRIES, and none after the monotonic time ``end``. It takes a descriptor
-    for each level that it is in, and one more.
+    This is a lower bound: the count stops after MOST_ENTRIES and at the monotonic time ``end``. It uses a
+    descriptor for each level, and one more.
     """
     top = os.open(".", _DIRECTORY, dir_fd=directory)
     count = _Count(os.fstat(top).st_dev, end)
-    # directories that are open, each with the names of those below it that are still to be looked at
+    # the open directories, each with the names of its subdirectories that are still to be counted
     levels: list[tuple[int, list[str]]] = [(top, [])]
     try:
         count.add_entries(*levels[-1])
@@ -39,7 +39,7 @@ def used(directory: int, end: float) -> int:
             try:
                 below = os.open(names.pop(), _DIRECTORY, dir_fd=level)
             except OSError:
-                # it has gone, or is not this account's to read
+                # it is gone, or this account may not read it
                 continue
             levels.append((below, []))
             count.add_entries(below, levels[-1][1])
@@ -52,7 +52,7 @@ def used(directory: int, end: float) -> int:
 
 
 class _Count:
-    """The bytes of what was looked at on one file system; ``over`` when it is enough."""
+    """The bytes of the entries counted so far on one file system; ``over`` when a bound is reached."""
 
     def __init__(self, device: int, end: float) -> None:
         self._device = device
@@ -63,7 +63,7 @@ class _Count:
         self.over = False
 
     def add_entries(self, directory: int, names: list[str]) -> None:
-        """Count the files of a directory, and add the names of the directories that are in it."""
+        """Count the files of a directory, and add the names of its subdirectories to ``names``."""
         try:
             with os.scandir(directory) as entries:
                 for entry in entries:

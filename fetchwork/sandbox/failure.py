@@ -1,4 +1,4 @@
-"""Why files could not be moved, as HTCondor holds a job for it: code, subcode and text."""
+"""Failures of file transfers, with HTCondor's hold code, subcode and text."""
 
 import os
 from errno import EISDIR
@@ -8,13 +8,13 @@ from fetchwork.hookerrors import FetchworkError, one_line
 
 #: characters of a reason
 MAX_REASON = 1000
-#: a subcode from here down says that the host is at fault, and not the job (condor_holdcodes.h). HTCondor's
-#: number, which sql/functions/runs/fail_inputs.sql has too: that decides, and the agent's log says the same
+#: this subcode and those below it say that the host is at fault, not the job (condor_holdcodes.h). It stands
+#: in sql/functions/runs/fail_inputs.sql too: the function decides, and the agent's log says the same
 OF_THE_HOST = -1000
 
 
 class TransferFailure(FetchworkError):
-    """Files of a job could not be moved; ``code`` and ``subcode`` are those of the hold that follows."""
+    """A job's files could not be moved; ``code`` and ``subcode`` are those of the hold that follows."""
 
     def __init__(self, code: int, subcode: int, reason: str) -> None:
         super().__init__(one_line(reason, MAX_REASON))
@@ -24,7 +24,7 @@ class TransferFailure(FetchworkError):
 
 
 class FileFailure(Exception):
-    """One file could not be moved: what was done with it, and the errno, or a plugin's result."""
+    """One file could not be moved; ``subcode`` is the errno or a plugin's result."""
 
     def __init__(self, subcode: int, details: str) -> None:
         super().__init__(details)
@@ -32,20 +32,20 @@ class FileFailure(Exception):
         self.details = details
 
 
-def of_file(what: str, path: str, error: OSError | int) -> FileFailure:
-    """The failure of ``what`` ("reading from file", "writing to file") at ``path``, as HTCondor says it."""
+def of_file(action: str, path: str, error: OSError | int) -> FileFailure:
+    """The failure of an action ("reading from file", "writing to file") on a path, in HTCondor's words."""
     number = error if isinstance(error, int) else error.errno or 0
-    return FileFailure(number, f"{what} {path}: (errno {number}) {os.strerror(number)}")
+    return FileFailure(number, f"{action} {path}: (errno {number}) {os.strerror(number)}")
 
 
 def of_linked_directory(path: str) -> FileFailure:
-    """What is named is a link to a directory: it may lead anywhere, so HTCondor sends none."""
+    """The failure for a link to a directory: it may lead anywhere, so HTCondor sends no such link."""
     failure = of_file("reading from file", path, EISDIR)
     return FileFailure(EISDIR, f"{failure.details}- Transfer of symlinks to directories is not supported.")
 
 
 def status_of(path: str) -> os.stat_result:
-    """What there is at ``path``; raises FileFailure."""
+    """The status of the file at ``path``; raises FileFailure."""
     try:
         return os.stat(path)
     except OSError as error:
@@ -53,7 +53,7 @@ def status_of(path: str) -> os.stat_result:
 
 
 def of_input(details: str, subcode: int) -> TransferFailure:
-    """Inputs did not come into the sandbox."""
+    """The failure of inputs that did not come into the sandbox."""
     return TransferFailure(
         HoldCode.TRANSFER_INPUT_ERROR,
         subcode,
@@ -63,7 +63,7 @@ def of_input(details: str, subcode: int) -> TransferFailure:
 
 
 def of_output(details: str, subcode: int) -> TransferFailure:
-    """Outputs did not leave the sandbox."""
+    """The failure of outputs that did not leave the sandbox."""
     return TransferFailure(
         HoldCode.TRANSFER_OUTPUT_ERROR,
         subcode,
@@ -73,7 +73,7 @@ def of_output(details: str, subcode: int) -> TransferFailure:
 
 
 def too_large(way: str, limit_mb: int, size: int) -> TransferFailure:
-    """More bytes than the job allows itself; ``way`` is "input" or "output"."""
+    """The failure of more bytes than the job's own limit allows; ``way`` is "input" or "output"."""
     code = HoldCode.MAX_TRANSFER_INPUT_SIZE if way == "input" else HoldCode.MAX_TRANSFER_OUTPUT_SIZE
     return TransferFailure(
         code, 0, f"Files of the job's {way} have {size} bytes; max_transfer_{way}_mb allows {limit_mb} MB"

@@ -1,9 +1,9 @@
-"""PREPARE_JOB's part: the inputs come into the sandbox, as the job's user.
+"""PREPARE_JOB's part: it brings the inputs into the sandbox, as the job's user.
 
-The agent says what there is (``input_plan``) and hands out contents in chunks (``read_input``); what the
-host shares is copied, URLs are fetched by plugins. Nothing is written through a link that an input brought,
-and nothing outside of the sandbox. At the end JOB_EXIT's notes are left: what the job's ad says of its
-files, and what lies there now.
+The agent lists the inputs (``input_plan``) and hands out contents in chunks (``read_input``). Shared files
+are copied, URLs are fetched by plugins. No file is written through a link that an input brought, nor outside
+of the sandbox. At the end the notes for JOB_EXIT are written: the ad's attributes about files, and a
+catalogue of the sandbox.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ if TYPE_CHECKING:
 
     from fetchwork.sandbox import plugins
 
-    #: asks the agent: the request's name and argument to the reply's body. Raises FetchworkError.
+    #: asks the agent: takes a request's name and argument, returns the reply's body. Raises FetchworkError.
     Ask = Callable[[str, str], bytes]
 
 _CHUNK = 1 << 20
 _MB = 1 << 20
-#: seconds after which a presigned URL may have ended, which lives an hour; by any clock
+#: seconds after which a presigned URL, which is valid for an hour, may have expired; by any clock
 _SIGNED_S = 3000.0
 
 
 class Filled:
-    """What came: the lines to be printed for the starter, bytes and seconds; what the ad says of files.
+    """The filled sandbox: the changes to the ad for the starter, bytes and seconds; the ad's words on files.
 
-    ``unused``: why the checkpoint that was saved last is not used, if it is not.
+    ``unused``: why the last checkpoint is not used; empty if it is used, or if the job has no checkpoint.
     """
 
     def __init__(self, ad: dict[str, object], changes: bytes, size: int, seconds: float, unused: str) -> None:
@@ -47,9 +47,9 @@ class Filled:
 
 
 def fill(sandbox: str, ask: Ask, progress: Callable[[float], None]) -> Filled:
-    """Bring all inputs of the job into ``sandbox``; raises TransferFailure where one can't be had.
+    """Bring all inputs of the job into ``sandbox``; raises TransferFailure for one that can't be had.
 
-    ``progress`` is called whenever it goes on, with the seconds that it may then go on unseen.
+    ``progress`` is called after each step, with the seconds that the next step may take without a call.
     """
     began = time.monotonic()
     plan: Any = from_json(ask("input_plan", "").decode())
@@ -60,7 +60,7 @@ def fill(sandbox: str, ask: Ask, progress: Callable[[float], None]) -> Filled:
         "plugins": plan["plugins"],
         "plugin_limit_s": plan["plugin_limit_s"],
         "has_key": plan["has_key"],
-        # what an earlier run saved is to be saved again
+        # files of an earlier run's checkpoint are left out, so that they are saved again
         "before": {
             name: value for name, value in outputs.catalogue(sandbox).items() if name not in work.saved
         },
@@ -81,7 +81,7 @@ class _Filling:
         self._progress = progress
         self._ad: Mapping[str, object] = plan["ad"]  # type: ignore[assignment]
         listed: list[dict[str, object]] = plan["files"]  # type: ignore[assignment]
-        # a checkpoint that is at its destination comes by itself: it may turn out to be none
+        # a checkpoint at its destination is fetched separately: it may turn out to be broken
         self._elsewhere = [
             one for one in listed if one["direction"] == "spool" and _is_elsewhere(one, listed)
         ]
@@ -110,7 +110,7 @@ class _Filling:
                 else:
                     self._fetch(name, int(str(one["content_id"])), int(str(one["size"])), mode)
                     if one.get("in_bucket"):
-                        # nobody has seen whether what is there is what was to be there
+                        # the database could not compare the object with its hash
                         self._compare(name, str(one["sha256"]))
             except FileFailure as failure:
                 raise of_input(failure.details, failure.subcode) from None
@@ -119,7 +119,7 @@ class _Filling:
                 raise of_input(written.details, written.subcode) from None
         self._fetch_urls(urls)
         self._restore()
-        # last, so that one without the right to write could be filled; deepest first
+        # last, so that a directory without write permission could be filled; deepest first
         for path, mode in reversed(directories):
             os.chmod(path, mode & 0o777 | stat.S_IRWXU)
 
@@ -132,7 +132,7 @@ class _Filling:
             raise too_large("input", limit, size)
 
     def _path(self, name: str) -> str:
-        """The path of a name in the sandbox; refuses what would lead out of it, by its parts or by a link."""
+        """The path of a name in the sandbox; raises FileFailure if it would lead out, also by a link."""
         name = name.rstrip("/")
         problem = names.problem_of(name)
         if problem:
@@ -159,7 +159,7 @@ class _Filling:
         return path
 
     def _open(self, name: str) -> int:
-        """A new file of this name; what had it before goes: of two inputs with a name the later wins."""
+        """A descriptor of a new file of this name; it replaces an old one: the later of two inputs wins."""
         path = self._path(name)
         try:
             os.unlink(path)
@@ -194,7 +194,7 @@ class _Filling:
 
     def _copy(self, name: str, path: str, mode: int) -> None:
         try:
-            # not to wait for the other end of a pipe
+            # O_NONBLOCK: do not wait for the other end of a pipe
             source = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         except OSError as error:
             raise of_file("reading from file", path, error) from None
@@ -218,7 +218,7 @@ class _Filling:
         os.fchmod(fd, 0o755 if name == names.EXECUTABLE else mode & 0o777)
 
     def _restore(self) -> None:
-        """Bring a checkpoint from its destination, compare it with its manifest, and put it in its place."""
+        """Fetch a checkpoint from its destination, compare it with its manifest, and put it in place."""
         manifest = next((one for one in self._elsewhere if str(one["name"]).startswith(names.MANIFEST)), None)
         if manifest is None:
             return
@@ -253,7 +253,7 @@ class _Filling:
         return data
 
     def _put(self, path: str, name: str, mode: int) -> None:
-        """Move a file of a checkpoint over what an input may have brought there."""
+        """Move a file of a checkpoint into place, over an input of that name."""
         try:
             target = self._path(name)
             if os.path.isdir(target) and not os.path.islink(target):
@@ -287,14 +287,14 @@ class _Filling:
     def _move(
         self, runner: plugins.Runner, moves: list[plugins.Move], *, try_again: bool
     ) -> list[plugins.Move]:
-        """Fetch files by plugins; those whose presigned URLs may have ended, if they may be tried again."""
+        """Fetch files by plugins; return those whose URLs may have expired, if they may be tried again."""
         from fetchwork.sandbox.plugins import TIMED_OUT
 
         for move in moves:
-            # for what HTCondor has left of an earlier file of that name
+            # HTCondor may have left an earlier file of that name
             if os.path.lexists(move.path):
                 os.unlink(move.path)
-        # it can't be seen whether a plugin goes on: each may take its time
+        # the progress of a plugin is not visible: each run may take its time limit
         self._progress(self._plugin_limit_s * len(moves))
         late = []
         for moved in runner.move(moves, upload=False):
@@ -309,7 +309,7 @@ class _Filling:
         return late
 
     def _signed_anew(self, moves: list[plugins.Move]) -> list[plugins.Move]:
-        """The same files by URLs that live for another hour."""
+        """The same files with URLs that are valid for another hour."""
         plan: Any = from_json(self._ask("input_plan", "").decode())
         signed = {str(one["shown"]): str(one["url"]) for one in plan["files"] if one.get("shown")}
         return [move._replace(url=signed.get(move.known, move.url)) for move in moves]

@@ -1,6 +1,6 @@
-"""HTCondor's settings of this host, as its starter reads them: asked of condor_config_val, several at a time.
+"""HTCondor's settings of this host, as its starter reads them: condor_config_val prints several at a time.
 
-The agent remembers what it asked; PREPARE_JOB, which needs few of them for few jobs, asks for itself.
+The agent remembers the answers; PREPARE_JOB, which needs few settings for few jobs, asks by itself.
 """
 
 import subprocess
@@ -8,12 +8,12 @@ from collections.abc import Sequence
 
 #: seconds for an answer
 ANSWER_S = 5.0
-# no setting holds it
+# no setting contains this character
 _BETWEEN = "\x1f"
 
 
 class SettingsUnknown(Exception):
-    """Nobody says what the settings are; the text is one line."""
+    """condor_config_val does not tell the settings; the text is one line."""
 
 
 def command(names: Sequence[str]) -> tuple[str, ...]:
@@ -23,7 +23,7 @@ def command(names: Sequence[str]) -> tuple[str, ...]:
 
 
 def read(printed: bytes, names: Sequence[str]) -> list[str]:
-    """The values of the settings that the command has printed, empty where one is not set.
+    """The values of the settings that the command printed, empty for a setting that is not set.
 
     Raises SettingsUnknown.
     """
@@ -34,7 +34,7 @@ def read(printed: bytes, names: Sequence[str]) -> list[str]:
 
 
 def ask(*names: str) -> list[str]:
-    """The values of these settings, empty where one is not set; raises SettingsUnknown."""
+    """The values of these settings, empty for a setting that is not set; raises SettingsUnknown."""
     try:
         done = subprocess.run(
             command(names), stdin=subprocess.DEVNULL, capture_output=True, timeout=ANSWER_S, check=False

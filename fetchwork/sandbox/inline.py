@@ -1,14 +1,14 @@
-"""Few and small files travel within the hooks' own requests: no interpreter is needed for them.
+"""Few and small files travel inside the hooks' own requests and need no interpreter.
 
-With PREPARE_JOB's answer come the inputs, with a request ``job_left`` what the job left. That is for the
-plain case alone: names without directories, contents, no URL, no checkpoint, the end that the job came to by
-itself. Anything else takes the long way (``fill``, ``leave``), which is right for everything, and so does the
-compiled hook (``hook/compiled/inline.c``) where what it finds is not plain; each way gives the same result.
+PREPARE_JOB's answer carries the inputs, a request ``job_left`` the outputs. This is for the plain case alone:
+names without directories, contents, no URL, no checkpoint, a job that ended by itself. Every other job takes
+the long way (``fill``, ``leave``), which handles all cases. So does the compiled hook
+(``hook/compiled/inline.c``) when the files are not plain; both ways give the same result.
 
-Inputs in an answer: a line "NOTES CMD", the bytes of the beginning of the notes and whether the executable
-is among the files; these bytes; then of each file a line "MODE SIZE NAME" and its bytes. The notes are those
-that ``fill`` writes, as JSON without blanks: ``easy`` comes first and ``before``, the hook's part, last. What
-a job left comes as such lines and bytes alone.
+Inputs in an answer: a line "NOTES CMD" (the bytes of the beginning of the notes, and whether the executable
+is among the files); these bytes; then for each file a line "MODE SIZE NAME" and its bytes. The notes are
+those that ``fill`` writes, as JSON without blanks: ``easy`` comes first and ``before``, the hook's part,
+last. Outputs are sent as such lines and bytes alone.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from fetchwork.errors import ProtocolError
 from fetchwork.sandbox import checkpoint, names, outputs
 from fetchwork.sandbox.jsontext import to_json
 
-#: bytes of files that a hook takes with an answer, and that it sends with a request; files of a request
+#: bytes of files in an answer, bytes of files in a request, and the number of files in either
 MAX_INPUT = 2 << 20
 MAX_OUTPUT = 512 << 10
 MAX_FILES = 64
-#: of the notes' own
+#: bytes of the notes
 MAX_NOTES = 64 << 10
 
 
 def is_plain(name: str) -> bool:
-    """Whether a name can be in a line, in JSON without an escape, and nowhere but at the top of a sandbox."""
+    """Whether a name fits a line and JSON without an escape, and is at the top of a sandbox."""
     return (
         0 < len(name) <= 255
         and name.isascii()
@@ -39,10 +39,10 @@ def is_plain(name: str) -> bool:
 
 
 def rule_of(ad: Mapping[str, object]) -> str:
-    """What a job leaves that ends by itself: "*" for what is new or changed, or "." and names; then streams.
+    """The outputs of a job that ends by itself: "*" for new or changed files, or "." and names; then streams.
 
-    They are separated by "/", and streams, which need not be there, begin with "?". Empty where there is more
-    to it.
+    The parts are separated by "/". Streams, which need not exist, begin with "?". Empty if the job is not
+    plain.
     """
     when = str(ad.get("WhenToTransferOutput") or "ON_EXIT").upper()
     listed = ad.get("TransferOutput")
@@ -62,7 +62,7 @@ def rule_of(ad: Mapping[str, object]) -> str:
 
 
 def has_urls(ad: Mapping[str, object]) -> bool:
-    """Whether anything that the ad says of files may be a URL."""
+    """Whether any attribute of the ad may be a URL."""
     return any(isinstance(value, str) and "://" in value for value in ad.values())
 
 
@@ -73,7 +73,7 @@ def encode_inputs(
     *,
     executable: bool,
 ) -> bytes | None:
-    """The inputs of a job, each as name, mode and bytes, for an answer; None where its notes are too long."""
+    """The inputs of a job, each as name, mode and bytes, for an answer; None if its notes are too long."""
     notes = {"easy": rule_of(ad), "ad": dict(ad), "plugins": {}, "plugin_limit_s": plugin_limit_s}
     beginning = (to_json(notes)[:-1] + ',"before":{').encode()
     if len(beginning) > MAX_NOTES:
@@ -85,7 +85,7 @@ def encode_inputs(
 
 
 def decode_outputs(section: bytes) -> list[tuple[str, int, bytes]]:
-    """What a job left, each as name, mode and bytes; raises ProtocolError for what no compiled hook says."""
+    """A job's outputs, each as name, mode and bytes; raises ProtocolError for a malformed request."""
     files: list[tuple[str, int, bytes]] = []
     at = size = 0
     while at < len(section):

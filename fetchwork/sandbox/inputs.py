@@ -1,9 +1,9 @@
-"""What a job's list of input files comes to: each file and directory, and its name in the sandbox.
+"""The files and directories of a job's list of input files, with their names in the sandbox.
 
-By the rules of ``ExpandFileTransferList``: ``d`` brings the directory, ``d/`` what is in it; with
-preserve_relative_paths a relative name keeps its directories; a URL has the name that ends its path. Of two
-files with one name the later wins. Run where the files are: by submit to store them, on a host that shares
-them by PREPARE_JOB, each as the job's owner.
+The rules are those of ``ExpandFileTransferList``: ``d`` brings the directory, ``d/`` its content; with
+preserve_relative_paths a relative name keeps its directories; a URL's file is named by the end of its path.
+Of two files with the same name the later wins. Submit expands the list to store the files, and PREPARE_JOB on
+a host that shares them; both run as the job's owner.
 """
 
 import os
@@ -14,14 +14,14 @@ from typing import NamedTuple
 from fetchwork.sandbox import names
 from fetchwork.sandbox.failure import FileFailure, of_file, of_linked_directory, status_of
 
-#: deeper than any tree that is no circle
+#: a deeper tree is a circle of links
 _MAX_DEPTH = 128
 
 
 class Input(NamedTuple):
     """One file, directory or URL: its ``name`` in the sandbox; its ``source``, an absolute path or the URL.
 
-    ``mode`` has the permission bits, ``size`` the bytes, -1 of a directory and where it is not known.
+    ``mode`` has the permission bits, ``size`` the bytes, -1 for a directory and if the size is not known.
     """
 
     name: str
@@ -37,7 +37,7 @@ class Input(NamedTuple):
 
 
 def of_job(ad: Mapping[str, object]) -> list[str]:
-    """What a job ad lists as its inputs, but for the executable: files, and stdin if that is to travel."""
+    """A job ad's input files without the executable, and with stdin if it is to be transferred."""
     listed = [*names.words_of(ad.get("TransferInput")), *names.words_of(ad.get("PublicInputFiles"))]
     stdin = ad.get("In")
     if isinstance(stdin, str) and stdin not in ("", names.NULL_FILE) and ad.get("TransferIn") is not False:
@@ -46,24 +46,24 @@ def of_job(ad: Mapping[str, object]) -> list[str]:
 
 
 def executable_of(ad: Mapping[str, object]) -> str | None:
-    """The path of the executable that travels with the job, None where the host has it."""
+    """The path of the executable that is transferred with the job, None if the host has it."""
     cmd = ad.get("Cmd")
     return cmd if isinstance(cmd, str) and cmd and ad.get("TransferExecutable") is not False else None
 
 
 def expand(listed: Iterable[str], iwd: str, *, preserve: bool = False) -> list[Input]:
-    """All that a list of names brings, each name once; raises FileFailure for what can't be read."""
-    found: dict[str, Input] = {}
+    """The inputs of a list of names, each name once; raises FileFailure for a file that can't be read."""
+    inputs: dict[str, Input] = {}
     for name in listed:
-        for one in _expand_one(name, iwd, preserve):
+        for item in _expand_name(name, iwd, preserve):
             # a file may not be where a directory is, nor the other way round: the later wins
-            found.pop(one.name, None)
-            found[one.name] = one
-    # a directory before what is in it, URLs last
-    return sorted(found.values(), key=lambda one: (one.is_url, not one.directory))
+            inputs.pop(item.name, None)
+            inputs[item.name] = item
+    # a directory before its content, URLs last
+    return sorted(inputs.values(), key=lambda item: (item.is_url, not item.directory))
 
 
-def _expand_one(name: str, iwd: str, preserve: bool) -> Iterator[Input]:
+def _expand_name(name: str, iwd: str, preserve: bool) -> Iterator[Input]:
     if names.scheme_of(name):
         yield Input(names.name_of_url(name), name)
         return
@@ -114,7 +114,7 @@ def _walk(path: str, into: str, depth: int) -> Iterator[Input]:
             yield Input(name, inner, stat.S_IMODE(status.st_mode), directory=True)
             yield from _walk(inner, name, depth + 1)
         elif stat.S_ISREG(status.st_mode):
-            # sockets and pipes stay where they are
+            # sockets and pipes are left out
             yield _file(name, inner, status)
 
 

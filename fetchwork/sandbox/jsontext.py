@@ -1,4 +1,4 @@
-"""JSON for hooks, which would pay ten milliseconds for what ``json`` imports."""
+"""JSON for hooks, without the ten milliseconds of importing ``json``."""
 
 from _json import encode_basestring_ascii
 
@@ -21,7 +21,7 @@ def to_json(value: object) -> str:
 
 
 class _Context:
-    """What the scanner behind ``json`` wants to know."""
+    """The options that the scanner behind ``json`` reads."""
 
     strict = True
     object_hook = None
@@ -33,13 +33,13 @@ class _Context:
 
 
 def from_json(text: str) -> object:
-    """What JSON says; raises ValueError where it is none."""
+    """The value of a JSON text; raises ValueError if the text is no JSON."""
     try:
         from _json import make_scanner
 
         scan = make_scanner(_Context())  # type: ignore[arg-type]
     except (ImportError, AttributeError, TypeError):
-        # another Python's scanner may want to know more
+        # another Python's scanner may need more options
         import json
 
         return json.loads(text)

@@ -1,7 +1,7 @@
-"""JOB_EXIT's part: what the job leaves is chosen, sent to URLs by plugins, the rest parked for the agent.
+"""JOB_EXIT's part: it chooses the outputs, has plugins send some to URLs, and stages the rest for the agent.
 
-The job could have changed the notes of PREPARE_JOB, which are in its sandbox and of its account: they
-decide only what of its own files goes where it could have sent them itself.
+The notes of PREPARE_JOB are in the sandbox and belong to the job's account, so the job could have changed
+them: they decide only about the job's own files, and only on places where it could have sent these by itself.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
     from typing import Any
 
 _MB = 1 << 20
-#: seconds that are left for parking and the report when plugins have to end
+#: seconds that are left for staging and the report when plugins have to end
 RESERVE_S = 5.0
 
 
 class Ended:
-    """How the job's time ended: by its own exit, with this ExitCode or ExitSignal, or from outside.
+    """The end of the job: by its own exit, with the ExitCode or ExitSignal of ``status``, or ``evicted``.
 
-    ``unwanted``: nobody wants what it leaves, as it was removed. ``full``: why there is no room for it.
+    ``unwanted``: the job was removed, so its outputs are not needed. ``full``: why they have no room.
     """
 
     def __init__(
@@ -39,7 +39,7 @@ class Ended:
 
 
 def read_notes(sandbox: str) -> dict[str, Any] | None:
-    """The notes of PREPARE_JOB; None where it did not come so far, or where they can't be read."""
+    """The notes of PREPARE_JOB; None if it did not come so far, or if they can't be read."""
     try:
         with open(f"{sandbox}/{names.NOTES}", encoding="utf-8") as stream:
             notes: Any = from_json(stream.read())
@@ -57,53 +57,42 @@ def leave(
     end: float,
     sign: Callable[[str], str],
 ) -> str | None:
-    """Park what the job leaves below ``directory``; the name of its directory, None for nothing to park.
+    """Stage the outputs below ``directory``; return their directory's name, None if nothing was to stage.
 
-    Uploads end before the monotonic time ``end``; ``sign`` gives the URL with which an object may be PUT,
-    or raises FetchworkError. Raises TransferFailure where nobody knows what to take.
+    Plugins end before the monotonic time ``end``; ``sign`` gives the URL with which an object may be PUT, or
+    raises FetchworkError. Raises TransferFailure if the notes are lost.
     """
     began = time.monotonic()
     notes = read_notes(sandbox)
     if notes is None:
-        # a job is not complete of which nobody knows what it was to leave
+        # without the notes the outputs are unknown, so the job does not count as complete
         raise of_output(f"reading from file {sandbox}/{names.NOTES}: the job has removed or changed it", 2)
     ad = notes["ad"]
     how = outputs.ending(ad, ended.status, evicted=ended.evicted)
     use = None if ended.unwanted else outputs.use_of(ad, how)
     progress = checkpoint.read(sandbox) if checkpoint.wanted(ad) and not ended.unwanted else None
-    # what it saved last is to be there before its run ends
+    # its last checkpoint has to be uploaded before its run ends
     more: dict[str, object] = {"how": how, "after": progress.parked(directory) if progress else []}
     choice = outputs.Choice(ad, sandbox, notes["before"])
     is_checkpoint = (
         progress is not None and how == "evicted" and (progress.saving or checkpoint.is_one(ad, ended.status))
     )
     if is_checkpoint and progress is not None:
-        # it ended for one, and nobody comes to save it
+        # it ended for a checkpoint, and ``checkpointed`` will not save it
         use = "spool" if choice.choose_checkpoint().failure is None else None
         more["number"] = progress.number
     elif use is not None:
         choice.choose(how)
     if use is None or (ended.full and use == "spool"):
         return park_report(directory, report, more)
-    failure = _failure_of(choice.failure)
-    if ended.full and any(not one.url for one in choice.files.values()):
-        # EDQUOT
-        failure = of_output(ended.full, 122)
-        choice.files = {}
-    limit = ad.get("MaxTransferOutputMB")
-    if use == "output" and type(limit) is int and 0 <= limit * _MB < choice.size:
-        failure = failure or too_large("output", limit, choice.size)
-        # the job's output and errors say more than nothing
-        choice.files = {
-            name: one for name, one in choice.files.items() if name in (names.STDOUT, names.STDERR)
-        }
+    failure = _limit(choice, ended.full, ad.get("MaxTransferOutputMB") if use == "output" else None)
     files = list(choice.files.values())
     if is_checkpoint and progress is not None:
         sent = _sent(files, progress.number, notes, sandbox, end - RESERVE_S, sign)
         if sent is None:
             return park_report(directory, report, more)
         files = sent
-    elif any(one.url for one in files):
+    elif any(output.url for output in files):
         from fetchwork.sandbox.destination import upload
 
         failure = failure or _failure_of(upload(files, notes, sandbox, end - RESERVE_S, sign))
@@ -111,7 +100,7 @@ def leave(
     try:
         lost = parking.take(files)
         if lost is not None and is_checkpoint:
-            # half of one is of no use, and the one before is whole
+            # half a checkpoint is of no use, and the previous one is whole
             parking.drop()
             return park_report(directory, report, more)
         failure = failure or _failure_of(lost)
@@ -122,10 +111,10 @@ def leave(
 
 
 def park_report(directory: str, report: bytes, more: Mapping[str, object]) -> str | None:
-    """Park the report by itself, where it has to come after checkpoints that are not delivered yet.
+    """Stage the report alone, if it has to come after checkpoints that are not uploaded yet.
 
-    ``more``: "how" it ended, and "after", the names of these; the name of the directory, None where there is
-    none of them. Raises TransferFailure.
+    ``more``: "how" the job ended, and "after", the names of these checkpoints. Return the directory's name,
+    or None without such a checkpoint. Raises TransferFailure.
     """
     if not more["after"]:
         return None
@@ -135,6 +124,22 @@ def park_report(directory: str, report: bytes, more: Mapping[str, object]) -> st
     except BaseException:
         parking.drop()
         raise
+
+
+def _limit(choice: outputs.Choice, full: str, limit_mb: object) -> TransferFailure | None:
+    """Drop chosen files without room or above the job's own limit; return why the outputs are not whole."""
+    if full and any(not output.url for output in choice.files.values()):
+        choice.files = {}
+        # EDQUOT
+        return of_output(full, 122)
+    failure = _failure_of(choice.failure)
+    if type(limit_mb) is int and 0 <= limit_mb * _MB < choice.size:
+        failure = failure or too_large("output", limit_mb, choice.size)
+        # the job's output and errors are better than nothing
+        choice.files = {
+            name: output for name, output in choice.files.items() if name in (names.STDOUT, names.STDERR)
+        }
+    return failure
 
 
 def _failure_of(failure: FileFailure | None) -> TransferFailure | None:
@@ -149,7 +154,7 @@ def _sent(
     end: float,
     sign: Callable[[str], str],
 ) -> list[outputs.Output] | None:
-    """What is to be parked of a checkpoint, which goes to its destination; None where it can't get there."""
+    """Send a checkpoint to its destination, if it has one; return the files to be staged, None on failure."""
     if "CheckpointDestination" not in notes["ad"]:
         return files
     from fetchwork.sandbox import destination
@@ -158,5 +163,5 @@ def _sent(
         base = destination.base_of(notes["ad"], number)
         return destination.send(files, base, number, notes, sandbox, end, sign)
     except FileFailure:
-        # half of one is of no use, and the one before is whole
+        # half a checkpoint is of no use, and the previous one is whole
         return None

@@ -1,20 +1,20 @@
-"""Names of files: in the sandbox, of URLs, and those that are HTCondor's own."""
+"""Names of files: in the sandbox, in URLs, and those of HTCondor itself."""
 
-#: where the starter has the job's output and errors
+#: the starter's files for the job's output and errors
 STDOUT = "_condor_stdout"
 STDERR = "_condor_stderr"
 EXECUTABLE = "condor_exec.exe"
-#: what PREPARE_JOB leaves in the sandbox for JOB_EXIT
+#: PREPARE_JOB's notes in the sandbox for JOB_EXIT
 NOTES = ".fetchwork.files"
-#: what a job that saves checkpoints has come to
+#: the progress of a job that saves checkpoints
 PROGRESS = ".fetchwork.checkpoint"
-#: of a checkpoint at its destination, with its number: HTCondor's name
+#: HTCondor's name for the manifest of a checkpoint at its destination; the checkpoint's number follows
 MANIFEST = "_condor_checkpoint_MANIFEST."
-#: where such a checkpoint is until it is known to be whole
+#: the directory of such a checkpoint until it is known to be whole
 INCOMING = ".fetchwork.incoming"
 NULL_FILE = "/dev/null"
 
-#: files of the starter's that never are a job's output (jic_shadow.cpp)
+#: the starter's files, which never are a job's output (jic_shadow.cpp)
 OF_THE_STARTER = frozenset(
     (
         *(".job.ad", ".machine.ad", ".execution_overlay.ad", ".update.ad", ".update.ad.tmp", ".docker_sock"),
@@ -29,20 +29,20 @@ OF_THE_STARTER = frozenset(
         f"{PROGRESS}.new",
     )
 )
-#: schemes of objects in buckets, which are presigned as https URLs where the job has a key
+#: schemes of objects in buckets, which are presigned as https URLs if the job has a key
 PRESIGNED = frozenset(("s3", "gs"))
 _LETTERS = frozenset("abcdefghijklmnopqrstuvwxyz0123456789+-.")
 
 
 def scheme_of(name: str) -> str:
-    """The scheme of a URL in lower case, empty for what is no URL (``IsUrl``)."""
+    """The scheme of a URL in lower case, empty for a name that is no URL (``IsUrl``)."""
     scheme, colon, _ = name.partition("://")
     scheme = scheme.lower()
     return scheme if colon and scheme and scheme[0].isalpha() and _LETTERS.issuperset(scheme) else ""
 
 
 def name_of_url(url: str) -> str:
-    """The name that what a URL is about has in the sandbox: the end of its path, without a query."""
+    """The sandbox file name for a URL: the last component of its path, without the query."""
     path = url.partition("://")[2].partition("?")[0].partition("#")[0]
     return path.rpartition("/")[2]
 
@@ -53,7 +53,7 @@ def base_name(path: str) -> str:
 
 
 def problem_of(name: str) -> str:
-    """Why a name may not be used inside a sandbox; empty where it may (``LegalPathInSandbox``)."""
+    """Why a name may not be used inside a sandbox; empty if it may (``LegalPathInSandbox``)."""
     if not name:
         return "is empty"
     if name.startswith("/"):
@@ -70,5 +70,5 @@ def problem_of(name: str) -> str:
 
 
 def words_of(value: object) -> list[str]:
-    """The names of a list of files in a job ad: separated by commas, blanks around them are trimmed."""
+    """The names in a job ad's list of files: commas separate them, blanks around them are trimmed."""
     return [word for part in value.split(",") if (word := part.strip())] if isinstance(value, str) else []

@@ -1,7 +1,7 @@
-"""Objects in buckets: parts of large contents, each got, put or deleted by one request to a presigned URL.
+"""Objects in buckets, parts of large contents: one request to a presigned URL gets, puts or deletes one.
 
-No redirect is followed and no proxy asked: a URL is good for the host that it names. Messages name that host
-and never the URL, with which anybody could do the same.
+Redirects are not followed and proxies are not used: a URL is valid for the host that it names. Messages name
+that host and never the URL, as its readers could use it.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ T = TypeVar("T")
 
 #: seconds without a byte
 STALL_S = 30.0
-#: requests at a time to a server, of a process whose loop goes on meanwhile
+#: requests at a time to a server, from a process with an event loop
 AT_ONCE = 8
 _threads: dict[str, ThreadPoolExecutor] = {}
 
 
 async def aside(function: Callable[..., T], url: str, *arguments: object) -> T:
-    """Call what asks a bucket for a URL while the loop goes on, in a thread that is for its server alone.
+    """Call a function that asks a bucket for a URL, in a thread for this server alone; the loop goes on.
 
-    A bucket that does not answer keeps each for STALL_S: of the loop's own threads, and of those of another
-    bucket, soon none would be left.
+    A bucket that does not answer blocks each thread for STALL_S: it would soon take all the threads of the
+    loop, or those of another bucket.
     """
     import asyncio
 
@@ -39,15 +39,15 @@ async def aside(function: Callable[..., T], url: str, *arguments: object) -> T:
 
 
 def get(url: str, first: int, size: int) -> bytes:
-    """So many bytes of an object, from the one with number ``first`` on.
+    """Return ``size`` bytes of an object from offset ``first`` on.
 
-    Raises NotFound where there is no such object, BucketUnavailable for whatever else may pass.
+    Raises NotFound if there is no such object, BucketUnavailable for other failures.
     """
     status, data = _ask("GET", url, None, {"Range": f"bytes={first}-{first + size - 1}"}, most=first + size)
     if status == 404:
         raise NotFound(f"the bucket at {host_of(url)} does not have what it was given")
     if status == 200:
-        # a server that knows no ranges
+        # a server without ranges
         data = data[first : first + size]
     elif status != 206:
         raise _unexpected(url, status)
@@ -57,7 +57,7 @@ def get(url: str, first: int, size: int) -> bytes:
 
 
 def put(url: str, data: bytes) -> None:
-    """Make an object, or make it anew; raises BucketUnavailable."""
+    """Create or replace an object; raises BucketUnavailable."""
     status, _ = _ask("PUT", url, data, {})
     if status not in (200, 201, 204):
         raise _unexpected(url, status)
@@ -71,9 +71,9 @@ def delete(url: str) -> None:
 
 
 def refusal(url: str) -> str:
-    """Why a bucket does not give an object that it does not have, in S3's word; raises BucketUnavailable.
+    """S3's error code for a GET of an object that does not exist; raises BucketUnavailable.
 
-    "NoSuchKey" where all is well, "AccessDenied" of a key that may not list (it is known all the same),
+    "NoSuchKey" if all is well, "AccessDenied" for a key that may not list (the bucket knows it all the same),
     "SignatureDoesNotMatch", "InvalidAccessKeyId", "NoSuchBucket" and the like, or the status.
     """
     status, data = _ask("GET", url, None, {})
@@ -86,12 +86,12 @@ def refusal(url: str) -> str:
 def _ask(
     method: str, url: str, data: bytes | None, headers: dict[str, str], most: int = 1 << 16
 ) -> tuple[int, bytes]:
-    """The status of the answer, and what came with it, of at most so many bytes."""
+    """The status and the body of the answer; of the body ``most`` bytes at most."""
     parts = urlsplit(url)
     made = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
     connection = made(parts.netloc, timeout=STALL_S)
     try:
-        # what was signed, letter by letter
+        # the signature covers exactly these characters
         target = url.removeprefix(f"{parts.scheme}://{parts.netloc}")
         connection.request(method, target, body=data, headers={"Connection": "close", **headers})
         response = connection.getresponse()
@@ -104,7 +104,7 @@ def _ask(
 
 
 def _unexpected(url: str, status: int) -> BucketUnavailable:
-    # what it can't do now, and what it does not do
+    # a failure of the server may pass, a refusal stays
     made = BucketUnavailable if status >= 500 else BucketRefused
     return made(
         f"the bucket at {host_of(url)} answers {status} {http.client.responses.get(status, '')}".rstrip()
@@ -112,5 +112,5 @@ def _unexpected(url: str, status: int) -> BucketUnavailable:
 
 
 def host_of(url: str) -> str:
-    """The server of a URL, and its port."""
+    """The server of a URL, with its port."""
     return urlsplit(url).netloc

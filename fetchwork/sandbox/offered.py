@@ -1,4 +1,4 @@
-"""Whether a job runs in a sandbox on a host, and the ad with which such a job is offered there."""
+"""Whether a job runs in a sandbox on a host, and the ad that offers it there."""
 
 from collections.abc import Mapping, Sequence
 
@@ -8,10 +8,10 @@ from fetchwork.sandbox import names
 MARK = "FetchWorkSandbox"
 #: tells PREPARE_JOB that the job needs credentials
 CREDENTIALS = "FetchWorkCredentials"
-#: what submit says of a job's files to matching; FILES.md has its values
+#: submit's attribute about a job's files, for matching; FILES.md has its values
 FILES = "FetchWorkFiles"
 _SHARED = "shared:"
-#: they would take half of the ad: PREPARE_JOB gets them from the agent
+#: lists that would take half of the ad: PREPARE_JOB gets them from the agent
 _LISTS = frozenset(
     name.lower()
     for name in (
@@ -39,13 +39,13 @@ def has_sandbox(ad: Mapping[str, object], shared: Sequence[str]) -> bool:
 
 
 def has_credentials(ad: Mapping[str, object]) -> bool:
-    """Whether a job is to find credentials in its scratch directory."""
+    """Whether a job needs credentials in its scratch directory."""
     services = ad.get("OAuthServicesNeeded")
     return isinstance(services, str) and services.strip(" ,\t\n") != ""
 
 
 def offered(ad: Mapping[str, object]) -> dict[str, object]:
-    """The ad of a job with a sandbox: without what the starter would look for on the host."""
+    """The ad of a job with a sandbox: without the paths that the starter would look for on the host."""
     out, err = ad.get("Out"), ad.get("Err")
     changed = {
         name: value for name, value in ad.items() if name.lower() not in _LISTS and name.lower() != "iwd"
@@ -66,7 +66,7 @@ def offered(ad: Mapping[str, object]) -> dict[str, object]:
 def at_remote_iwd(ad: Mapping[str, object]) -> Mapping[str, object]:
     """The ad of a job without a sandbox, as the starter of fetched work needs it for remote_initialdir.
 
-    It knows one directory of a job. The job runs in RemoteIwd, its paths are relative to Iwd.
+    The starter knows one directory of a job, but the job runs in RemoteIwd and its paths are relative to Iwd.
     """
     remote, iwd = ad.get("RemoteIwd"), ad.get("Iwd")
     if not isinstance(remote, str):
@@ -90,7 +90,7 @@ def lies_under(path: str, directories: Sequence[str]) -> bool:
 
 
 def _paths(ad: Mapping[str, object]) -> list[str]:
-    """Every absolute path that the job names, URLs left out."""
+    """Every absolute path that the job names, without URLs."""
     iwd = ad.get("Iwd")
     named = [iwd, ad.get("In"), ad.get("Out"), ad.get("Err"), *names.words_of(ad.get("TransferInput"))]
     if executable_travels(ad):

@@ -1,8 +1,8 @@
-"""What a job leaves: which files of its sandbox are its output, and where each goes.
+"""A job's outputs: which files of its sandbox these are, and the destination of each.
 
-Without ``transfer_output_files`` these are the files at the top that are new, or have changed since the
-inputs came; with it exactly those, directories with all that is in them. The job's output and errors go
-always. Nothing that is HTCondor's own goes, nor the executable.
+With ``transfer_output_files`` the outputs are exactly the listed files, directories with all their content;
+without it they are the files at the top that are new or have changed since the inputs came. The job's output
+and errors are always outputs. HTCondor's own files are not, nor is the executable.
 """
 
 from __future__ import annotations
@@ -19,19 +19,18 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from typing import Literal
 
-    #: how a job's time in the sandbox ended: by its own exit as it should, otherwise, or it was evicted
+    #: a job's time in the sandbox ended by an exit that counts as success, by another exit, or by an eviction
     Ending = Literal["success", "failure", "evicted"]
-    #: what becomes of the files: brought back, kept for the next start, the same while the job goes on; there
-    #: are none
+    #: the files are delivered, kept for the next start, kept while the job goes on, or there are no files
     Use = Literal["output", "spool", "checkpoint", "nothing"]
-    #: name, when it was changed (in ns), bytes
+    #: name -> (time of change in ns, bytes)
     Catalogue = dict[str, tuple[int, int]]
 
 _MAX_DEPTH = 128
 
 
 class Output:
-    """One file or directory of the sandbox that leaves it: as ``name``, or by a plugin to ``url``."""
+    """One output file or directory of the sandbox: it leaves as ``name``, or by a plugin to ``url``."""
 
     __slots__ = ("directory", "mode", "name", "path", "size", "url")
 
@@ -47,7 +46,7 @@ class Output:
 
 
 def catalogue(sandbox: str) -> Catalogue:
-    """The files at the top of the sandbox as they are now."""
+    """The regular files at the top of the sandbox as they are now."""
     seen: Catalogue = {}
     with os.scandir(sandbox) as entries:
         for entry in entries:
@@ -58,7 +57,7 @@ def catalogue(sandbox: str) -> Catalogue:
 
 
 def ending(ad: Mapping[str, object], report: Mapping[str, object], *, evicted: bool) -> Ending:
-    """How it ended; ``report`` has the ExitCode or ExitSignal."""
+    """The kind of the job's end; ``report`` has the ExitCode or ExitSignal."""
     if evicted:
         return "evicted"
     if str(ad.get("WhenToTransferOutput", "")).upper() != "ON_SUCCESS":
@@ -68,14 +67,14 @@ def ending(ad: Mapping[str, object], report: Mapping[str, object], *, evicted: b
 
 
 def use_of(ad: Mapping[str, object], how: Ending) -> Use | None:
-    """What becomes of the files of a job that ended so; None: they are lost."""
+    """The use of the files after such an end; None: they are lost."""
     if how != "evicted":
         return "output"
     return "spool" if str(ad.get("WhenToTransferOutput", "")).upper() == "ON_EXIT_OR_EVICT" else None
 
 
 def streams_of(ad: Mapping[str, object]) -> Iterator[str]:
-    """The files of the job's output and errors, as far as they travel."""
+    """Yield the names of the job's output and errors, as far as they are to be transferred."""
     for name, wanted, stream in (
         ("Out", "TransferOut", names.STDOUT),
         ("Err", "TransferErr", names.STDERR),
@@ -87,7 +86,7 @@ def streams_of(ad: Mapping[str, object]) -> Iterator[str]:
 
 
 class Choice:
-    """The outputs of a sandbox: ``files``, and the ``failure`` of the first listed that is missing."""
+    """The outputs of a sandbox: ``files``, and the first ``failure``, as of a listed file that is missing."""
 
     def __init__(self, ad: Mapping[str, object], sandbox: str, before: Mapping[str, tuple[int, int]]) -> None:
         self._ad = ad
@@ -98,10 +97,10 @@ class Choice:
         self.failure: FileFailure | None = None
 
     def choose(self, how: Ending) -> Choice:
-        """Choose the files for a job that ended so."""
+        """Choose the files for such an end."""
         if how == "evicted":
             self._add_changed()
-            # what the job lists may be a directory, or not there yet
+            # a listed output may be a directory, or not exist yet
             for name in names.words_of(self._ad.get("TransferOutput")):
                 self._add(name, required=False)
             return self
@@ -119,7 +118,7 @@ class Choice:
         return self
 
     def choose_checkpoint(self) -> Choice:
-        """Choose the files of a checkpoint: transfer_checkpoint_files, or else what would be the output."""
+        """Choose the files of a checkpoint: transfer_checkpoint_files, or else the outputs."""
         listed = self._ad.get("TransferCheckpoint")
         if not isinstance(listed, str):
             listed = self._ad.get("TransferOutput")
@@ -134,8 +133,8 @@ class Choice:
 
     @property
     def size(self) -> int:
-        """Bytes that travel through the queue."""
-        return sum(max(0, one.size) for one in self.files.values() if not one.url)
+        """The bytes of the outputs that go through the queue."""
+        return sum(max(0, output.size) for output in self.files.values() if not output.url)
 
     def _add_changed(self) -> None:
         with os.scandir(self._sandbox) as entries:
@@ -149,7 +148,7 @@ class Choice:
                 try:
                     status = entry.stat()
                 except OSError:
-                    # a link to nowhere
+                    # a dangling link
                     continue
                 now = (status.st_mtime_ns, status.st_size)
                 if stat.S_ISREG(status.st_mode) and self._before.get(entry.name) != now:
@@ -202,16 +201,16 @@ class Choice:
             elif stat.S_ISREG(status.st_mode):
                 self._put(_file(name, inner, status))
 
-    def _put(self, one: Output) -> None:
-        problem = names.problem_of(one.name)
+    def _put(self, output: Output) -> None:
+        problem = names.problem_of(output.name)
         if problem:
-            shown = one.name.encode("utf-8", "replace").decode()
+            shown = output.name.encode("utf-8", "replace").decode()
             self.failure = self.failure or FileFailure(84, f"the name of output file '{shown}' {problem}")
             return
-        self.files[one.name] = one
+        self.files[output.name] = output
 
     def _send_to_urls(self) -> None:
-        """Say which go to a URL: by ``output_destination`` all, else by a remap, or by Out and Err."""
+        """Set the URLs of outputs: ``output_destination`` sends all to URLs, else remaps, Out and Err do."""
         destination = self._ad.get("OutputDestination")
         whole = destination if isinstance(destination, str) and names.scheme_of(destination) else ""
         rules = {} if whole else remaps.parse(self._ad.get("TransferOutputRemaps"))
@@ -219,8 +218,8 @@ class Choice:
             target = self._ad.get(attribute)
             if isinstance(target, str) and names.scheme_of(target):
                 rules = {name: target, **rules}
-        for name, one in list(self.files.items()):
-            if one.directory:
+        for name, output in list(self.files.items()):
+            if output.directory:
                 if whole:
                     # a URL has no directories
                     del self.files[name]
@@ -233,11 +232,11 @@ class Choice:
             if target is None and whole and name not in (names.STDOUT, names.STDERR):
                 target = f"{whole.rstrip('/')}/{name}"
             if target is not None and names.scheme_of(target):
-                one.url = target
+                output.url = target
 
 
 def _file(name: str, path: str, status: os.stat_result) -> Output:
     if not stat.S_ISREG(status.st_mode):
-        # a pipe or a device has no end
+        # reading a pipe or a device may never end
         raise of_file("reading from file", path, 22)
     return Output(name, path, stat.S_IMODE(status.st_mode), status.st_size)

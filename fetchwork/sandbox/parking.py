@@ -1,9 +1,9 @@
-"""Parking: what a job leaves goes into a directory of the host's, from where the agent delivers it.
+"""Stages a job's outputs in a directory of the host, from which the agent uploads them.
 
-JOB_EXIT has seconds, a database may be away for hours. So the files are moved out of the sandbox, by a
-rename where that is one file system, then the report of the job's end is written, and last the manifest: a
-directory without one was never finished and is of no use. Each is the account's own, in a directory of the
-agent's (``spooldir``): no other account can enter it, whether it knows the name or not.
+JOB_EXIT has seconds, a database may be away for hours. So the files are moved out of the sandbox (by rename
+within one file system), then the report of the job's end is written, and last the manifest: a directory
+without a manifest was never finished and is not used. Each directory belongs to the job's account, in a
+directory of the agent (``spooldir``): no other account can enter it, even if it knows the name.
 """
 
 from __future__ import annotations
@@ -25,23 +25,23 @@ if TYPE_CHECKING:
 MANIFEST = "manifest"
 REPORT = "report"
 PARTIAL = ".partial"
-#: beside the spool of reports
+#: of the spool of outputs, which is beside the spool of reports
 SUFFIX = ".outputs"
-#: files of one job that are parked, and bytes of the manifest
+#: staged files of one job, and bytes of the manifest
 MAX_FILES = 20_000
 MAX_MANIFEST = 16 << 20
 _CHUNK = 1 << 20
 
 
 class Parking:
-    """One directory in the making, below ``directory``; with ``copy`` the files stay in the sandbox too."""
+    """A new directory of staged files below ``directory``; with ``copy`` the sandbox keeps its files."""
 
     def __init__(self, directory: str, *, copy: bool = False) -> None:
         self._copies = copy
         self.name = f"{time.time_ns():020d}-{os.urandom(16).hex()}"
         self._path = f"{directory}/{self.name}"
         self._files: list[dict[str, object]] = []
-        #: a file that was moved here has a group of its account's
+        #: moved files have a group of their account, which the agent may lack
         self._mode = 0o644
         try:
             os.mkdir(self._path, 0o700)
@@ -52,24 +52,24 @@ class Parking:
             raise of_output(problem, error.errno or 5) from None
 
     def take(self, outputs: Iterable[Output]) -> FileFailure | None:
-        """Move the files out of the sandbox; the first failure, after which the others are moved as well.
+        """Move the files out of the sandbox, and return the first failure.
 
-        A failure of reading or writing one is of that one alone.
+        A file that can't be read or written does not keep the others from being moved.
         """
         failure: FileFailure | None = None
-        for one in outputs:
-            entry: dict[str, object] = {"name": one.name, "mode": one.mode & 0o777}
-            if one.directory:
+        for output in outputs:
+            entry: dict[str, object] = {"name": output.name, "mode": output.mode & 0o777}
+            if output.directory:
                 entry["directory"] = True
-            elif one.url:
-                entry |= {"url": one.url, "size": one.size}
+            elif output.url:
+                entry |= {"url": output.url, "size": output.size}
             else:
                 if len(self._files) >= MAX_FILES:
                     return failure or FileFailure(7, f"more than {MAX_FILES} output files")
                 try:
-                    entry |= {"file": len(self._files), "size": self._move(one, str(len(self._files)))}
+                    entry |= {"file": len(self._files), "size": self._move(output, str(len(self._files)))}
                 except OSError as error:
-                    failure = failure or of_file("reading from file", one.path, error)
+                    failure = failure or of_file("reading from file", output.path, error)
                     continue
                 except FileFailure as error:
                     failure = failure or error
@@ -78,9 +78,9 @@ class Parking:
         return failure
 
     def finish(self, report: bytes, use: Use, failure: TransferFailure | None, **more: object) -> str:
-        """Write the report and the manifest, and return the directory's name; from here on it counts.
+        """Write the report and the manifest, and return the directory's name; from now on it is valid.
 
-        Raises TransferFailure where there is no room for them.
+        Raises TransferFailure if they can't be written.
         """
         manifest: dict[str, object] = {"use": use, "files": self._files, **more}
         if failure is not None:
@@ -97,7 +97,7 @@ class Parking:
         return self.name
 
     def drop(self) -> None:
-        """Forget it all."""
+        """Remove the directory and its files."""
         try:
             for name in os.listdir(self._path):
                 os.unlink(f"{self._path}/{name}")
@@ -119,24 +119,27 @@ class Parking:
         finally:
             os.close(fd)
 
-    def _move(self, one: Output, name: str) -> int:
-        """Move one file in; copy what has other names, another file system, or is not this account's."""
+    def _move(self, output: Output, name: str) -> int:
+        """Move a file in and return its bytes.
+
+        A file with other hard links, on another file system or of another account is copied.
+        """
         target = f"{self._path}/{name}"
         if self._copies:
-            return self._copy(one.path, target)
-        status = os.lstat(one.path)
+            return self._copy(output.path, target)
+        status = os.lstat(output.path)
         if stat.S_ISREG(status.st_mode) and status.st_nlink == 1 and status.st_uid == os.geteuid():
             try:
-                os.rename(one.path, target)
+                os.rename(output.path, target)
             except OSError:
                 pass
             else:
                 os.chmod(target, self._mode)
                 return status.st_size
-        return self._copy(one.path, target)
+        return self._copy(output.path, target)
 
     def _copy(self, path: str, target: str) -> int:
-        # not to wait for the other end of a pipe that took a file's place
+        # O_NONBLOCK: do not wait for the other end of a pipe that took the file's place
         source = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         try:
             if not stat.S_ISREG(os.fstat(source).st_mode):
@@ -146,7 +149,7 @@ class Parking:
                 os.fchmod(copy, self._mode)
                 size = _copy_all(source, copy, target)
             except BaseException:
-                # the next file takes its number, and on a full disk its room
+                # the next file takes this number and, on a full disk, this room
                 os.unlink(target)
                 raise
             finally:
@@ -157,7 +160,7 @@ class Parking:
 
 
 def _copy_all(source: int, copy: int, target: str) -> int:
-    """Copy to the end; the number of bytes. Raises FileFailure over what can't be written."""
+    """Copy to the end, and return the number of bytes. Raises FileFailure if the copy can't be written."""
     size = 0
     while data := os.read(source, _CHUNK):
         try:

@@ -1,20 +1,20 @@
-"""What a job says to file transfer plugins: its attributes ``PluginData`` and ``SCHEME_PluginData``.
+"""A job's attributes for file transfer plugins: ``PluginData`` and ``SCHEME_PluginData``.
 
-As HTCondor 25 has it (InvokeMultipleFileTransferPlugin in file_transfer.cpp); 23.9 passes them to no plugin.
-A plugin of protocol 4 is given ads of their own, before those of the files; one of protocol 2 finds them in
-the ad of each file, and one that moves a single file has no ad.
+They are passed as by HTCondor 25 (InvokeMultipleFileTransferPlugin in file_transfer.cpp); 23.9 passes them to
+no plugin. A plugin of protocol 4 gets them in ads of their own before those of the files, a plugin of
+protocol 2 in the ad of each file. A plugin that moves a single file gets no ad.
 """
 
 from collections.abc import Mapping
 
 _ATTRIBUTE = "PluginData"
-#: around an expression in HTCondor's JSON form
+#: the marks around an expression in HTCondor's JSON form
 _BEGIN, _END = "/Expr(", ")/"
 _NEW_SYNTAX = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r"})
 
 
 def lines_of(ad: Mapping[str, object], schemes: list[str], protocol: int) -> tuple[list[str], str]:
-    """For a plugin of a protocol: the ads that come first, and what the ad of each file has besides."""
+    """The ads that come before those of the files, and the text to add to the ad of each file."""
     said = {name.lower(): value for name, value in ad.items()}
     names = [("", _ATTRIBUTE), *((scheme, f"{scheme}_{_ATTRIBUTE}") for scheme in schemes)]
     parts = [
@@ -39,19 +39,19 @@ def text(value: object) -> str:
     if value is None:
         return "undefined"
     if isinstance(value, Mapping):
-        return "[ " + "; ".join(f"{_name(name)} = {text(one)}" for name, one in value.items()) + " ]"
+        return "[ " + "; ".join(f"{_name(name)} = {text(inner)}" for name, inner in value.items()) + " ]"
     if isinstance(value, list):
         return "{ " + ", ".join(map(text, value)) + " }"
     return repr(value)
 
 
 def quoted(text: str) -> str:
-    """A string literal in new syntax."""
+    """The text as a string literal in new ClassAd syntax."""
     return f'"{text.translate(_NEW_SYNTAX)}"'
 
 
 def _name(name: str) -> str:
-    """An attribute's name; one that is no word in quotes, as ClassAds have it."""
+    """An attribute's name, in ClassAds' quotes if it is no identifier."""
     if name.isidentifier() and name.isascii():
         return name
     return "'" + name.translate(_NEW_SYNTAX).replace("'", "\\'") + "'"

@@ -1,9 +1,9 @@
-"""HTCondor's file transfer plugins: asked which schemes they move, and run within bounds.
+"""HTCondor's file transfer plugins: which schemes they move, and runs of them within bounds.
 
 A plugin is a program of the host or of the job. ``curl_plugin`` stops at its first failure, tries a refused
-connection for minutes, and leaves empty files where it failed; so each run here moves a few URLs of servers
-that are there (``reaching``), ends with all its processes at a time limit, and what it did not finish is
-asked of it again only once.
+connection for minutes, and leaves empty files after a failure. So servers that refuse connections are left
+out first (``reaching``), each run ends with all its processes at a time limit, and the next run gets the
+files that a plugin said nothing of.
 """
 
 import os
@@ -17,21 +17,21 @@ from fetchwork.sandbox import hostsettings, names, plugindata, reaching
 from fetchwork.sandbox.failure import FileFailure
 from fetchwork.sandbox.remaps import unescaped
 
-#: seconds for the answer which schemes a plugin moves
+#: seconds for a plugin to say which schemes it moves
 QUERY_S = 20.0
 #: HTCondor's own subcode for a plugin that did not end in time
 TIMED_OUT = 62
-#: and its results for a scheme without a plugin, one that can't be run, one that says nothing
+#: HTCondor's results for a scheme without a plugin, a plugin that can't be run, one that says nothing
 NO_PLUGIN, NOT_EXECUTABLE, NO_RESULT = -1001, -1003, -1004
 #: the exit status of curl_plugin for a file that it could not move
 _FAILED = 1
-#: bytes of what a plugin answers
+#: bytes of a plugin's answer
 _MAX_ANSWER = 1 << 20
 _PRIVATE = ("CONDOR_INHERIT", "CONDOR_PRIVATE_INHERIT")
 
 
 class Move(NamedTuple):
-    """One file between a URL and an absolute path; ``known`` is what people are told of a secret URL."""
+    """One file between a URL and an absolute path; messages show ``known`` in place of a secret URL."""
 
     url: str
     path: str
@@ -39,12 +39,12 @@ class Move(NamedTuple):
 
     @property
     def shown(self) -> str:
-        """The URL in messages: a presigned one would let who reads them have the object."""
+        """The URL in messages: a presigned URL would give their readers the object."""
         return self.known or self.url
 
 
 class Moved(NamedTuple):
-    """What became of a move: bytes, or why it failed."""
+    """The result of a move: its bytes, or why it failed."""
 
     move: Move
     bytes: int = 0
@@ -52,7 +52,7 @@ class Moved(NamedTuple):
 
 
 class Plugin(NamedTuple):
-    """A plugin: its path, its schemes, whether one run takes several files, and what protocol it speaks."""
+    """A plugin: its path, its schemes, whether one run takes several files, and its protocol."""
 
     path: str
     schemes: frozenset[str]
@@ -61,7 +61,7 @@ class Plugin(NamedTuple):
 
 
 def ask(path: str, environ: Mapping[str, str] | None = None) -> Plugin | None:
-    """What a plugin says of itself; None if it does not answer as one."""
+    """The plugin at a path, as it describes itself; None if it does not answer as a plugin."""
     try:
         done = subprocess.run(
             [path, "-classad"],
@@ -83,13 +83,13 @@ def ask(path: str, environ: Mapping[str, str] | None = None) -> Plugin | None:
 
 
 def _protocol(said: str) -> int:
-    """The protocol that a plugin says it speaks; HTCondor takes 1 to 100."""
+    """The protocol that a plugin claims to speak; HTCondor accepts 1 to 100."""
     number = int(said) if len(said) <= 3 and said.isdecimal() else 0
     return number if 1 <= number <= 100 else 2
 
 
 def find() -> dict[str, Plugin]:
-    """This host's plugins by scheme: those of FILETRANSFER_PLUGINS that answer; the last one for a scheme."""
+    """This host's plugins by scheme: those of FILETRANSFER_PLUGINS that answer, a scheme's last one."""
     try:
         (listed,) = hostsettings.ask("FILETRANSFER_PLUGINS")
     except hostsettings.SettingsUnknown:
@@ -116,10 +116,12 @@ def of_job(value: object, sandbox: str) -> dict[str, str]:
 def runner(
     of_host: Mapping[str, Sequence[object]], ad: Mapping[str, object], sandbox: str, time_limit_s: float
 ) -> "Runner":
-    """What runs the plugins of the job, and of the host: by scheme path, if for several files, protocol."""
+    """A Runner of the job's plugins and the host's, which are, by scheme: path, several files, protocol."""
     known = {
         # the notes of a job that began under an earlier version have no protocol
-        scheme: Plugin(str(path), frozenset((scheme,)), bool(multiple), *(int(str(one)) for one in protocol))
+        scheme: Plugin(
+            str(path), frozenset((scheme,)), bool(multiple), *(int(str(part)) for part in protocol)
+        )
         for scheme, (path, multiple, *protocol) in of_host.items()
     }
     for scheme, path in of_job(ad.get("TransferPlugins"), sandbox).items():
@@ -130,9 +132,9 @@ def runner(
 
 
 class Runner:
-    """Runs plugins in a sandbox; ``plugins`` are those by scheme, ``time_limit_s`` is for each run.
+    """Runs plugins in a sandbox; ``plugins`` are by scheme, ``time_limit_s`` is for each run.
 
-    ``ad`` is the job's, with what it says to plugins.
+    ``ad`` is the job's, with its attributes for plugins.
     """
 
     def __init__(
@@ -149,7 +151,7 @@ class Runner:
         self._runs = 0
 
     def move(self, moves: Sequence[Move], *, upload: bool, end: float = float("inf")) -> list[Moved]:
-        """Move all files, each scheme by its plugin, until the monotonic time ``end``."""
+        """Move all files, each scheme's by its plugin, until the monotonic time ``end``."""
         done: list[Moved] = []
         groups: dict[str, list[Move]] = {}
         for move in moves:
@@ -178,7 +180,7 @@ class Runner:
             rest = [one for one in left if one not in told]
             if len(rest) == len(left):
                 break
-            # it stops at its first failure and says nothing of those after it
+            # a plugin stops at its first failure and says nothing of the files after it
             left = rest
         return done
 
@@ -224,7 +226,7 @@ class Runner:
         return [plugin.path, "-infile", infile, "-outfile", outfile, *(["-upload"] if upload else [])]
 
     def _wait(self, argv: Sequence[str], limit_s: float) -> tuple[int | None, str]:
-        """The exit status, None of a plugin that was ended at the limit, and the end of what it said."""
+        """The exit status, None for a plugin that was killed at the limit, and the end of its stderr."""
         if limit_s <= 0:
             return None, ""
         environ = {name: value for name, value in os.environ.items() if name not in _PRIVATE}
@@ -248,7 +250,7 @@ class Runner:
             try:
                 _, said = process.communicate(timeout=limit_s)
             except subprocess.TimeoutExpired:
-                # its children too: they are of its session
+                # its children too: they are in its session
                 os.killpg(process.pid, signal.SIGKILL)
                 process.communicate()
                 return None, ""
@@ -256,7 +258,7 @@ class Runner:
 
 
 def _refused(plugin: Plugin, moves: Sequence[Move]) -> list[Moved]:
-    """The downloads from servers that refuse connections, as the plugin would tell of them much later."""
+    """The failures of downloads from servers that refuse connections; a plugin would find them much later."""
     if os.path.basename(plugin.path) != reaching.PLUGIN:
         return []
     refusals = reaching.refusals(one.url for one in moves)
@@ -288,7 +290,7 @@ def _judged(
         elif not plugin.multiple and code == 0:
             judged.append(Moved(one, _size({}, one, upload)))
         elif not failed:
-            # of the first that it says nothing of it is known that it failed; the others are asked for again
+            # the first file without a result is the one that failed; the others are tried again
             failed = True
             text = (
                 "did not end in time"
@@ -304,7 +306,7 @@ def _judged(
 def _failure(plugin: Plugin, move: Move, text: str, code: int | None) -> FileFailure:
     scheme = names.scheme_of(move.shown)
     if move.known:
-        # a plugin may name it whole, or its end
+        # a plugin may name the whole URL, or its query
         text = text.replace(move.url, move.known).replace(move.url.partition("?")[2], "...")
     return FileFailure(
         _subcode(code),
@@ -314,7 +316,7 @@ def _failure(plugin: Plugin, move: Move, text: str, code: int | None) -> FileFai
 
 
 def _subcode(code: int | None) -> int:
-    """HTCondor's subcode for a plugin's end: its exit status in the second byte, or the signal it died by."""
+    """HTCondor's subcode for a plugin's end: its exit status in the second byte, or its fatal signal."""
     if code is None:
         return TIMED_OUT
     if code < 0:
@@ -347,7 +349,7 @@ def _read_results(path: str) -> list[dict[str, str]]:
 
 
 def read_lines(text: str) -> dict[str, str]:
-    """The attributes of an ad in old syntax, by lower-case name; values as text without quotes."""
+    """The attributes of an ad in old syntax, by lower-case name; values are text without quotes."""
     ad: dict[str, str] = {}
     for line in text.splitlines():
         name, equals, value = line.partition("=")
@@ -357,7 +359,7 @@ def read_lines(text: str) -> dict[str, str]:
 
 
 def read_ads(text: str) -> list[dict[str, str]]:
-    """The ads in new syntax that follow each other; nested ads are passed over."""
+    """The ads of a text of ads in new syntax; nested ads are skipped."""
     ads: list[dict[str, str]] = []
     part, depth, quoted, escaped = "", 0, False, False
     for char in text:

@@ -1,8 +1,8 @@
 """Whether the server of a URL takes connections at all.
 
-HTCondor's ``curl_plugin`` tries a refused one twenty times, with pauses that grow by a second (its
-``DownloadFile``): for more than three minutes a slot stands still, and a job is held in the end. Here it is
-asked of a server first, for ``PATIENCE_S``. Anything but a refusal is left to the plugin, which knows more.
+HTCondor's ``curl_plugin`` tries a refused connection twenty times, with pauses that grow by a second (its
+``DownloadFile``): a slot stands still for more than three minutes, and then the job is held. So the hook
+connects first, for ``PATIENCE_S``. Any problem but a refusal is left to the plugin, which knows more.
 """
 
 import os
@@ -11,24 +11,24 @@ import time
 from collections.abc import Iterable, Mapping
 from urllib.parse import urlsplit
 
-#: the plugin that is meant
+#: the plugin whose servers are tried
 PLUGIN = "curl_plugin"
-#: seconds that servers may refuse connections, all of those that a plugin is to ask together
+#: seconds that servers may refuse connections, for all servers of a plugin's run together
 PATIENCE_S = 30.0
 _AGAIN_S = 1.0
 _CONNECT_S = 5.0
 _PORTS = {"http": 80, "https": 443, "dav": 80, "davs": 443, "ftp": 21}
-#: with one of them it is not the server that curl connects to
+#: if one of them is set, curl connects to the proxy and not to the server
 _PROXIES = frozenset(("http_proxy", "https_proxy", "ftp_proxy", "all_proxy"))
 
 
 def refusals(urls: Iterable[str], environ: Mapping[str, str] | None = None) -> dict[str, str]:
-    """The URLs whose servers refuse connections, and what curl says of it."""
+    """The URLs whose servers refuse connections, with curl's message."""
     if not _PROXIES.isdisjoint(map(str.lower, os.environ if environ is None else environ)):
         return {}
     end = time.monotonic() + PATIENCE_S
     known: dict[tuple[str, int], str] = {}
-    found: dict[str, str] = {}
+    refused: dict[str, str] = {}
     for url in urls:
         server = _server_of(url)
         if server is None:
@@ -36,8 +36,8 @@ def refusals(urls: Iterable[str], environ: Mapping[str, str] | None = None) -> d
         if server not in known:
             known[server] = _refusal(server, end)
         if known[server]:
-            found[url] = known[server]
-    return found
+            refused[url] = known[server]
+    return refused
 
 
 def _server_of(url: str) -> tuple[str, int] | None:

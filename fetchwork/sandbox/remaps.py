@@ -1,13 +1,13 @@
-"""Where an output lands: the rules of ``TransferOutputRemaps`` (``filename_remap_find``).
+"""The destination of an output by the rules of ``TransferOutputRemaps`` (``filename_remap_find``).
 
-A rule is ``name=target``; ``;`` separates rules, and a backslash takes the meaning from the ``;``, ``=`` or
-backslash after it. Blanks around name and target are trimmed. A name is looked for as a whole; where it is
-not found, its directory is, so that a directory takes its files along. What is found is looked for again.
+A rule is ``name=target``; ``;`` separates rules, and a backslash quotes a ``;``, ``=`` or backslash after it.
+Blanks around name and target are trimmed. The whole name is looked up first, then its directory, so that a
+directory takes its files along. The target is looked up again.
 """
 
 from fetchwork.hookerrors import FetchworkError
 
-#: as HTCondor's MAX_REMAP_RECURSIONS: rules that lead further lead in a circle
+#: HTCondor's MAX_REMAP_RECURSIONS: rules that take more steps lead in a circle
 MAX_STEPS = 128
 
 
@@ -16,7 +16,7 @@ class RemapLoop(FetchworkError):
 
 
 def parse(text: object) -> dict[str, str]:
-    """The rules of a value of TransferOutputRemaps; of two for one name the first counts."""
+    """The rules of a value of TransferOutputRemaps; of two rules for a name the first counts."""
     rules: dict[str, str] = {}
     for rule in _split(text if isinstance(text, str) else "", ";"):
         name, *target = _split(rule, "=", 1)
@@ -26,7 +26,7 @@ def parse(text: object) -> dict[str, str]:
 
 
 def find(rules: dict[str, str], name: str) -> str | None:
-    """Where the rules send ``name``; None where they say nothing of it. Raises RemapLoop."""
+    """The target of ``name`` by the rules; None if no rule concerns it. Raises RemapLoop."""
     return _find(rules, name, 0)
 
 
@@ -45,7 +45,7 @@ def _find(rules: dict[str, str], name: str, step: int) -> str | None:
 
 
 def _split(text: str, mark: str, most: int = -1) -> list[str]:
-    """The parts of a text between marks without a backslash before them; the parts keep theirs."""
+    """The parts of a text between unquoted marks; the parts keep their backslashes."""
     parts = [""]
     escaped = False
     for char in text:
@@ -58,7 +58,7 @@ def _split(text: str, mark: str, most: int = -1) -> list[str]:
 
 
 def unescaped(text: str) -> str:
-    """The text with each backslash taken away that stands before another character."""
+    """The text without the backslashes that quote a character."""
     plain = ""
     escaped = False
     for char in text:

@@ -1,8 +1,8 @@
-"""The directories in which jobs' accounts leave files for the agent, and who may read these files.
+"""The directories in which jobs' accounts leave files for the agent, and the right to read these files.
 
 Every account may write into such a directory, of mode 3733, and only the agent may list it. The sticky bit
-keeps each account's files from the hands of others. The setgid bit gives all that is made in it the agent's
-group: an agent that is not root reads by this group, so no file has to be open to other accounts.
+protects each account's files from the others. The setgid bit gives all files in it the agent's group: an
+agent that is not root reads by this group, so no file has to be open to other accounts.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ import stat
 
 
 def let_agent_read(made: str | int, directory: str) -> None:
-    """Open a directory or file that this account has just made in ``directory`` to the agent, and no other.
+    """Let the agent alone read a directory or file that this account has just made in ``directory``.
 
-    ``made``: a path or a descriptor; its mode is 700 or 600 so far. Raises OSError where the agent could not
-    read it.
+    ``made`` is a path or a descriptor, of mode 700 or 600 so far. Raises OSError if the agent could not read
+    it.
     """
     above, status = os.stat(directory), os.stat(made)
     if above.st_uid in (0, os.geteuid()):

@@ -17,11 +17,8 @@ NOT_YET = (
     "fetchwork/doctor/",
     "fetchwork/hook/",
     "fetchwork/pool/",
-    "fetchwork/sandbox/",
     "fetchwork/simulate/",
-    "hooks/",
     "sql/",
-    "Makefile",
     "README.md",
 )
 
