@@ -75,22 +75,26 @@ class Forked:
         return 0
 
 
-@pytest.fixture(scope="session", autouse=True)
-def nursery() -> Iterator[None]:
-    """Let every agent that runs in this process take its zygotes from one nursery."""
+@pytest.fixture(scope="session")
+def nursery() -> Iterator[Nursery]:
+    """The nursery of a session's tests."""
     forks = Nursery()
+    yield forks
+    forks.close()
+
+
+@pytest.fixture(autouse=True)
+def forked_zygotes(nursery: Nursery, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let an agent that runs in this process take its zygotes from the nursery, for the time of one test."""
 
     def start(processes: Processes) -> None:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         ours.setblocking(False)
         processes._control = ours
         with theirs:
-            processes._zygote = forks.zygote(theirs)  # type: ignore[assignment]
+            processes._zygote = nursery.zygote(theirs)  # type: ignore[assignment]
 
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Processes, "_start_zygote", start)
-        yield
-    forks.close()
+    monkeypatch.setattr(Processes, "_start_zygote", start)
 
 
 def main(control: socket.socket) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from fetchwork.queue import oauth, retries
+from fetchwork.queue import oauth
 
 #: the commands that HTCondor reads, 23.9 to 25.14, including those of other universes
 COMMANDS = frozenset(
@@ -133,11 +133,7 @@ def _used(given: dict[str, Line], refers: set[str]) -> set[str]:
     new = {
         key
         for key in given
-        if key in refers
-        or key in COMMANDS
-        or key in retries.COMMANDS
-        or _ANY.match(key)
-        or (has_credentials and oauth.is_command(key))
+        if key in refers or key in COMMANDS or _ANY.match(key) or (has_credentials and oauth.is_command(key))
     }
     while new:
         used |= new

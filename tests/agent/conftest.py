@@ -27,7 +27,7 @@ from fetchwork.pool.postgres import PostgresServer
 from tests.by_name import call, scalar
 from tests.direct_queue import AGENT_ID
 from tests.kept import kept_database
-from tests.nursery import nursery
+from tests.nursery import forked_zygotes, nursery
 from tests.waiting import PATIENCE_S
 
 ADS = Path(__file__).parent.parent / "data/ads"
@@ -49,7 +49,7 @@ IN_PROCESS = {
 }
 
 
-__all__ = ["nursery"]
+__all__ = ["forked_zygotes", "nursery"]
 
 Process = subprocess.Popen[bytes]
 Rows = list[dict[str, Any]]
