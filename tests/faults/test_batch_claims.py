@@ -53,14 +53,14 @@ async def _claimed_unheard(site: Site, host: SimulatedHost, then: Callable[[], A
     return made[0]
 
 
-async def _all_ran_once(site: Site, *, starts: int = 1) -> None:
+async def _all_ran_once(site: Site, *, starts: int = 1, jobs: int = SLOTS) -> None:
     """Wait until all have run; ``starts`` is how often the queue may have let a job start."""
     await site.until_done()
     await site.until(lambda: not site.left_in_spool())
     assert site.faults() == []
     assert site.overlaps() == []
     ended = f"SELECT count(*) FROM fetchwork.job_history WHERE job_status = 4 AND num_starts <= {starts}"
-    assert site.value(ended) == SLOTS
+    assert site.value(ended) == jobs
 
 
 async def test_jobs_of_a_claim_whose_agent_died_are_another_hosts(site: Site) -> None:
@@ -122,13 +122,17 @@ async def test_runs_whose_reports_went_together_and_unheard_run_once(
     await host.proxy.set_mode("slow", 0.05)
     await _waiting(host, SLOTS // 2)
     host.proxy.trap(f"report_runs/{report}", "after", look)
-    site.submit([0.2] * SLOTS)
-    await asyncio.wait_for(sprung.wait(), PATIENCE_S)
+    jobs = 0
+    # on a busy machine the reports of a round may all come alone
+    while not sprung.is_set():
+        jobs += SLOTS
+        site.submit([0.2] * SLOTS)
+        await site.until(lambda: sprung.is_set() or not site.value("SELECT count(*) FROM fetchwork.job"))
     await host.proxy.set_mode("open")
     if killed:
         await host.agent.start()
     # a hook that got no answer to its start did not let the job run
-    await _all_ran_once(site, starts=2 if killed and report == "start" else 1)
+    await _all_ran_once(site, starts=2 if killed and report == "start" else 1, jobs=jobs)
 
 
 async def test_agent_that_is_killed_with_many_waiting_serves_them_when_it_is_back(site: Site) -> None:
