@@ -40,7 +40,7 @@ BEGIN
         'fetchwork_admin', 'fetchwork_submitter', 'fetchwork_agent', 'fetchwork_reader',
         'fetchwork_access_point'
     ] LOOP
-        -- where an administrator has made them, no right to make roles is needed
+        -- if an administrator has made the roles, no right to make roles is needed
         CONTINUE WHEN EXISTS (SELECT FROM pg_roles AS r WHERE r.rolname = wanted);
         BEGIN
             EXECUTE format('CREATE ROLE %I NOLOGIN', wanted);
@@ -54,16 +54,16 @@ $roles$;
 
 -- Types -----------------------------------------------------------------------------------------------------
 -- JobStatus stays HTCondor's number (1 Idle, 2 Running, 3 Removed, 4 Completed, 5 Held, 7 Suspended), because
--- people compare it in constraints. What a run is has no number in HTCondor.
+-- people compare it in constraints. HTCondor has no number for the state of a run.
 
--- How far a live run has come. An ended run keeps the last state, and has an outcome.
+-- The state of a live run. An ended run keeps the last state, and has an outcome.
 CREATE TYPE fetchwork.run_state AS ENUM (
     'reserved',         -- claimed for a slot by FETCH_WORK                      -> accepted | running | ended
     'accepted',         -- REPLY_FETCH said accept: the startd is willing        -> running | ended
     'running'           -- PREPARE_JOB passed the fence (start): a starter lives -> ended
 );
 
--- How a run ended. It has no way out: the job's next run is another one.
+-- The end of a run. It is final: the job's next run is another run.
 CREATE TYPE fetchwork.run_outcome AS ENUM (
     'completed',        -- running -> the job ended by itself
     'evicted',          -- running -> HTCondor ended it: vacate, drain, preemption, shutdown
@@ -77,7 +77,7 @@ CREATE TYPE fetchwork.run_outcome AS ENUM (
     'lost'              -- running -> starter or host fell silent
 );
 
--- What an administrator decides -----------------------------------------------------------------------------
+-- Decisions of an administrator -----------------------------------------------------------------------------
 
 CREATE TABLE fetchwork.setting (
     name text PRIMARY KEY,
@@ -91,7 +91,7 @@ COMMENT ON TABLE fetchwork.setting IS 'numbers that hold for the whole pool; fun
 INSERT INTO fetchwork.setting (name, value, unit, meaning)
 VALUES
     ('max_ad_bytes', 65536, 'bytes',
-        'what each host reads of a fetched ad (host.pipe_buffer_max, HTCondor''s PIPE_BUFFER_MAX)'),
+        'bytes that each host reads of a fetched ad (host.pipe_buffer_max, HTCondor''s PIPE_BUFFER_MAX)'),
     ('max_jobs_per_owner', 100000, 'jobs',
         'so many jobs may an owner have in the queue (HTCondor''s MAX_JOBS_PER_OWNER)'),
     ('max_jobs_per_submission', 20000, 'jobs',
@@ -109,7 +109,7 @@ VALUES
     ('max_job_bytes', 4194304, 'bytes',
         'largest ad that is submitted, with what is not printed for the startd'),
     ('max_not_started', 3, 'runs',
-        'a job is held after so many runs that could not start for a reason that nobody knows'),
+        'a job is held after so many runs that could not start for an unknown reason'),
     ('max_lost', 10, 'runs',
         'a job is held after so many runs that lost their host or starter'),
     ('retry_delay', 2, 'seconds',
@@ -119,9 +119,9 @@ VALUES
     ('schedd_interval', 60, 'seconds',
         'a job with a deferral time is offered so long before its preparation time (SCHEDD_INTERVAL)'),
     ('refusal_rest', 10, 'seconds',
-        'how long a slot that refused an autocluster is not offered it; doubles with each refusal'),
+        'backoff of a slot from an autocluster that it refused; it doubles with each refusal'),
     ('max_refusal_rest', 3600, 'seconds',
-        'longest such rest'),
+        'longest such backoff'),
     ('host_lease', 60, 'seconds',
         'the runs of an agent that is silent for so long are given up'),
     ('priority_halflife', 86400, 'seconds',
@@ -137,9 +137,9 @@ VALUES
     ('quick_failure', 2, 'seconds',
         'a run that fails within so long counts as a bad start of its host'),
     ('history_days', 365, 'days',
-        'how long ended jobs and runs are kept'),
+        'time for which ended jobs and runs are kept'),
     ('event_days', 90, 'days',
-        'how long events are kept'),
+        'time for which events are kept'),
     ('max_file_bytes', 17179869184, 'bytes',
         'largest file that travels through the queue, as an input or an output'),
     ('max_job_file_bytes', 68719476736, 'bytes',
@@ -149,11 +149,11 @@ VALUES
     ('max_all_file_bytes', 1099511627776, 'bytes',
         'so much may the files of all jobs have together'),
     ('output_days', 10, 'days',
-        'how long output files are kept that nobody brings back'),
+        'time for which undelivered output files are kept'),
     ('bring_wait', 259200, 'seconds',
         'a job whose access point has not brought its output files for so long is held'),
     ('left_days', 10, 'days',
-        'how long a job that has ended is in the queue at most where its leave_in_queue asks for that'),
+        'longest time for which leave_in_queue keeps an ended job in the queue'),
     ('unused_content', 86400, 'seconds',
         'contents that no job names go so long after they were begun'),
     ('max_credentials', 100, 'credentials',
@@ -183,7 +183,7 @@ VALUES ('default');
 
 CREATE TABLE fetchwork.concurrency_limit (
     name text PRIMARY KEY CONSTRAINT concurrency_limit_is_lower CHECK (name = lower(name)),
-    -- what all live runs that name it may take together
+    -- the sum that all live runs which name it may take
     maximum double precision NOT NULL CONSTRAINT concurrency_limit_is_positive CHECK (maximum >= 0)
 );
 
@@ -195,7 +195,7 @@ CREATE TABLE fetchwork.group_grant (
     PRIMARY KEY (role, accounting_group)
 );
 
-COMMENT ON TABLE fetchwork.group_grant IS 'who may charge which AccountingGroup';
+COMMENT ON TABLE fetchwork.group_grant IS 'roles, and the AccountingGroups that they may charge';
 
 CREATE TABLE fetchwork.owner_grant (
     role text NOT NULL,                         -- a database role, or a role it is a member of
@@ -205,7 +205,7 @@ CREATE TABLE fetchwork.owner_grant (
 );
 
 COMMENT ON TABLE fetchwork.owner_grant IS
-    'who may submit jobs as which Owner, and see and change the jobs of that Owner';
+    'roles, and the Owners as whom they may submit jobs, and whose jobs they see and change';
 
 -- Job attributes --------------------------------------------------------------------------------------------
 
@@ -234,7 +234,7 @@ FROM unnest(ARRAY[
     -- what runs
     'JobUniverse', 'Owner', 'Cmd', 'Args', 'Arguments', 'Env', 'Environment', 'Iwd', 'RemoteIwd', 'In', 'Out',
     'Err', 'JobDescription', 'MATCH_EXP_JobDescription', 'GridResource', 'EC2RemoteVirtualMachineName',
-    -- what it asks for
+    -- its requests
     'RequestCpus', 'RequestMemory', 'RequestDisk', 'RequestGPUs', 'CoreSize',
     -- when it starts, and how it ends
     'DeferralTime', 'DeferralWindow', 'DeferralPrepTime', 'KillSig', 'RemoveKillSig', 'HoldKillSig',
@@ -247,7 +247,7 @@ FROM unnest(ARRAY[
     'SuccessCheckpointExitSignal',
     -- reports about it
     'FetchWorkTailBytes',
-    -- what condor_q asks of each job
+    -- attributes that condor_q reads of each job
     'DAG_NodesTotal', 'DAG_NodesDone', 'DAG_NodesQueued', 'JobMaterializeNextProcId'
 ]) AS a (name);
 
@@ -264,7 +264,7 @@ FROM unnest(ARRAY[
     'PeriodicHold', 'PeriodicHoldReason', 'PeriodicHoldSubCode', 'PeriodicRelease', 'PeriodicReleaseReason',
     'PeriodicRemove', 'PeriodicRemoveReason', 'PeriodicVacate', 'TimerRemove', 'AllowedExecuteDuration',
     'AllowedJobDuration', 'LeaveJobInQueue',
-    -- what it asks for after it used too much
+    -- its requests after it used too much
     'TransformOnEvict', 'TransformBody_RequestMemory', 'RetryRequestMemory', 'RetryRequestMemoryIndex',
     'NextRequestMemory', 'MaxRequestMemory',
     -- when it starts
@@ -314,11 +314,11 @@ FROM unnest(ARRAY[
     'LastMatchListLength', 'ScheddInterval', 'RemoteHost', 'LastRemoteHost', 'RemoteSlotID', 'ExitBySignal',
     'ExitCode', 'ExitSignal', 'ExitStatus', 'ToE', 'ShadowBday', 'TransferQueued', 'TransferringInput',
     'TransferringOutput',
-    -- what submit writes about files and the standard universe
+    -- attributes of files and of the standard universe that submit writes
     'TransferInputSizeMB', 'WantTransferPluginMethods', 'StreamIn', 'StreamOut', 'StreamErr', 'NotifyUser',
     'WantRemoteIO', 'WantRemoteSyscalls', 'WantCheckpoint', 'BufferSize', 'BufferBlockSize',
     'ContainerImageSource', 'ContainerImageFullPath',
-    -- hints to a schedd, which harm nobody who has none: mail, and how long it keeps a claim
+    -- hints to a schedd, which are harmless without one: mail, and the time for which it keeps a claim
     'JobNotification', 'EmailAttributes', 'KeepClaimIdle'
 ]) AS a (name);
 
@@ -389,11 +389,11 @@ FROM (
 CROSS JOIN LATERAL unnest(r.names) AS a (name);
 
 
--- Who gets what ---------------------------------------------------------------------------------------------
+-- Shares and matching ---------------------------------------------------------------------------------------
 
 CREATE TABLE fetchwork.submitter (
     name text PRIMARY KEY,                      -- accounting group, or else the owner
-    -- what multiplies its use (condor_userprio -setfactor); null: the setting default_prio_factor
+    -- the factor of its use (condor_userprio -setfactor); null: the setting default_prio_factor
     prio_factor double precision CONSTRAINT submitter_factor_is_at_least_one CHECK (prio_factor >= 1),
     usage double precision NOT NULL DEFAULT 0,  -- weighted slot seconds of ended runs, decayed to usage_at
     usage_at timestamptz NOT NULL DEFAULT now(),
@@ -403,8 +403,8 @@ CREATE TABLE fetchwork.submitter (
 );
 
 COMMENT ON TABLE fetchwork.submitter IS
-    'who is charged for runs, and how much was used; a new one gets its row when changes are folded, so that '
-    'no submission waits for another''s';
+    'submitters that are charged for runs, and their use; a new one gets its row when changes are folded, so '
+    'that no submission waits for another''s';
 
 CREATE TABLE fetchwork.significant_attribute (
     -- in lower case, as ClassAd names ignore case
@@ -414,8 +414,8 @@ CREATE TABLE fetchwork.significant_attribute (
 COMMENT ON TABLE fetchwork.significant_attribute IS
     'job attributes that slots refer to (START, Rank): part of every autocluster (SIGNIFICANT_ATTRIBUTES)';
 
--- what START expressions commonly look at, and which slots can run a job with files, in a container or with
--- credentials; agents add what those of their slots do
+-- attributes that START expressions commonly refer to, and those of slots that can run a job with files, in a
+-- container or with credentials; agents add the ones that their slots refer to
 INSERT INTO fetchwork.significant_attribute (key)
 VALUES
     ('owner'), ('jobuniverse'), ('acctgroup'), ('accountinggroup'), ('fetchworkfiles'),
@@ -425,10 +425,10 @@ CREATE TABLE fetchwork.autocluster (
     autocluster_id integer GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     signature uuid NOT NULL,                    -- md5 of queue, submitter and ad, to find an equal row
     queue text NOT NULL REFERENCES fetchwork.queue (name),
-    access_point text,                          -- which runs its jobs (scheduler universe); null: slots do
+    access_point text,                          -- runs its jobs (scheduler universe); null: slots do
     owner text NOT NULL,                        -- the account that its jobs run as
-    submitter text NOT NULL,                    -- who is charged; its row may come later
-    -- What SQL compares with a slot before the agent evaluates anything. Null: an expression, which only a
+    submitter text NOT NULL,                    -- charged for its runs; its row may come later
+    -- SQL compares these with a slot before the agent evaluates anything. Null: an expression, which only a
     -- slot's ad can answer.
     request_cpus double precision,
     request_memory_mib double precision,
@@ -455,12 +455,12 @@ CREATE TABLE fetchwork.host (
     access_point boolean NOT NULL DEFAULT false,
     agent_version text,                         -- null: an access point
     agent_id uuid,                              -- the agent process that holds the lease
-    agent_location text,                        -- where that runs, as it says, and its address
+    agent_location text,                        -- its location by its own word, and its address
     lease interval,                             -- as its agent wants it; null: setting host_lease
     lease_until timestamptz,                    -- null: no agent, so no lease; its runs have their own
     settled_at timestamptz,                     -- its last beat of which the database knew every run
     seen_at timestamptz NOT NULL DEFAULT now(),
-    -- How it does with the jobs that it starts (note_start): a black hole is a host that fails them all at
+    -- Its luck with the jobs that it starts (note_start): a black hole is a host that fails them all at
     -- once.
     bad_starts integer NOT NULL DEFAULT 0,      -- in a row
     bad_since timestamptz,                      -- when the first of them was noticed
@@ -502,14 +502,14 @@ CREATE TABLE fetchwork.slot (
     disk_kib double precision,
     gpus double precision,
     last_fetch_at timestamptz NOT NULL DEFAULT now(),
-    last_answer text,                           -- what that fetch got
+    last_answer text,                           -- the answer to that fetch
     reported_at timestamptz NOT NULL DEFAULT now(),  -- by its agent, also while it is busy
-    queues text [],                             -- which it draws from, in this order; null: not reported
+    queues text [],                             -- its queues, in this order; null: not reported
     ad jsonb,                                   -- as FETCH_WORK brought it, without the startd's secrets
     PRIMARY KEY (host_id, name)
 );
 
-COMMENT ON TABLE fetchwork.slot IS 'what slots reported of themselves; people read it, and preempt';
+COMMENT ON TABLE fetchwork.slot IS 'reports of slots; people read them, and preempt';
 
 CREATE TABLE fetchwork.slot_rest (
     host_id integer NOT NULL REFERENCES fetchwork.host (host_id) ON DELETE CASCADE,
@@ -535,8 +535,8 @@ COMMENT ON TABLE fetchwork.autocluster_fault IS
     'autoclusters whose evaluation a host had to end; two hosts that agree get their jobs held';
 
 -- Jobs, runs and the queue ----------------------------------------------------------------------------------
--- A job's ad is stored once a cluster and in the job only where it differs. What changes in a job's life are
--- columns. A job waits in "waiting", runs by a row of "run", and moves to "job_history" when it has ended.
+-- A job's ad is stored once a cluster and in the job only where it differs. Columns hold the changing
+-- parts. A job waits in "waiting", runs by a row of "run", and moves to "job_history" when it has ended.
 
 -- After its end it begins anew: functions/jobs/next_cluster.sql steps over what is in use.
 CREATE SEQUENCE fetchwork.cluster_id AS integer CYCLE;
@@ -548,8 +548,8 @@ CREATE SEQUENCE fetchwork.ids_server;
 
 CREATE TABLE fetchwork.cluster (
     cluster_id integer PRIMARY KEY,
-    ad jsonb NOT NULL,                          -- what the ads of its jobs have in common
-    procs integer NOT NULL DEFAULT 0,           -- how many it was submitted with (TotalSubmitProcs)
+    ad jsonb NOT NULL,                          -- the common part of its jobs' ads
+    procs integer NOT NULL DEFAULT 0,           -- jobs at its submission (TotalSubmitProcs)
     submitted_by text NOT NULL,                 -- database role, and the account that it acted for
     submitted_at timestamptz NOT NULL DEFAULT now()
 );
@@ -563,7 +563,7 @@ CREATE INDEX cluster_dag ON fetchwork.cluster ((ad -> 'DAGManJobId')) WHERE ad ?
 
 CREATE TABLE fetchwork.cluster_reservation (
     cluster_id integer PRIMARY KEY,
-    role text NOT NULL,                         -- who reserved it, and alone may use it
+    role text NOT NULL,                         -- reserved it, and alone may use it
     reserved_at timestamptz NOT NULL DEFAULT now()
 );
 
@@ -601,8 +601,8 @@ CREATE TABLE fetchwork.run (
     state fetchwork.run_state NOT NULL DEFAULT 'reserved',
     -- JobStatus of its job: a run may outlive its job's being Held or Removed for as long as it takes to end
     job_status smallint NOT NULL DEFAULT 1,
-    weight real NOT NULL DEFAULT 1,             -- what a second of it costs its submitter (SlotWeight)
-    token uuid NOT NULL DEFAULT gen_random_uuid(),  -- who knows it may report for the run; no view shows it
+    weight real NOT NULL DEFAULT 1,             -- cost of a second of it (SlotWeight)
+    token uuid NOT NULL DEFAULT gen_random_uuid(),  -- its holder may report for the run; no view shows it
     slot text NOT NULL,                         -- slot name; the dynamic slot's from the start on
     lease interval NOT NULL,                    -- any contact moves the deadline so far ahead
     deadline timestamptz NOT NULL,              -- for the offer, then for a sign of life; then it is given up
@@ -622,7 +622,7 @@ CREATE TABLE fetchwork.run (
     -- its files are moved now; while outputs are, the slot is free for another run
     transferring text CONSTRAINT run_transferring_is_known CHECK (transferring IN ('input', 'output')),
     transfer jsonb,                             -- bytes and seconds of what was moved: note_transfer
-    -- where its credentials lie on the host, and their versions there: note_credentials
+    -- the directory of its credentials on the host, and their versions there: note_credentials
     credentials jsonb,
     CONSTRAINT run_one_live_run_per_job UNIQUE (cluster_id, proc_id),
     CONSTRAINT run_started_if_running CHECK ((state = 'running') = (started_at IS NOT NULL)),
@@ -633,7 +633,7 @@ COMMENT ON TABLE fetchwork.run IS 'live runs: narrow, written by every claim; en
 
 CREATE INDEX run_slot ON fetchwork.run (host_id, slot);
 
--- Output of running jobs, while somebody watches. Unlogged: after a crash who watches asks again.
+-- Output of running jobs, while it is watched. Unlogged: after a crash each watcher asks again.
 CREATE UNLOGGED TABLE fetchwork.output_watch (
     run_id bigint PRIMARY KEY,                  -- the run may have ended
     cluster_id integer NOT NULL,
@@ -646,7 +646,7 @@ CREATE UNLOGGED TABLE fetchwork.output_watch (
     problem text                                -- why nothing is shipped
 );
 
-COMMENT ON TABLE fetchwork.output_watch IS 'runs whose output somebody watches';
+COMMENT ON TABLE fetchwork.output_watch IS 'runs whose output is watched';
 
 CREATE UNLOGGED TABLE fetchwork.output_chunk (
     run_id bigint NOT NULL,
@@ -656,7 +656,7 @@ CREATE UNLOGGED TABLE fetchwork.output_chunk (
     PRIMARY KEY (run_id, stream, starts_at)
 );
 
-COMMENT ON TABLE fetchwork.output_chunk IS 'what running jobs wrote last, of those that are watched';
+COMMENT ON TABLE fetchwork.output_chunk IS 'the latest output of running jobs that are watched';
 
 CREATE TABLE fetchwork.job (
     cluster_id integer NOT NULL,
@@ -666,11 +666,11 @@ CREATE TABLE fetchwork.job (
     has_policy boolean NOT NULL DEFAULT false,  -- has policy expressions: an agent must evaluate them
     job_prio integer NOT NULL DEFAULT 0,
     -- no foreign keys: to check them costs a submission as much as all else, and each start a look at the
-    -- runs, by a plan that was made when there were few. Who adds a row here holds these with KEY SHARE, or
-    -- made them; forget and maintain_tables look here before they delete one.
+    -- runs, by a plan that was made when there were few. The transaction that adds a row here holds
+    -- these with KEY SHARE, or made them; forget and maintain_tables look here before they delete one.
     autocluster_id integer NOT NULL,
     batch_id integer,
-    position bigint,                            -- where it last waited, to find its row of "waiting"
+    position bigint,                            -- its last position, to find its row of "waiting"
     run_id bigint,                              -- the run that passed the fence, while it lives
     q_date timestamptz NOT NULL DEFAULT now(),
     status_at timestamptz NOT NULL DEFAULT now(),  -- EnteredCurrentStatus
@@ -695,7 +695,7 @@ CREATE TABLE fetchwork.job (
     last_reason text,                           -- why it is where it is: last eviction, removal, failed start
     -- attributes that came of its life and that no function reads: last hold, release, run, vacate
     facts jsonb NOT NULL DEFAULT '{}',
-    ad jsonb NOT NULL,                          -- what differs from cluster.ad
+    ad jsonb NOT NULL,                          -- its difference from cluster.ad
     PRIMARY KEY (cluster_id, proc_id),
     -- Running or Suspended means that a run which passed the fence is alive
     CONSTRAINT job_running_has_run CHECK (job_status NOT IN (2, 7) OR run_id IS NOT NULL),
@@ -713,7 +713,7 @@ CREATE INDEX job_late ON fetchwork.job (late_at) WHERE late_at IS NOT NULL;
 CREATE INDEX job_batch ON fetchwork.job (batch_id) WHERE batch_id IS NOT NULL;
 -- the jobs that people ask for are not the many that wait
 CREATE INDEX job_not_idle ON fetchwork.job (job_status, owner) WHERE job_status <> 1;
--- those that have ended, and stay for a while
+-- ended jobs that stay for a while
 CREATE INDEX job_left ON fetchwork.job (status_at) WHERE job_status = 4;
 CREATE INDEX job_policy ON fetchwork.job (cluster_id, proc_id) WHERE has_policy;
 
@@ -727,7 +727,7 @@ CREATE TABLE fetchwork.waiting (
     PRIMARY KEY (autocluster_id, job_prio, position)
 );
 
-COMMENT ON TABLE fetchwork.waiting IS 'what a claim reads: the jobs that may be claimed now';
+COMMENT ON TABLE fetchwork.waiting IS 'the jobs that may be claimed now; claims read it';
 
 -- So that asking what waits costs the number of autoclusters and not of jobs. A row may be there with nothing
 -- waiting (the claimer that finds that deletes it), or twice (two submitters at once), never the other way
@@ -739,14 +739,14 @@ CREATE TABLE fetchwork.demand (
     xid xid8 NOT NULL DEFAULT pg_current_xact_id()
 );
 
-COMMENT ON TABLE fetchwork.demand IS 'which autoclusters have rows in "waiting", and at which priorities';
+COMMENT ON TABLE fetchwork.demand IS 'autoclusters and priorities that have rows in "waiting"';
 
 CREATE INDEX demand_autocluster ON fetchwork.demand (autocluster_id, job_prio);
 CREATE INDEX demand_xid ON fetchwork.demand (xid);
 
 -- Files -----------------------------------------------------------------------------------------------------
--- Buckets of an object store, which have the bytes of large contents. Nobody reads the key: handed out are
--- URLs that the server has presigned (part_url).
+-- Buckets of an object store, which have the bytes of large contents. No role reads the key: the server hands
+-- out presigned URLs (part_url).
 CREATE TABLE fetchwork.bucket (
     bucket_id integer GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     url text NOT NULL UNIQUE,                   -- as it was given
@@ -777,9 +777,9 @@ COMMENT ON TABLE fetchwork.object_over IS 'objects in buckets that are to be del
 
 CREATE INDEX object_over_since ON fetchwork.object_over (bucket_id, over_at);
 
--- What travels with jobs (fetchwork/sandbox/FILES.md). A content belongs to one owner. Those that a submitter
--- stored are known by their hash among that owner's; those that a run left are its own, so an agent never
--- waits for what a submitter does.
+-- Files that travel with jobs (fetchwork/sandbox/FILES.md). A content belongs to one owner. A submitter's
+-- contents are known by their hash among that owner's; a run's contents are its own, so an agent never waits
+-- for a submitter.
 
 CREATE TABLE fetchwork.content (
     content_id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
@@ -825,7 +825,7 @@ CREATE TABLE fetchwork.job_file (
     permissions integer NOT NULL DEFAULT 420,   -- the bits of chmod: 0644
     size bigint NOT NULL DEFAULT 0,             -- bytes
     content_id bigint REFERENCES fetchwork.content (content_id),
-    path text,                                  -- where it was at submit: its source without a content
+    path text,                                  -- its path at submit: its source without a content
     url text,
     PRIMARY KEY (cluster_id, proc_id, direction, run_id, name)
 );
@@ -837,8 +837,8 @@ CREATE INDEX job_file_output ON fetchwork.job_file (owner, cluster_id, proc_id, 
 WHERE direction = 'output';
 CREATE INDEX job_file_spool ON fetchwork.job_file (cluster_id, proc_id, run_id) WHERE direction = 'spool';
 
--- Keys that people named for the s3:// and gs:// URLs of their jobs. Nobody reads them: handed out are URLs
--- that the server has presigned (job_url).
+-- Keys that people named for the s3:// and gs:// URLs of their jobs. No role reads them: the server hands
+-- out presigned URLs (job_url).
 CREATE TABLE fetchwork.job_key (
     cluster_id integer PRIMARY KEY,
     access_key_id text NOT NULL,
@@ -852,7 +852,7 @@ COMMENT ON TABLE fetchwork.job_key IS 'keys of buckets, of clusters in the queue
 CREATE TABLE fetchwork.stored_checkpoint (
     cluster_id integer NOT NULL,
     proc_id integer NOT NULL,
-    base text NOT NULL,                         -- what the URLs of its files begin with
+    base text NOT NULL,                         -- the beginning of its files' URLs
     owner text NOT NULL,
     names text [] NOT NULL,                     -- of its files: the rest of the URLs
     access_point text,                          -- the job's, which deletes it; null: its owner does
@@ -873,8 +873,8 @@ CREATE TABLE fetchwork.bringing (
     access_point text NOT NULL,
     owner text NOT NULL,                        -- the job's
     run_id bigint NOT NULL,                     -- that left it; it has ended
-    verdict jsonb,                              -- what becomes of the job then: finish
-    run_s double precision NOT NULL,            -- how long it ran
+    verdict jsonb,                              -- the decision on the job: finish
+    run_s double precision NOT NULL,            -- its run time
     since timestamptz NOT NULL DEFAULT clock_timestamp(),
     PRIMARY KEY (cluster_id, proc_id)
 );
@@ -890,7 +890,7 @@ CREATE TABLE fetchwork.files_over (
 );
 
 COMMENT ON TABLE fetchwork.files_over IS
-    'jobs with files that have ended: drop_files looks what nobody needs';
+    'ended jobs with files: drop_files deletes those that are not needed any more';
 
 CREATE TABLE fetchwork.content_change (
     owner text NOT NULL,
@@ -917,7 +917,7 @@ CREATE TABLE fetchwork.credential_key (
     key_id text PRIMARY KEY                     -- of the public key: the first 16 digits of its sha256 in hex
         CONSTRAINT credential_key_id_is_plain CHECK (key_id ~ '^[0-9a-f]{16}$'),
     public_key bytea NOT NULL CONSTRAINT credential_key_is_x25519 CHECK (octet_length(public_key) = 32),
-    current boolean NOT NULL DEFAULT true,      -- what is stored now is sealed to this one
+    current boolean NOT NULL DEFAULT true,      -- credentials are sealed to this one now
     published_at timestamptz NOT NULL DEFAULT now()
 );
 
@@ -935,15 +935,15 @@ CREATE TABLE fetchwork.credential (
     version bigint NOT NULL DEFAULT nextval('fetchwork.credential_version'),  -- of what is sealed
     key_id text NOT NULL REFERENCES fetchwork.credential_key (key_id),
     sealed bytea NOT NULL CONSTRAINT credential_is_short CHECK (octet_length(sealed) <= 65536),
-    permissions text,                           -- what it was asked for with; jobs may ask for the same
+    permissions text,                           -- those it was asked for with; jobs may ask for them
     resource text,
     renewable boolean NOT NULL DEFAULT false,   -- agents ask its issuer for a new token before it expires
-    expires_at timestamptz,                     -- null: nobody knows
+    expires_at timestamptz,                     -- null: not known
     stored_at timestamptz NOT NULL DEFAULT now(),
     stored_by text NOT NULL,
     renewed_at timestamptz,                     -- last by an agent
     renewing_until timestamptz,                 -- no other agent asks its issuer before
-    renewing_run bigint,                        -- whose agent asked last, which may store the answer after it
+    renewing_run bigint,                        -- its agent asked last, and may store the answer after it
     renewing_token uuid,                        -- the run's
     PRIMARY KEY (owner, name)
 );
@@ -954,8 +954,8 @@ COMMENT ON TABLE fetchwork.credential IS 'credentials by owner and name, sealed 
 
 -- Counts ----------------------------------------------------------------------------------------------------
 -- Writers insert changes, and one agent folds them into counts now and then: writers of equal jobs never wait
--- for each other, and no reader counts a million rows. What is Running is counted from the live runs, which
--- are as few as the slots; a claim changes no count.
+-- for each other, and no reader counts a million rows. Running jobs are counted from the live runs, which are
+-- as few as the slots; a claim changes no count.
 
 CREATE TABLE fetchwork.tally_change (
     autocluster_id integer NOT NULL,
@@ -1004,7 +1004,7 @@ CREATE TABLE fetchwork.run_count (
     PRIMARY KEY (ended, started, owner)
 );
 
-COMMENT ON TABLE fetchwork.run_count IS 'what ended in the last two days, counted for charts';
+COMMENT ON TABLE fetchwork.run_count IS 'counts of the ends of the last two days, for charts';
 
 CREATE TABLE fetchwork.counted (
     single boolean PRIMARY KEY DEFAULT true CONSTRAINT counted_is_one_row CHECK (single),
@@ -1027,7 +1027,7 @@ CREATE TABLE fetchwork.run_history (
     autocluster_id integer NOT NULL,            -- its row may be gone
     owner text NOT NULL,
     host_id integer NOT NULL,                   -- its row of "host" may be gone
-    state fetchwork.run_state NOT NULL,         -- how far it came
+    state fetchwork.run_state NOT NULL,         -- its last state
     outcome fetchwork.run_outcome NOT NULL,
     reason text,                                -- in a sentence
     weight real NOT NULL,
@@ -1040,7 +1040,7 @@ CREATE TABLE fetchwork.run_history (
     starter text,
     job_pid integer,
     usage jsonb,                                -- last report of UPDATE_JOB_INFO
-    report jsonb,                               -- what JOB_EXIT reported
+    report jsonb,                               -- JOB_EXIT's report
     late_report jsonb,                          -- the same after the run was given up; changed nothing
     output jsonb,                               -- the end of stdout and stderr, if the job asked for it
     transfer jsonb                              -- of its files: note_transfer
@@ -1094,8 +1094,8 @@ COMMENT ON TABLE fetchwork.job_history IS 'jobs that have ended';
 
 CREATE TABLE fetchwork.job_history_default PARTITION OF fetchwork.job_history DEFAULT;
 
--- Autoclusters say whose jobs there are; of those that are forgotten this does. It is written when they are,
--- so that nobody who submits waits for it.
+-- Autoclusters name the owners of jobs; this table names those of forgotten autoclusters. It is written when
+-- they are forgotten, so that no submission waits for it.
 CREATE TABLE fetchwork.past_owner (
     name text PRIMARY KEY,
     forgotten_at timestamptz NOT NULL           -- all jobs of theirs that ended before are in history
@@ -1121,7 +1121,7 @@ CREATE INDEX job_history_user_log ON fetchwork.job_history ((ad ->> 'UserLog')) 
 --
 -- Readers follow (batch, event_id). functions/maintenance/sequence_events.sql gives all events that are
 -- committed and have no batch the next one, under a lock; so a batch is complete when it can be seen, and no
--- event comes to stand before one that was read. Nobody waits for a transaction that is open.
+-- event comes to stand before one that was read. No reader waits for an open transaction.
 --
 -- This order does not contradict a job's. Of two events of one job the second was written by a transaction
 -- that got the row's lock when the first was committed. A snapshot that has the second has the first, so the
@@ -1143,7 +1143,7 @@ CREATE TABLE fetchwork.event (
     info jsonb                                  -- the event's own attributes, with the names of JobEventLog
 ) PARTITION BY RANGE (at);
 
-COMMENT ON TABLE fetchwork.event IS 'what happened to jobs, in the transaction in which it happened';
+COMMENT ON TABLE fetchwork.event IS 'changes of jobs, each written in its own transaction';
 
 CREATE TABLE fetchwork.event_default PARTITION OF fetchwork.event DEFAULT;
 
@@ -1189,7 +1189,7 @@ CREATE TABLE fetchwork.leader_task (
     agent_id uuid                               -- of the task 'lead': who keeps the queue in order
 );
 
-COMMENT ON TABLE fetchwork.leader_task IS 'what one agent does for all, and when one last took it';
+COMMENT ON TABLE fetchwork.leader_task IS 'tasks that one agent does for all, and the last time of each';
 
 INSERT INTO fetchwork.leader_task (name, taken_at)
 VALUES ('demand', '-infinity'), ('lead', '-infinity');
@@ -1199,7 +1199,7 @@ CREATE TABLE fetchwork.turn (
 );
 
 COMMENT ON TABLE fetchwork.turn IS
-    'what one transaction at a time does, by locking the row; nobody writes it';
+    'work of one transaction at a time, which locks the row; no function writes it';
 
 INSERT INTO fetchwork.turn (name)
 VALUES
