@@ -45,7 +45,7 @@ def directory_word(directory: Path) -> str:
     """A directory as a word of a host's name: other directories have other words."""
     text = str(directory)
     word = _word(text)
-    # what is lost must not make two directories one
+    # the lost characters must not make two directories one
     if f"/{word.replace('-', '/')}" != text or len(word) > _WORD_LENGTH:
         digest = hashlib.sha256(text.encode()).hexdigest()[:8]
         return f"{word[-_WORD_LENGTH:].strip('-')}-{digest}".lstrip("-")

@@ -17,7 +17,7 @@ from fetchwork.config.toml import keywords_by_number
 
 #: in place of a keyword: the slot fetches nothing
 NO_KEYWORD = "none"
-#: what the name of HTCondor's second keyword ends with, for jobs that need no JOB_EXIT
+#: the end of the name of HTCondor's second keyword, for jobs that need no JOB_EXIT
 PLAIN = "_PLAIN"
 
 DEFAULT_FILE = Path("/etc/fetchwork/host.toml")
@@ -358,7 +358,7 @@ class HostConfig(_Section):
         """Whether REPLY_FETCH tells what a startd makes of the offers to the slots of ``keyword``.
 
         It does not where the agent updates running jobs and all these slots are undivided: their next fetch
-        tells it (``handlers.requests.reply``). A partitionable slot asks again whatever it has taken.
+        tells it (``handlers.requests.reply``). A partitionable slot asks again in any case.
         """
         slots = [slot for slot in self.slot_list() if slot.keyword == keyword]
         return not (self.agent_updates and slots) or any(slot.type.partitionable for slot in slots)

@@ -23,7 +23,7 @@ from fetchwork.deploy.render import CONDOR_FILE, HOOKS, UNIT_FILE, render
 from fetchwork.errors import ClassAdError
 from fetchwork.hook.spool import MODE
 
-#: where systemd reads the units that an administrator installs
+#: the directory of the systemd units that an administrator installs
 UNIT_DIRECTORY = Path("/etc/systemd/system")
 
 # settings that ours adds to: ours must be part of what HTCondor has
@@ -376,7 +376,7 @@ def _foreign(config: HostConfig, actual: Settings, expected: dict[str, str]) -> 
         if not actual[name] or name in ours:
             continue
         if name == "STARTER_JOB_HOOK_KEYWORD":
-            wrong = f"gives every job of this host the hooks of {actual[name]!r}, whatever its slot's keyword"
+            wrong = f"gives every job of this host the hooks of {actual[name]!r}, not its slot's keyword's"
             several = len(config.keywords_in_use()) > 1
             yield _Difference(name, wrong, "without this line" if several else "slots.fetched_only = true")
         elif re.fullmatch(r"(STARTD|SLOT\d+(_\d+)?)_JOB_HOOK_KEYWORD", name):

@@ -16,7 +16,7 @@ _WITHOUT = (
 
 
 class Build(NamedTuple):
-    """What an executable says of itself."""
+    """An executable's description of itself."""
 
     protocol: str
     build: str

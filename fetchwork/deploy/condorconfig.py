@@ -20,7 +20,7 @@ class CondorConfigError(FetchworkError):
 
 
 class Settings(Mapping[str, str]):
-    """Setting name -> value, whatever the case of the name."""
+    """Setting name -> value; the case of a name does not count."""
 
     def __init__(self, values: Mapping[str, str]) -> None:
         self._values = {name.upper(): value for name, value in values.items()}

@@ -191,7 +191,7 @@ def _give_to_agent(directory: Path, owner: int) -> None:
 
 
 def _make_directories(directory: Path) -> list[Path]:
-    """Make a directory and those above it, for everybody to enter; return the new ones."""
+    """Make a directory and those above it, which every account may enter; return the new ones."""
     made = [each for each in (directory, *directory.parents) if not each.exists()][::-1]
     for each in made:
         each.mkdir()

@@ -3,7 +3,7 @@
 A slot looks for ``SLOT<N>_JOB_HOOK_KEYWORD``, then for ``STARTD_JOB_HOOK_KEYWORD``. A dynamic slot looks
 for ``SLOT<N>_<M>_JOB_HOOK_KEYWORD``, then for ``STARTD_JOB_HOOK_KEYWORD``: it inherits nothing from its
 partitionable slot, and ``SLOT_TYPE_<N>_JOB_HOOK_KEYWORD`` has no effect. So the startd's keyword is that of
-the partitionable slots wherever these agree, and static slots, whose numbers are fixed, are named one by one.
+the partitionable slots if these agree, and static slots, whose numbers are fixed, are named one by one.
 """
 
 from collections import Counter

@@ -1,4 +1,4 @@
-"""Which slots HTCondor's configuration makes on this host, and how soon a partitionable one fills."""
+"""The slots that HTCondor's configuration makes on this host, and the time that it takes to fill one."""
 
 import re
 
@@ -26,7 +26,7 @@ def shortage(config: HostConfig, condor: CondorConfig) -> str | None:
     """
     for setting, of_condor in (("cpus", "NUM_CPUS"), ("memory_mib", "MEMORY")):
         asked = sum(each.count * (getattr(each, setting) or 0) for each in config.slots.type)
-        # what the file sets itself was compared with it when it was read
+        # the file's own setting was compared with it when the file was read
         if not asked or getattr(config.host, setting):
             continue
         has = condor.value(of_condor) or condor.value(f"DETECTED_{of_condor}") or ""

@@ -55,7 +55,7 @@ def prepare(config: HostConfig, condor: CondorConfig) -> tuple[Path, str]:
 
 
 def _installed(condor: CondorConfig) -> dict[str, str]:
-    """Where HTCondor is installed: by its own configuration, else by the place of its master."""
+    """HTCondor's directories: by its own configuration, else by the location of its master."""
     try:
         told = {name: condor.value(name) for name in _INSTALLED}
     except CondorConfigError:

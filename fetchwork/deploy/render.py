@@ -49,7 +49,7 @@ def render(config: HostConfig, version: tuple[int, ...] | None = None) -> dict[s
     """Return file name -> text for a host.
 
     ``version`` is that of the machine's HTCondor; the host file's own ``host.htcondor`` overrides it.
-    Where neither is known, the output suits every version from 23.0.
+    If neither is known, the output suits every version from 23.0.
     """
     version = config.htcondor_version or version
     environment = jinja2.Environment(
@@ -93,7 +93,7 @@ def _context(config: HostConfig, version: tuple[int, ...] | None) -> dict[str, o
         "startd_keyword": startd_keyword(config),
         "slot_keywords": slot_keywords(config),
         "fetches_nothing": FETCHES_NOTHING,
-        # where each job's ad says whether it needs JOB_EXIT, nothing may override that
+        # if each job's ad says whether it needs JOB_EXIT, nothing may override it
         "guard": (
             next(iter(used))
             if config.slots.fetched_only and len(used) == 1 and not config.agent_updates
@@ -163,8 +163,8 @@ def idle_delay(config: HostConfig) -> str:
     """Seconds between two fetches of a slot without a job, by slot where keywords differ.
 
     Each fetch of a partitionable slot fills one dynamic slot, so this is how fast a host with one fills. That
-    is why it asks again at once while it has room, unless the host file names a delay. What finds no work
-    waits in the agent.
+    is why it asks again at once while it has room, unless the host file names a delay. A fetch that finds
+    no work waits in the agent.
     """
     static = config.slots.type and not any(each.partitionable for each in config.slots.type)
 
@@ -180,7 +180,7 @@ def idle_delay(config: HostConfig) -> str:
 def busy_delay(config: HostConfig) -> str:
     """Seconds to the next fetch of a slot whose job runs.
 
-    Where fetches may wait in the agent, the one that waits when the job ends gives the slot its next job at
+    If fetches may wait in the agent, the one that waits when the job ends gives the slot its next job at
     once; without it the slot would wait for the next poll. After the first minute of a job this matters less,
     and a slot need not fetch again at once after a fetch without a job.
 

@@ -53,7 +53,7 @@ def _gpus(config: HostConfig) -> Line:
         return ok("GPUs", "jobs may open every GPU, and their environment names those of their slot")
     return warned(
         "GPUs",
-        "where jobs have cgroups HTCondor hides all GPUs from fetched jobs (STARTER_HIDE_GPU_DEVICES)",
+        "HTCondor hides all GPUs from fetched jobs if jobs have cgroups (STARTER_HIDE_GPU_DEVICES)",
         "slots.hide_gpus = false, which shows those of other slots to a schedd's jobs, then fetchwork config"
         " generate and condor_reconfig",
     )

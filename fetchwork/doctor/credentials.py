@@ -18,7 +18,7 @@ _PAGE = "fetchwork/credentials/CREDENTIALS.md"
 
 
 def check(config: HostConfig) -> Iterator[Line]:
-    """Yield what of a host's keys keeps jobs with credentials away; nothing where nobody uses any."""
+    """Yield the problems of a host's keys that keep jobs with credentials away, if credentials are used."""
     for name, settings in config.databases.items():
         try:
             with Database(settings.conninfo, application_name="fetchwork doctor", timeout_s=10.0) as database:
@@ -60,7 +60,7 @@ def _of_file(config: HostConfig, name: str, path: Path, current: credentials.Sea
 
 
 def _closed_to_agent(config: HostConfig, path: Path) -> str | None:
-    """Why the agent's account can't read a file; None if it can, or nobody knows."""
+    """The reason why the agent's account can't read a file; None if it can, or if that is not known."""
     if not config.agent.user:
         return None
     try:

@@ -262,7 +262,7 @@ def _fetches(config: HostConfig, name: str, queue: Queue, now: float) -> Iterato
         yield warned(
             "fetches",
             f"{name}: the database has seen no slot of '{config.name}' yet (it knows: {known})",
-            "wait a FetchWorkDelay; if there is none then, see HTCondor's StartLog, and host.name",
+            "wait a FetchWorkDelay; if still none is there, see HTCondor's StartLog, and host.name",
         )
         return
     yield _last_fetches(config, name, slots)

@@ -1,4 +1,4 @@
-"""What the files of jobs need: HTCondor's transfer plugins, space on the agent's disk, reachable buckets."""
+"""Needs of jobs' files: HTCondor's transfer plugins, space on the agent's disk, reachable buckets."""
 
 import shutil
 from collections.abc import Iterator
@@ -12,7 +12,7 @@ from fetchwork.sandbox import objects
 from fetchwork.sandbox.plugins import find
 
 _MIB = 1 << 20
-#: what a host is to have for files of jobs, at the least
+#: the least space of a host for files of jobs
 _LEAST_FREE_MIB = 1024
 
 

@@ -42,7 +42,7 @@ def _interpreters(directory: Path, keyword: str, locate: Locator) -> Iterator[Li
         path = directory / hook.lower()
         build = _build_of(path)
         languages.add("in Python" if build is None else "compiled")
-        # what the compiled one becomes where there is more to do
+        # the compiled hook becomes this script if there is more to do
         script = path if build is None else path.with_name(f"{path.name}.py")
         if problem := _interpreter_problem(script):
             problems[problem] = failed("hooks", f"'{script}' can't run: {problem}", again)

@@ -1,6 +1,6 @@
 """The cache folder: what a pool needs and takes long to make is made once and kept.
 
-An entry is a directory that nobody changes. It is built under another name and renamed when it is whole, so
+An entry is a directory that is never changed. It is built under another name and renamed when it is whole, so
 an entry that exists is complete, and a lock makes two builders of one entry take turns. Beside it lies its
 manifest, a line for each file with its owner, mode, size and time; an entry that no longer agrees with its
 manifest was spoiled, and is made anew.

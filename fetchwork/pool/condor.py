@@ -36,7 +36,7 @@ RUN = $(LOCAL_DIR)/run
 SPOOL = $(LOCAL_DIR)/spool
 EXECUTE = $(LOCAL_DIR)/execute
 {ids}
-# nobody outside this machine, and on it only these accounts
+# only accounts of this machine, and only these
 CONDOR_HOST = 127.0.0.1
 NETWORK_INTERFACE = 127.0.0.1
 COLLECTOR_HOST = 127.0.0.1:{port}

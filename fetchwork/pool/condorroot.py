@@ -1,6 +1,6 @@
 """A pool root: a Debian root directory with HTCondor in it, for a machine that has no HTCondor.
 
-It is made once by debootstrap and kept in the cache folder, and no pool can change it: whatever runs in it
+It is made once by debootstrap and kept in the cache folder, and no pool can change it: all that runs in it
 sees it through OWN_ROOT. Beside it, because it changes at other times, lies a virtual environment with
 fetchwork's dependencies for the root's own Python: the agent runs inside the root.
 """
@@ -26,14 +26,14 @@ KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
 # inside the root
 VENV = "/opt/fetchwork/venv"
 SOURCE = "/opt/fetchwork/src"
-# accounts for jobs, beside Debian's own; numbers that Debian gives to nobody by itself
+# accounts for jobs, beside Debian's own; numbers that Debian does not give out by itself
 ACCOUNTS = {"alice": 21001, "bob": 21002}
 
 # A new number whenever a root is made in another way. Roots of number 1 could be changed by the pools that
 # ran in them, and in those that pytest had made HTCondor's log directory was missing.
 _RECIPE = 2
 
-#: the source of the mount at "/" of whatever runs in a pool root
+#: the source of the mount at "/" of all that runs in a pool root
 ROOT_MOUNT = "fetchwork-root"
 
 # `own_root ROOT VENV LAYERS`, run with mounts of its own, replaces ROOT by a view of it with VENV read-only
@@ -68,7 +68,7 @@ own_root() {
 }
 """
 
-# Runs with mounts and processes of its own, so that nothing of it stays mounted or running, whatever ends it.
+# Runs with mounts and processes of its own, so that nothing of it stays mounted or running after any end.
 # policy-rc.d keeps packages from starting services; sid's Release files expire within a week
 _APART = ("unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc", "--")
 _BUILD_ROOT = """

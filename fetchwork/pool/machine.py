@@ -22,8 +22,8 @@ from fetchwork.process import Process, account, processes
 
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
-# The daemon is in a session of its own, so that the terminal's Ctrl-C is not for it, and nobody's child. What
-# a shell starts in the background ignores SIGINT and SIGQUIT, be that this daemon or us: the jobs must not
+# The daemon is in a session of its own, so that the terminal's Ctrl-C does not reach it, and is no child of
+# ours. A shell's background processes ignore SIGINT and SIGQUIT, be that this daemon or us: the jobs must not
 _LAUNCH = """
 exec setsid --fork sh -c 'log=$1; shift; echo $$; exec env --default-signal=INT,QUIT "$@" </dev/null >"$log" 2>&1' sh "$@"
 """  # noqa: E501
@@ -223,7 +223,7 @@ def machine_has_condor() -> bool:
 
 
 def program(name: str) -> str:
-    """The path of a program of this machine; raises PoolError where there is none."""
+    """The path of a program of this machine; raises PoolError if it is missing."""
     path = _found(name)
     if path is None:
         raise PoolError(f"a pool needs the program '{name}', which is not on PATH; install it")

@@ -84,7 +84,7 @@ class PersonalPool:
 
     ``slots``: how many cores it has, each a static slot, or with ``partitionable`` all one.
     ``suite``: run an HTCondor of this Debian suite (``trixie``, ``sid``) in a root directory, which needs
-    root; without it the machine's HTCondor is taken, and where there is none, Debian 13's.
+    root; without it the machine's HTCondor is taken, or Debian 13's if the machine has none.
     ``host``: tables of a host file; they override the pool's own. ``config``: more HTCondor configuration.
     ``database``: a connection string; the pool then has no PostgreSQL of its own.
     ``say`` gets a line about each step that takes long.
@@ -163,12 +163,12 @@ class PersonalPool:
 
     @property
     def access_point(self) -> AccessPointProcess:
-        """What people of this machine submit through; only where the pool has a PostgreSQL of its own."""
+        """The access point for people of this machine; only if the pool has a PostgreSQL of its own."""
         return AccessPointProcess(self.directory)
 
     @property
     def page(self) -> ServedPage:
-        """The queue in a browser; it runs where somebody started it, until the pool stops."""
+        """The queue in a browser; once it is started, it runs until the pool stops."""
         return ServedPage(self.directory)
 
     @property

@@ -11,7 +11,7 @@ _TRIES = 200
 
 
 def free_port() -> int:
-    """A port that nobody listens on, and that the kernel is unlikely to give to an outgoing connection.
+    """A port without a listener that the kernel is unlikely to give to an outgoing connection.
 
     A client could take a port that the kernel gives out while our server restarts.
     """

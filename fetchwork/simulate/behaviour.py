@@ -1,4 +1,4 @@
-"""What differs between versions of HTCondor, and the settings that decide when slots fetch."""
+"""Differences between versions of HTCondor, and the settings that decide when slots fetch."""
 
 import asyncio
 import time
@@ -70,8 +70,8 @@ class Timing:
 class Clock:
     """Seconds since the start; ``scale`` of them pass in one real second.
 
-    What the agent and the database do takes the time that it takes: only what the simulated HTCondor and its
-    jobs wait for is shortened. ``ahead_s`` is how wrong the host's clock on the wall is.
+    Agent and database take their real time: only the waits of the simulated HTCondor and its jobs are
+    shortened. ``ahead_s`` is the error of the host's wall clock.
     """
 
     def __init__(self, scale: float = 1.0, ahead_s: float = 0.0) -> None:
@@ -84,7 +84,7 @@ class Clock:
         return (time.monotonic() - self._start) * self.scale
 
     def wall(self) -> int:
-        """What the host takes for the time: seconds since 1970."""
+        """The host's wall clock: seconds since 1970."""
         return int(time.time() + self._ahead_s)
 
     async def sleep(self, seconds: float) -> None:

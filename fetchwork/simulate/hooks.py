@@ -1,8 +1,7 @@
 """A simulated hook process: what it asks of the agent, and what it does without an answer.
 
-The protocol is the real one. What a hook executable does when the agent does not answer is done here as well:
-FETCH_WORK brings no work, PREPARE_JOB refuses, JOB_EXIT leaves its report in the spool. There is no direct
-mode: a simulation is about the agent.
+The protocol is the real one. If the agent does not answer, these do what a hook executable does:
+FETCH_WORK brings no work, PREPARE_JOB refuses, JOB_EXIT leaves its report in the spool.
 
 A fault harness sees each step of each hook (``Step``) and may end the hook there, or do anything else.
 """
@@ -52,7 +51,7 @@ class FetchingSlot(Protocol):
 
 
 class Step(NamedTuple):
-    """Where a hook is: before it has connected, with its request sent, or answered."""
+    """The progress of a hook: before it has connected, with its request sent, or answered."""
 
     hook: str
     phase: str
@@ -63,7 +62,7 @@ Watch = Callable[[Step], None]
 
 
 class Outcome(NamedTuple):
-    """What HTCondor sees of a hook, and what answered it: the agent, the spool, or none."""
+    """A hook's result for HTCondor, and its source: the agent, the spool, or neither."""
 
     stdout: bytes = b""
     exit: int = 0

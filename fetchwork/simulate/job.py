@@ -1,4 +1,4 @@
-"""What a job ad says about the virtual job that stands for it.
+"""The virtual job that a job ad describes.
 
 An ordinary ``/bin/sleep N`` takes N seconds and ends with 0. Attributes that a submitter may add say more:
 
@@ -34,7 +34,7 @@ class VirtualJob:
 
     @classmethod
     def read(cls, ad: TextAd, behaviour: Behaviour) -> "VirtualJob":
-        """What an ad says to a starter of that version."""
+        """The job as a starter of that version reads it from an ad."""
         failure = ad.text("SimulatedFailure")
         universe = ad.number("JobUniverse")
         silent = (

@@ -1,11 +1,11 @@
-"""What really happened in a simulation, written down apart from the queue, which has to agree with it."""
+"""The true course of a simulation, recorded apart from the queue, which has to agree with it."""
 
 import time
 from collections import Counter
 from dataclasses import dataclass, field
 from typing import Literal, TypedDict
 
-#: how the result of an execution was handed over: taken by the agent, left in the spool, or never
+#: the way of an execution's result: taken by the agent, left in the spool, or never
 Reported = Literal["agent", "spool", "refused", None]
 
 

@@ -20,7 +20,7 @@ class SlotSpec:
 
 
 class SlotState:
-    """What the ad of a static, partitionable or dynamic slot shows; a dynamic slot has a parent's number."""
+    """The state that the ad of a slot shows: static, partitionable, or dynamic (with its parent's number)."""
 
     def __init__(self, machine: str, number: int, spec: SlotSpec, parent_number: int | None = None) -> None:
         self.machine = machine
@@ -32,7 +32,7 @@ class SlotState:
         self.state, self.activity = "Unclaimed", "Idle"
         #: when it entered its state, in seconds since the epoch; 0 where it never had another
         self.state_since = 0
-        #: what is left of it
+        #: its free resources
         self.cpus, self.memory_mib, self.disk_kib = spec.cpus, spec.memory_mib, spec.disk_kib
 
     @property

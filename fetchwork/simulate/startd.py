@@ -1,7 +1,7 @@
 """One slot of a startd: when it fetches, what it does with what it gets.
 
 A slot makes one FETCH_WORK at a time. After each it arms a timer with FetchWorkDelay; a poll looks at all
-slots now and then. What FETCH_WORK printed is used when it has exited: an ad that the slot can't take is
+slots now and then. The output of FETCH_WORK is used when it has exited: an ad that the slot can't take is
 rejected, an ad that it takes is answered with "accept" before there is a claim or a starter. When the job has
 ended the slot is Claimed/Idle and fetches once more under the same claim; without an ad the claim ends.
 """
@@ -110,7 +110,7 @@ class Slot(SlotState):
         except TimeoutError:
             return False
 
-    # ---- what it fetches
+    # ---- its fetches
 
     async def _fetch(self) -> None:
         self.world.ledger.counts["fetch_work"] += 1

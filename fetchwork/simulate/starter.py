@@ -234,5 +234,5 @@ class Starter:
 def _success(outcome: Outcome) -> bool:
     printed = TextAd.parse(outcome.stdout)
     code = printed.number("HookStatusCode") if printed is not None else None
-    # what it prints wins over its exit status
+    # its output wins over its exit status
     return code == 0 if code is not None else outcome.exit == 0

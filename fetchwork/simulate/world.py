@@ -1,4 +1,4 @@
-"""What the slots, starters and hooks of one simulated host share."""
+"""State that the slots, starters and hooks of one simulated host share."""
 
 import itertools
 import random
@@ -39,7 +39,7 @@ class World:
         self.hooks = hooks
         self.family = family
         self.calls_reply_fetch = calls_reply_fetch
-        #: which jobs the startd rejects
+        #: whether the startd rejects a job
         self.refuses = refuses
         self.draining = False
         #: jobs outlive their starters, as after the death of the master

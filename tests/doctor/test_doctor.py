@@ -120,7 +120,7 @@ def test_what_limits_memory(host: TestHost, setting: str, text: str) -> None:
 @pytest.mark.parametrize(
     ("setting", "verdict", "text"),
     [
-        ("", "warn", "where jobs have cgroups HTCondor hides all GPUs from fetched jobs"),
+        ("", "warn", "HTCondor hides all GPUs from fetched jobs if jobs have cgroups"),
         ("hide_gpus = false", "ok", "jobs may open every GPU"),
         ("fetched_only = true", "ok", "jobs may open every GPU"),
     ],

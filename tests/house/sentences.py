@@ -36,7 +36,7 @@ ALLOWED: dict[tuple[str, str], str] = {}
 #: files and folders of data, licences and lists, which have no sentences of ours
 _NOT_READ = ("LICENSE", "tests/data/", "tests/house/sentences.py", "tests/house/test_sentences.py")
 #: code spans, quoted names and values, and links' targets
-_CODE = re.compile(r"``.+?``|`[^`\n]+`|\]\([^)]*\)|'[^'\s]{1,40}'|\"[^\"\s]{1,40}\"")
+_CODE = re.compile(r"\{[^{}]*\}|``.+?``|`[^`\n]+`|\]\([^)]*\)|'[^'\s]{1,40}'|\"[^\"\s]{1,40}\"")
 _SENTENCE_END = re.compile(r"(?<=[.!?])[)\"']*\s+(?=[A-Z`\"'(*\[])")
 _NOT_PROSE = re.compile(r"^(#!|noqa\b|type:|pragma\b|ruff:|fmt:|mypy:|-\*-|SPDX)")
 

@@ -33,7 +33,7 @@ READS: Mapping[str, tuple[str, bool]] = {
     "/api/v1/jobs/{job}/analysis": ("/api/v1/jobs/1.2/analysis", True),
     "/api/v1/history": ("/api/v1/history", True),
     "/api/v1/runs": ("/api/v1/runs", True),
-    "/api/v1/events": ("/api/v1/events?after=0.0", True),
+    "/api/v1/events": ("/api/v1/events?after=e0.0", True),
     "/api/v1/totals": ("/api/v1/totals?by=owner", False),
     "/api/v1/demand": ("/api/v1/demand", False),
     "/api/v1/slots": ("/api/v1/slots", False),

@@ -51,7 +51,7 @@ HOT = {
     "counts by batch": "SELECT * FROM fetchwork.batches",
     "jobs whose delay is over": "SELECT * FROM fetchwork.job WHERE not_before <= now() ORDER BY not_before LIMIT 1000",
     "the head of an autocluster": "SELECT * FROM fetchwork.waiting WHERE autocluster_id = 3 AND job_prio = 0 AND position > 5 ORDER BY position LIMIT 1",
-    "the logs of jobs": joblogs._LOGS_OF_JOBS % (("'{5,5}'", "'{7,8}'", "'here'") * 2),
+    "the logs of jobs": joblogs._LOGS_OF_JOBS % (("'{5,5}'", "'{7,8}'", "NULL", "'here'") * 2),
 }
 
 BIG = ("job", "waiting", "event", "event_default", "job_history", "run_history")

@@ -93,7 +93,7 @@ async def test_two_owners_of_the_same_content_have_one_each(tmp_path: Path) -> N
 
 async def test_a_content_that_is_not_what_its_hash_says_is_not_kept(tmp_path: Path) -> None:
     database, cache = StandInDatabase({1: DATA[:-1] + b"!"}), opened(tmp_path)
-    with pytest.raises(NotFound, match="not what its hash says"):
+    with pytest.raises(NotFound, match="does not match its hash"):
         await whole(cache, content(), database.reader(1))
     assert list(cache.names) == []
 
