@@ -4,8 +4,9 @@ Theory of operation
 -------------------
 ``fetchwork.sequence_events`` gives all committed events that have no place yet the next batch. Its lock lasts
 to the end of the transaction, so only callers with short transactions may call it, and each call here is a
-transaction of its own. The caller keeps the snapshot that its last call returned: so a call reads only
-transactions that have ended since, and costs next to nothing if none has.
+transaction of its own. The caller keeps the value that its last call returned, a snapshot and its server: so
+a call reads only transactions that have ended since, and costs next to nothing if none has. If another server
+answers, the call reads all.
 
 The pace follows the work. While events come, a call follows a few milliseconds after the last one; while none
 come, the pause grows. A reader that may call the function does so itself (``queue.reader``) and does not
@@ -50,8 +51,7 @@ class Sequencer:
         try:
             done = await self._database.run(maintenance.sequence_events(since=self._since), timeout_s=CALL_S)
         except FetchworkError:
-            # the database is down, which other code reports; another one may come back
-            self._since = None
+            # the database is down, which other code reports
             return OTHER_PAUSE_S
         self._since = done.until
         self._pause_s = SHORTEST_PAUSE_S if done.sequenced else min(LONGEST_PAUSE_S, 1.3 * self._pause_s)
