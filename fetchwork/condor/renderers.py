@@ -140,9 +140,6 @@ def render_command_and_arguments(value: PrintedValue, ad: PrintedAd) -> PrintedV
     return command if arguments is None else f"{command} {arguments}"
 
 
-_WORD = re.compile(r"(?:[^\s'\"]|'(?:[^']|'')*'|\"[^\"]*\")+")
-
-
 def _arguments_shown(ad: PrintedAd) -> str:
     """The arguments as HTCondor shows them: of the newer form each one, a blank in it quoted."""
     new = ad.string("Arguments")

@@ -181,14 +181,7 @@ class Contents:
             path.parent.mkdir(mode=0o700, exist_ok=True)
             fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
         except OSError as error:
-            event(
-                log,
-                logging.WARNING,
-                "cache_not_written",
-                person="all",
-                problem=error.strerror,
-                bytes=content.size,
-            )
+            _log_not_written(content, error)
             return None
         coming = self._coming[content] = _Coming(fd)
         return coming
@@ -213,14 +206,7 @@ class Contents:
         except FetchworkError as error:
             coming.problem = error
         except OSError as error:
-            event(
-                log,
-                logging.WARNING,
-                "cache_not_written",
-                person="all",
-                problem=error.strerror,
-                bytes=content.size,
-            )
+            _log_not_written(content, error)
             coming.uncached = True
         finally:
             coming.progress.set()
@@ -264,6 +250,12 @@ class Contents:
     def names(self) -> Iterable[str]:
         """The paths of the cached contents below the cache's directory."""
         return list(self._kept)
+
+
+def _log_not_written(content: Content, error: OSError) -> None:
+    """Log that the cache's disk did not take a content; its runs read it from the database."""
+    problem = error.strerror
+    event(log, logging.WARNING, "cache_not_written", person="all", problem=problem, bytes=content.size)
 
 
 async def _ask(
