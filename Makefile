@@ -45,7 +45,7 @@ test-all: $(INSTALLED) postgres browser
 
 test-lowest: postgres
 	@test -x .venv-lowest/bin/python || $(PYTHON) -m venv .venv-lowest
-	@$(PYTHON) tests/write_lowest.py > .venv-lowest/lowest.txt
+	@$(PYTHON) tests/support/write_lowest.py > .venv-lowest/lowest.txt
 	@.venv-lowest/bin/pip install -qq --disable-pip-version-check -r .venv-lowest/lowest.txt hatchling editables
 	@.venv-lowest/bin/pip install -qq --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	@.venv-lowest/bin/pytest -n 2 --postgres wheel --ignore tests/condor --ignore tests/dag --ignore tests/faults tests
@@ -77,14 +77,15 @@ $(INSTALLED): requirements.lock pyproject.toml
 
 # The SQL tests also run on the system's PostgreSQL, through PgBouncer. If it is missing, root installs it without a cluster.
 postgres:
-	@{ ls /usr/lib/postgresql/*/bin/postgres && test -x /usr/sbin/pgbouncer; } >/dev/null 2>&1 || tests/install-postgres
+	@{ ls /usr/lib/postgresql/*/bin/postgres && test -x /usr/sbin/pgbouncer; } >/dev/null 2>&1 || \
+	    tests/support/install-postgres
 
 # A real browser for the tests of the page.
 browser: $(INSTALLED)
-	@tests/install-browser
+	@tests/support/install-browser
 	@$(BIN)/python -m pip install -qq --disable-pip-version-check --no-build-isolation --editable '.[browser]' || echo "no playwright and schemathesis: pip could not install it"
 
 lock: $(INSTALLED)
 	@$(BIN)/python -m pip install -qq --dry-run --ignore-installed --report .venv/report.json \
 	    '.[test]' hatchling editables
-	@$(BIN)/python tests/write_lock.py .venv/report.json > requirements.lock
+	@$(BIN)/python tests/support/write_lock.py .venv/report.json > requirements.lock

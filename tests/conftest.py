@@ -28,11 +28,11 @@ from xdist.scheduler import LoadScopeScheduling
 
 from fetchwork import log
 from fetchwork.pool.postgres import SUPERUSER, PostgresServer, server_version, system_programs
-from tests.heavy import mark_further_cases
-from tests.leftovers import MEMORY, VARIABLE, in_memory, watch_over_this_run
-from tests.load import Load
-from tests.promtool import promtool  # noqa: F401 - a fixture
-from tests.small_disk import small_disk  # noqa: F401 - a fixture
+from tests.support.heavy import mark_further_cases
+from tests.support.leftovers import MEMORY, VARIABLE, in_memory, watch_over_this_run
+from tests.support.load import Load
+from tests.support.promtool import promtool  # noqa: F401 - a fixture
+from tests.support.small_disk import small_disk  # noqa: F401 - a fixture
 
 TEMPLATE = "fetchwork_template"
 SERVERS = ("wheel", "system")

@@ -9,9 +9,9 @@ import pytest
 
 from fetchwork.pool.postgres import PostgresServer
 from tests.accesspoint.point import AccessPoint
-from tests.direct_queue import DirectQueue
-from tests.kept import kept_database
-from tests.waiting import PATIENCE_S
+from tests.support.direct_queue import DirectQueue
+from tests.support.kept import kept_database
+from tests.support.waiting import PATIENCE_S
 
 ROLE = "fw_of_access_point"
 PASSWORD = "of-the-tests"

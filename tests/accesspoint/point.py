@@ -13,7 +13,7 @@ from typing import Any
 
 from fetchwork.client.link import Link
 from fetchwork.process import Process
-from tests.waiting import PATIENCE_S, until
+from tests.support.waiting import PATIENCE_S, until
 
 #: a command waits this long for another command of its account before it goes on in Python: on a busy machine
 #: the usual two seconds may pass during commands that have little to do

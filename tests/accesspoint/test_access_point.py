@@ -13,7 +13,7 @@ import pytest
 from fetchwork.client.link import Link
 from fetchwork.errors import FetchworkError, SubmitError
 from tests.accesspoint.point import AccessPoint, RefusedError, as_account, request
-from tests.direct_queue import DirectQueue
+from tests.support.direct_queue import DirectQueue
 
 
 def ask(point: AccessPoint, op: str, **arguments: Any) -> Any:

@@ -12,8 +12,8 @@ import pytest
 from fetchwork.client import wire
 from tests.accesspoint.point import AccessPoint, RefusedError, as_account, request
 from tests.accesspoint.test_access_point import ask, items, submit
-from tests.direct_queue import DirectQueue
-from tests.waiting import PATIENCE_S, until
+from tests.support.direct_queue import DirectQueue
+from tests.support.waiting import PATIENCE_S, until
 
 
 def connected(point: AccessPoint) -> socket.socket:

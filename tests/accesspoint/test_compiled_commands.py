@@ -32,7 +32,7 @@ from tests.accesspoint.point import AccessPoint, as_account
 from tests.accesspoint.test_condor_commands import SLEEP, condor
 from tests.conftest import WITHOUT_COMPILER, Connect
 from tests.hooks.conftest import SANITIZED
-from tests.waiting import PATIENCE_S, until
+from tests.support.waiting import PATIENCE_S, until
 
 STAND_IN = """\
 #!/bin/sh

@@ -21,9 +21,9 @@ from fetchwork.db.pool import AsyncDatabase
 from fetchwork.errors import BucketUnavailable, DatabaseUnavailable
 from fetchwork.sandbox import objects
 from tests.accesspoint.point import AccessPoint, RefusedError, as_account, request
-from tests.buckets import KEY, serve_bucket
-from tests.direct_queue import DirectQueue
-from tests.waiting import PATIENCE_S, until, until_async
+from tests.support.buckets import KEY, serve_bucket
+from tests.support.direct_queue import DirectQueue
+from tests.support.waiting import PATIENCE_S, until, until_async
 
 LARGE = os.urandom(2 * CHUNK_BYTES + 3)
 WHOLE = "SELECT string_agg(data, '' ORDER BY n) FROM fetchwork.content_chunk WHERE content_id = %s"

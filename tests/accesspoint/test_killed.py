@@ -20,8 +20,8 @@ from fetchwork.client.link import Link
 from fetchwork.errors import AccessPointUnavailable
 from tests.accesspoint.point import AccessPoint, as_account, request
 from tests.accesspoint.test_logs import JOBS, entries
-from tests.direct_queue import DirectQueue
-from tests.waiting import until
+from tests.support.direct_queue import DirectQueue
+from tests.support.waiting import until
 
 
 def test_a_client_that_goes_away_does_not_stop_what_was_begun(point: AccessPoint, slots: DirectQueue) -> None:

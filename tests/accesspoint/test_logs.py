@@ -15,8 +15,8 @@ from fetchwork.db.pool import AsyncDatabase
 from fetchwork.queue.events import JobEvent
 from tests.accesspoint.point import AccessPoint, RefusedError, as_account
 from tests.accesspoint.test_access_point import ask, submit
-from tests.direct_queue import DirectQueue
-from tests.waiting import until
+from tests.support.direct_queue import DirectQueue
+from tests.support.waiting import until
 
 JOBS = "executable = /bin/true\nlog = {}\nqueue {}\n"
 

@@ -11,8 +11,8 @@ import pytest
 from fetchwork.client.link import Link
 from fetchwork.process import Process
 from tests.accesspoint.point import AccessPoint, request
-from tests.direct_queue import DirectQueue
-from tests.waiting import until
+from tests.support.direct_queue import DirectQueue
+from tests.support.waiting import until
 
 # waits for the file "go", and writes down its signals and its end
 PROGRAM = """\

@@ -7,7 +7,7 @@ import sys
 
 from fetchwork.accesspoint import child
 from fetchwork.client import wire
-from tests.waiting import PATIENCE_S
+from tests.support.waiting import PATIENCE_S
 
 #: a zygote whose first fork fails, as in a control group at its limit of processes
 PROGRAM = """\

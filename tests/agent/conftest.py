@@ -24,11 +24,11 @@ from fetchwork.handlers.host.runs import Runs
 from fetchwork.handlers.host.starterlog import StarterLogs
 from fetchwork.hook.wire import Request
 from fetchwork.pool.postgres import PostgresServer
-from tests.by_name import call, scalar
-from tests.direct_queue import AGENT_ID
-from tests.kept import kept_database
-from tests.nursery import forked_zygotes, nursery
-from tests.waiting import PATIENCE_S
+from tests.support.by_name import call, scalar
+from tests.support.direct_queue import AGENT_ID
+from tests.support.kept import kept_database
+from tests.support.nursery import forked_zygotes, nursery
+from tests.support.waiting import PATIENCE_S
 
 ADS = Path(__file__).parent.parent / "data/ads"
 STARTER = "4711:100"

@@ -21,8 +21,8 @@ from fetchwork.hook.wire import Reply, ReplyReader, Request, encode_request
 from fetchwork.simulate.agents import PROGRAM, AgentProcess
 from fetchwork.simulate.family import Actor
 from tests.agent.conftest import JobOf, Submit, slot_ad, with_attributes
-from tests.waiting import PATIENCE_S
-from tests.waiting import until_async as until
+from tests.support.waiting import PATIENCE_S
+from tests.support.waiting import until_async as until
 
 KEYWORD = "FW"
 #: the account of the tests' jobs, if this process may become another

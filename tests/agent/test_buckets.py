@@ -32,8 +32,8 @@ from fetchwork.queue import retrieving
 from fetchwork.sandbox import fill, objects
 from fetchwork.sandbox.failure import TransferFailure
 from tests.agent.test_sending import Dying, Killed, deliver, park
-from tests.buckets import KEY, Bucket, serve_bucket
-from tests.direct_queue import Claimed, DirectQueue
+from tests.support.buckets import KEY, Bucket, serve_bucket
+from tests.support.direct_queue import Claimed, DirectQueue
 
 LARGE = os.urandom(2 * PART_BYTES + CHUNK_BYTES + 5)
 HASH = hashlib.sha256(LARGE).hexdigest()

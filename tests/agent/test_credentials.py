@@ -31,8 +31,8 @@ from fetchwork.handlers.host import hostcredentials
 from fetchwork.handlers.host.hostcredentials import HostCredentials, Opened
 from fetchwork.handlers.requests import credentials
 from tests.agent.conftest import Hooks, JobOf, Submit, attributes_of, slot_ad
-from tests.by_name import call
-from tests.waiting import PATIENCE_S, until_async
+from tests.support.by_name import call
+from tests.support.waiting import PATIENCE_S, until_async
 
 NEEDS = {"OAuthServicesNeeded": "box"}
 Put = Callable[..., int]

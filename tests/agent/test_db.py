@@ -36,7 +36,7 @@ from fetchwork.errors import (
 )
 from fetchwork.pool.postgres import PostgresServer
 from tests.agent.conftest import Rows
-from tests.waiting import PATIENCE_S, until_async
+from tests.support.waiting import PATIENCE_S, until_async
 
 #: its port, and the events that a client came and left
 DeafServer = tuple[int, asyncio.Event, asyncio.Event]

@@ -18,7 +18,7 @@ from fetchwork.hook.wire import Request, encode_request
 from fetchwork.sandbox.outputs import Output
 from fetchwork.sandbox.parking import Parking
 from tests.agent.conftest import Hooks, JobOf, Submit, with_attributes
-from tests.waiting import PATIENCE_S
+from tests.support.waiting import PATIENCE_S
 
 T = TypeVar("T")
 LARGE = os.urandom(2 * CHUNK_BYTES + 1)

@@ -15,8 +15,8 @@ from fetchwork.agent.runs.watch import WatchedRuns
 from fetchwork.db.database import Database
 from fetchwork.handlers import overuse
 from fetchwork.process import Process
-from tests.by_name import call
-from tests.waiting import PATIENCE_S
+from tests.support.by_name import call
+from tests.support.waiting import PATIENCE_S
 
 from .conftest import Hooks, JobOf, Submit, slot_ad
 from .test_memory import killed

@@ -22,10 +22,10 @@ from fetchwork.handlers.host.starterlog import StarterLogs
 from fetchwork.hook.wire import Request
 from fetchwork.process import Process
 from tests.agent.conftest import Hooks, JobOf, Submit, attributes_of, give_up, slot_ad
+from tests.support.waiting import PATIENCE_S
+from tests.support.waiting import until_async as until
 from tests.unit.test_starterend import BEGUN, EVICTED, EXITED, KILLED
 from tests.unit.test_starterlog import NO_PROGRAM, WRITTEN
-from tests.waiting import PATIENCE_S
-from tests.waiting import until_async as until
 
 SLOT = slot_ad(FetchWorkPlain=True)
 

@@ -11,7 +11,7 @@ from fetchwork.agent.runs import watch
 from fetchwork.agent.runs.watch import WatchedRuns
 from fetchwork.process import Process as ProcessOfPid
 from tests.agent.conftest import Hooks, JobOf, Process, Submit, slot_ad
-from tests.waiting import PATIENCE_S
+from tests.support.waiting import PATIENCE_S
 
 BUSY = slot_ad("25.14.1-fetch_work-static-claimed-busy", Name="slot1@vm")
 

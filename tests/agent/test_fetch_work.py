@@ -13,8 +13,8 @@ from fetchwork.handlers.context import Caller
 from fetchwork.hook.wire import HOOKS
 from fetchwork.matching.autoclusters import Autoclusters
 from tests.agent.conftest import ADS, Hooks, JobOf, Submit, attributes_of, slot_ad, with_attributes
-from tests.by_name import call
-from tests.waiting import PATIENCE_S
+from tests.support.by_name import call
+from tests.support.waiting import PATIENCE_S
 
 VERSIONS = ("23.9.6", "25.14.1")
 

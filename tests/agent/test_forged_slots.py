@@ -8,7 +8,7 @@ import pytest
 from fetchwork.agent.runs.watch import WatchedRuns
 from fetchwork.process import Process
 from tests.agent.conftest import Hooks, JobOf, Submit, slot_ad
-from tests.waiting import until_async as until
+from tests.support.waiting import until_async as until
 
 
 @pytest.fixture

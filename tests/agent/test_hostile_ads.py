@@ -10,9 +10,9 @@ from fetchwork.agent import leader
 from fetchwork.db.database import Database
 from fetchwork.errors import FetchworkError
 from tests.agent.conftest import Hooks, JobOf, Submit, attributes_of, slot_ad
-from tests.by_name import scalar
 from tests.matchmaker.hostile import HOSTILE, made_by_chance
-from tests.waiting import PATIENCE_S
+from tests.support.by_name import scalar
+from tests.support.waiting import PATIENCE_S
 
 #: this name sorts before the other one, so this owner's jobs are matched first
 MALLORY, BOB = "daemon", "nobody"

@@ -25,7 +25,7 @@ from fetchwork.db.calls import reading, runs
 from fetchwork.db.calls.call import Call
 from fetchwork.db.database import Database
 from fetchwork.process import Process
-from tests.waiting import PATIENCE_S, until
+from tests.support.waiting import PATIENCE_S, until
 
 from .conftest import Hooks, Submit
 

@@ -25,8 +25,8 @@ from fetchwork.handlers.requests import matchround
 from fetchwork.handlers.requests.fetch import Look
 from fetchwork.handlers.requests.matchround import Seeker
 from tests.agent.conftest import Hooks, JobOf, Submit, UnwatchedRuns, attributes_of, slot_ad
-from tests.by_name import call
-from tests.waiting import PATIENCE_S
+from tests.support.by_name import call
+from tests.support.waiting import PATIENCE_S
 
 
 @pytest.fixture

@@ -18,8 +18,8 @@ from fetchwork.handlers import retrying
 from fetchwork.handlers.host.runs import LiveRun
 from fetchwork.handlers.overuse import memory_limit
 from fetchwork.process import Process
-from tests.by_name import call
-from tests.waiting import PATIENCE_S, until, until_async
+from tests.support.by_name import call
+from tests.support.waiting import PATIENCE_S, until, until_async
 
 from .conftest import Hooks, JobOf, Submit, slot_ad
 from .test_updates import StartJob, job_process, starter_of

@@ -18,7 +18,7 @@ from fetchwork.pool.ports import free_port
 from fetchwork.simulate.agents import AgentProcess
 from tests.agent.conftest import Submit, slot_ad
 from tests.metrics.names import documented
-from tests.waiting import PATIENCE_S, until_async
+from tests.support.waiting import PATIENCE_S, until_async
 
 
 @pytest.fixture

@@ -18,9 +18,9 @@ from fetchwork.pool.postgres import PostgresServer
 from fetchwork.queue import Queue
 from fetchwork.simulate.agents import AgentProcess
 from tests.agent.conftest import slot_ad
-from tests.direct_queue import DirectQueue
-from tests.waiting import PATIENCE_S, until
-from tests.waiting import until_async as until_then
+from tests.support.direct_queue import DirectQueue
+from tests.support.waiting import PATIENCE_S, until
+from tests.support.waiting import until_async as until_then
 
 STRANGER = "fw_stranger"
 #: the smallest queue that PostgreSQL 17 and later can have: 64 pages of 8 KiB

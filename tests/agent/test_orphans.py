@@ -18,7 +18,7 @@ from fetchwork.errors import DatabaseUnavailable
 from fetchwork.handlers.host.runs import LiveRun
 from fetchwork.process import Process as ProcessOfPid
 from tests.agent.conftest import Hooks, JobOf, Process, Replay, Submit, attributes_of, slot_ad
-from tests.waiting import PATIENCE_S, until
+from tests.support.waiting import PATIENCE_S, until
 
 # its children: the starter's hooks, and the job
 STARTER_SCRIPT = (

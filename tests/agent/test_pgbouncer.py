@@ -22,8 +22,8 @@ from tests.agent.conftest import Submit, slot_ad
 
 # these tests are collected here again, with another "conninfo"
 from tests.agent.test_run_hooks import *  # noqa: F403
-from tests.pgbouncer import PgBouncer, program
-from tests.waiting import PATIENCE_S, until_async
+from tests.support.pgbouncer import PgBouncer, program
+from tests.support.waiting import PATIENCE_S, until_async
 
 
 @pytest.fixture(scope="session")

@@ -27,9 +27,9 @@ from fetchwork.errors import DatabaseRefused, DatabaseUnavailable, SchemaMismatc
 from fetchwork.pool.postgres import PostgresServer
 from fetchwork.queue.reader import Reader
 from fetchwork.queue.session import AsyncSession
-from tests.by_name import scalar
-from tests.pgbouncer import PgBouncer, later_program, program
-from tests.waiting import PATIENCE_S, until_async
+from tests.support.by_name import scalar
+from tests.support.pgbouncer import PgBouncer, later_program, program
+from tests.support.waiting import PATIENCE_S, until_async
 
 TRACKING = "max_prepared_statements = 50\n"
 

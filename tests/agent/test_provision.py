@@ -9,8 +9,8 @@ import pytest
 from fetchwork.classad.ads import parse_old
 from fetchwork.handlers.requests import start
 from tests.agent.conftest import Hooks, JobOf, Submit, attributes_of, slot_ad
+from tests.support.waiting import PATIENCE_S
 from tests.unit.test_slotad import tool
-from tests.waiting import PATIENCE_S
 
 GPU_SLOT: dict[str, Any] = {
     "Cpus": 2,

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from tests.agent.conftest import Hooks, Submit, attributes_of, slot_ad
-from tests.waiting import PATIENCE_S
+from tests.support.waiting import PATIENCE_S
 
 
 def slot(name: str, kflops: int) -> bytes:

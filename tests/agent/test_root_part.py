@@ -18,8 +18,8 @@ import pytest
 from fetchwork.agent.root import privilegedpart
 from fetchwork.agent.runs.updates import family
 from fetchwork.process import Process
-from tests.small_disk import fill
-from tests.waiting import PATIENCE_S, until
+from tests.support.small_disk import fill
+from tests.support.waiting import PATIENCE_S, until
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
 

@@ -20,8 +20,8 @@ from fetchwork.handlers.requests.reply import refusal
 from fetchwork.handlers.requests.update import signal_number
 from fetchwork.matchmaker.messages import Job, Judgement
 from tests.agent.conftest import Hooks, JobOf, Submit, attributes_of, give_up, slot_ad, with_attributes
-from tests.by_name import call
-from tests.waiting import PATIENCE_S
+from tests.support.by_name import call
+from tests.support.waiting import PATIENCE_S
 
 RUNNING: dict[str, Any] = {"JobState": "Running", "JobPid": 4242}
 EXITED: dict[str, Any] = {"JobState": "Exited", "JobPid": 4242, "JobDuration": 1.5, "ExitBySignal": False}

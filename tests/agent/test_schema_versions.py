@@ -7,8 +7,8 @@ import pytest
 from fetchwork.db import schema
 from fetchwork.db.database import Database
 from tests.agent.conftest import Hooks, JobOf, Submit
-from tests.later_schema import MIGRATIONS, later_schema
-from tests.waiting import PATIENCE_S
+from tests.support.later_schema import MIGRATIONS, later_schema
+from tests.support.waiting import PATIENCE_S
 
 
 async def test_host_goes_on_with_a_schema_later_than_its_own(

@@ -20,7 +20,7 @@ from fetchwork.handlers.runad import RunKey
 from fetchwork.hook.wire import Request, encode_request
 from fetchwork.sandbox.outputs import Output
 from fetchwork.sandbox.parking import Parking
-from tests.direct_queue import Claimed, DirectQueue
+from tests.support.direct_queue import Claimed, DirectQueue
 
 T = TypeVar("T")
 FILES = {

@@ -16,7 +16,7 @@ from fetchwork.config.toml import to_toml
 from fetchwork.errors import ConfigError
 from fetchwork.simulate.agents import AgentProcess
 from fetchwork.simulate.hooks import DEADLINES_S
-from tests.waiting import PATIENCE_S
+from tests.support.waiting import PATIENCE_S
 
 JOBS = 12
 UNTIL_DONE = ["--jobs", JOBS, "--seconds", int(PATIENCE_S), "--json"]

@@ -9,8 +9,8 @@ from fetchwork.db.database import Database
 from fetchwork.matchmaker.client import Matchmaker
 from fetchwork.matchmaker.messages import Answer
 from tests.agent.conftest import Hooks, slot_ad
-from tests.by_name import call
-from tests.waiting import PATIENCE_S
+from tests.support.by_name import call
+from tests.support.waiting import PATIENCE_S
 
 NAME = "slot1_1@vm"
 

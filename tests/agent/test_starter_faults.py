@@ -13,8 +13,8 @@ from fetchwork.agent.runs.watch import WatchedRuns
 from fetchwork.handlers.host.starterlog import StarterLogs
 from fetchwork.process import Process
 from tests.agent.conftest import Hooks, JobOf, Submit, attributes_of
+from tests.support.waiting import until_async as until
 from tests.unit.test_starterlog import NO_PROGRAM, WRITTEN
-from tests.waiting import until_async as until
 
 
 async def _nothing() -> None: ...

@@ -13,7 +13,7 @@ from fetchwork.errors import FetchworkError
 from fetchwork.pool.postgres import PostgresServer
 from tests.agent.conftest import Hooks, Submit, with_attributes
 from tests.agent.test_run_hooks import EXITED, RUNNING
-from tests.by_name import call
+from tests.support.by_name import call
 
 # every setting that logs statements, their parameters, and errors
 LOGGED = {

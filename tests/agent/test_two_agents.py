@@ -13,8 +13,8 @@ from fetchwork.agent import identity
 from fetchwork.agent.client import AgentStatus
 from fetchwork.db.database import Database
 from fetchwork.simulate.agents import AgentProcess
-from tests.by_name import call
-from tests.waiting import PATIENCE_S, until_async
+from tests.support.by_name import call
+from tests.support.waiting import PATIENCE_S, until_async
 
 MakeAgent = Callable[[str], AgentProcess]
 

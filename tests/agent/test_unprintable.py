@@ -10,8 +10,8 @@ from fetchwork.handlers.host import unprintable
 from fetchwork.handlers.host.unprintable import OWNERS_JOBS, REST_S, Unprintable
 from fetchwork.matching.autoclusters import Autocluster
 from tests.agent.conftest import Hooks, JobOf, Submit, attributes_of, slot_ad
-from tests.by_name import call
-from tests.waiting import PATIENCE_S
+from tests.support.by_name import call
+from tests.support.waiting import PATIENCE_S
 
 #: this name sorts before the other one, so this owner's jobs are matched first
 MALLORY, BOB = "daemon", "nobody"

@@ -25,8 +25,8 @@ from fetchwork.agent.runs.updates import Updates, usage
 from fetchwork.agent.runs.watch import WatchedRuns
 from fetchwork.db.database import Database
 from fetchwork.process import Process
-from tests.by_name import call
-from tests.waiting import PATIENCE_S, until
+from tests.support.by_name import call
+from tests.support.waiting import PATIENCE_S, until
 
 from .conftest import Hooks, JobOf, Submit, give_up, nothing
 

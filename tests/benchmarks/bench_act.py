@@ -22,7 +22,7 @@ import psycopg
 from fetchwork.db import schema
 from fetchwork.pool.postgres import PostgresServer
 from fetchwork.queue import Queue
-from tests.many_jobs import unlimited
+from tests.support.many_jobs import unlimited
 
 SETTINGS = {"shared_buffers": "1GB", "max_wal_size": "8GB", "checkpoint_timeout": "15min"}
 ACTIONS = ("hold", "release", "edit", "remove")

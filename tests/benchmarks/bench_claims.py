@@ -34,7 +34,7 @@ from fetchwork.hook import wire
 from fetchwork.pool import hostfile
 from fetchwork.pool.postgres import PostgresServer
 from fetchwork.simulate.agents import AgentProcess
-from tests.many_jobs import unlimited
+from tests.support.many_jobs import unlimited
 
 CLIENTS = 8
 AUTOCLUSTERS = 100

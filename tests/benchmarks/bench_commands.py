@@ -36,7 +36,7 @@ import psycopg
 from fetchwork.condor import directory
 from fetchwork.pool import PersonalPool
 from fetchwork.queue import Queue
-from tests.many_jobs import unlimited
+from tests.support.many_jobs import unlimited
 
 # its own schedd, and no other account that it would have to trust
 CONFIG = """

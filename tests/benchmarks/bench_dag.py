@@ -39,7 +39,7 @@ from tests.benchmarks.cpu import process_s
 from tests.condor.compiled_hooks import compile_hooks, hook_directory
 from tests.dag.conftest import CONFIG
 from tests.dag.sides import Dag, Point, Queue, Schedd, Side
-from tests.waiting import until
+from tests.support.waiting import until
 
 TRUE = """\
 executable = /bin/true

@@ -28,7 +28,7 @@ from fetchwork.db import schema
 from fetchwork.db.sequencing import SHORTEST_PAUSE_S
 from fetchwork.pool.postgres import PostgresServer
 from fetchwork.queue import Queue
-from tests.many_jobs import unlimited
+from tests.support.many_jobs import unlimited
 
 RATE = 1000
 SETTINGS = {"shared_buffers": "1GB", "max_wal_size": "8GB", "checkpoint_timeout": "15min"}

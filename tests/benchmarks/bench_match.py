@@ -46,8 +46,8 @@ from tests.benchmarks.cpu import backends_s, family_s
 from tests.benchmarks.dirac_queue import SETTINGS, DiracQueue, claims_per_second
 from tests.condor.readme_host import readme_host
 from tests.condor.stock_fill import start_all
-from tests.many_jobs import unlimited
 from tests.matchmaker.choosing import NoMark, put_against
+from tests.support.many_jobs import unlimited
 
 SLOT = Path(__file__).parent.parent / "data" / "ads" / "25.14.1-fetch_work-pslot-unclaimed.ad"
 DESCRIPTION = """

@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 from types import FrameType
 
-from tests.leftovers import watch_over_this_run
+from tests.support.leftovers import watch_over_this_run
 
 
 def main() -> None:

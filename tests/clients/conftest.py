@@ -21,7 +21,7 @@ from fetchwork.process import Process
 
 # the same pools
 from tests.condor.conftest import make_pool, pytest_generate_tests, root, without_htcondor  # noqa: F401
-from tests.waiting import until
+from tests.support.waiting import until
 
 PYPROJECT = Path(__file__).parents[2] / "pyproject.toml"
 #: tests that need no wheels of PyPI

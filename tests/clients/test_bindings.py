@@ -6,7 +6,7 @@ import re
 import pytest
 
 from tests.clients.conftest import Clients
-from tests.waiting import until
+from tests.support.waiting import until
 
 pytestmark = [pytest.mark.slow, pytest.mark.condor, pytest.mark.newest]
 

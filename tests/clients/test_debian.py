@@ -6,7 +6,7 @@ import pytest
 
 from fetchwork.pool.condorroot import VENV
 from tests.clients.conftest import Clients
-from tests.waiting import until
+from tests.support.waiting import until
 
 pytestmark = [pytest.mark.all, pytest.mark.slow, pytest.mark.condor]
 

@@ -20,8 +20,8 @@ from fetchwork.queue import descriptions
 from fetchwork.queue.session import Session
 from fetchwork.queue.submission import put
 from tests.commands.oracle import Answer
-from tests.direct_queue import DirectQueue
-from tests.kept import kept_database
+from tests.support.direct_queue import DirectQueue
+from tests.support.kept import kept_database
 
 SLEEP = "executable = /bin/sleep\narguments = $(Process)\nrequest_memory = 10\nqueue {}\n"
 

@@ -10,7 +10,7 @@ from fetchwork.pool.postgres import PostgresServer
 from fetchwork.queue import descriptions, sealing
 from fetchwork.queue.session import Session
 from tests.commands import submit_table
-from tests.kept import kept_database
+from tests.support.kept import kept_database
 
 
 @pytest.fixture

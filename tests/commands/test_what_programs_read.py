@@ -17,8 +17,8 @@ from fetchwork.condor.invocation import Invocation
 from fetchwork.pool.postgres import PostgresServer
 from fetchwork.queue.events import JobEvent
 from fetchwork.queue.session import Session
-from tests.direct_queue import DirectQueue
-from tests.kept import kept_database
+from tests.support.direct_queue import DirectQueue
+from tests.support.kept import kept_database
 
 JOB = "executable = /bin/sleep\narguments = 9\nqueue {}\n"
 

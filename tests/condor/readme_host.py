@@ -17,7 +17,7 @@ from fetchwork.db.database import Database
 from fetchwork.pool.condorroot import OWN_ROOT, CondorRoot
 from fetchwork.pool.machine import RootMachine
 from fetchwork.pool.postgres import PostgresServer
-from tests.waiting import PATIENCE_S
+from tests.support.waiting import PATIENCE_S
 
 README = Path(__file__).parents[2] / "README.md"
 HOST = "ep.example.org"

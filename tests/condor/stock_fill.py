@@ -4,8 +4,8 @@ from collections import Counter
 from typing import NamedTuple
 
 from fetchwork.db.calls.call import Row
-from tests.by_name import scalar
 from tests.condor.readme_host import ReadmeHost
+from tests.support.by_name import scalar
 
 
 class Filled(NamedTuple):

@@ -16,8 +16,8 @@ from fetchwork.pool.condorroot import CondorRoot
 from fetchwork.pool.postgres import PostgresServer
 from fetchwork.queue.session import Session
 from tests.condor.sides import CONFIG, HOST, Sides
-from tests.direct_queue import DirectQueue
-from tests.kept import kept_database
+from tests.support.direct_queue import DirectQueue
+from tests.support.kept import kept_database
 
 COMMANDS = ("condor_rm", "condor_hold", "condor_release", "condor_vacate_job")
 SELECTORS = [

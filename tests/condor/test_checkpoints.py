@@ -14,11 +14,11 @@ import pytest
 
 from fetchwork.db.database import Database
 from fetchwork.pool import PersonalPool
-from tests.by_name import scalar
 from tests.condor.conftest import QUICK
 from tests.condor.test_files import FileJobs, agent_of
-from tests.sandboxes import STORE_PLUGIN, kept_files
-from tests.waiting import until
+from tests.support.by_name import scalar
+from tests.support.sandboxes import STORE_PLUGIN, kept_files
+from tests.support.waiting import until
 
 SAVES: dict[str, Any] = {"WantFTOnCheckpoint": True, "SuccessCheckpointExitCode": 85}
 

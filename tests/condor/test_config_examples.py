@@ -22,8 +22,8 @@ from fetchwork.pool.condor import Condor
 from fetchwork.pool.condorroot import CondorRoot
 from fetchwork.pool.machine import RootMachine
 from fetchwork.pool.postgres import PostgresServer
-from tests.by_name import call, scalar
-from tests.waiting import PATIENCE_S
+from tests.support.by_name import call, scalar
+from tests.support.waiting import PATIENCE_S
 
 EXAMPLES = Path(__file__).parents[2] / "config-examples"
 NAMES = sorted(path.stem for path in EXAMPLES.glob("*.toml"))

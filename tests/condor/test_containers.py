@@ -14,11 +14,11 @@ import pytest
 
 from fetchwork.db.database import Database
 from fetchwork.pool import PersonalPool
-from tests.by_name import scalar
 from tests.condor.container_runtime import image, make, make_docker
 from tests.condor.test_files import FileJobs
-from tests.living import files
-from tests.waiting import until
+from tests.support.by_name import scalar
+from tests.support.living import files
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.skipif(shutil.which("cc") is None, reason="there is no C compiler")
 

@@ -25,19 +25,19 @@ from fetchwork.db.database import Database
 from fetchwork.errors import FetchworkError
 from fetchwork.pool import PersonalPool
 from fetchwork.queue import Queue
-from tests.by_name import scalar
 from tests.condor.compiled_hooks import compile_hooks, hook_directory
 from tests.condor.conftest import QUICK
-from tests.living import content, files
-from tests.other_accounts import attack
-from tests.sandboxes import (
+from tests.support.by_name import scalar
+from tests.support.living import content, files
+from tests.support.other_accounts import attack
+from tests.support.sandboxes import (
     ENDS_PLUGIN,
     STORE_PLUGIN,
     kept_files,
     submit_with_files,
     submit_with_plugin,
 )
-from tests.waiting import until
+from tests.support.waiting import until
 
 
 class FileJobs:

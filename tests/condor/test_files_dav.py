@@ -17,14 +17,14 @@ from fetchwork.pool import PersonalPool
 from fetchwork.pool.cache import cached
 from fetchwork.pool.ports import free_port
 from fetchwork.queue import contents, retrieving
-from tests.buckets import KEY
-from tests.by_name import scalar
 from tests.condor.certificates import make_certificate
 from tests.condor.test_checkpoints import Waiting, lines
 
 # the same pool
 from tests.condor.test_files import FileJobs, file_pool, jobs  # noqa: F401
-from tests.waiting import until
+from tests.support.buckets import KEY
+from tests.support.by_name import scalar
+from tests.support.waiting import until
 
 PASSWORD = "of-alice"
 CONF = """

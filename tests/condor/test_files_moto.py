@@ -1,7 +1,7 @@
 """Buckets of moto, a stand-in by other authors for a server of S3: the requests that a real one would get.
 
 moto requires that a URL is signed, but checks no signature: tests/sql/test_urls.py checks it by AWS' examples
-and by botocore, and tests/buckets.py refuses a wrong one.
+and by botocore, and tests/support/buckets.py refuses a wrong one.
 """
 
 import dataclasses
@@ -25,12 +25,12 @@ from fetchwork.pool import PersonalPool
 from fetchwork.pool.cache import cached
 from fetchwork.pool.ports import free_port
 from fetchwork.queue import contents, retrieving
-from tests.by_name import scalar
 from tests.condor.certificates import make_certificate
 
 # the same pool
 from tests.condor.test_files import FileJobs, file_pool, jobs  # noqa: F401
-from tests.waiting import until
+from tests.support.by_name import scalar
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.all
 

@@ -10,10 +10,10 @@ import pytest
 from fetchwork.db.database import Database
 from fetchwork.pool import PersonalPool
 from fetchwork.queue import Queue
-from tests.by_name import scalar
 from tests.condor.test_files import FileJobs
-from tests.sandboxes import submit_with_plugin
-from tests.waiting import until
+from tests.support.by_name import scalar
+from tests.support.sandboxes import submit_with_plugin
+from tests.support.waiting import until
 
 SCRIPT = """#!/bin/sh
 pwd; cat in.txt; mkdir res; tr a-z A-Z < in.txt > res/up; cp big big.$1

@@ -19,9 +19,9 @@ from fetchwork.db.database import Database
 from fetchwork.errors import AgentUnavailable
 from fetchwork.pool import PersonalPool
 from fetchwork.process import Process
-from tests.by_name import scalar
 from tests.condor.watching import Tail, on_page
-from tests.waiting import PATIENCE_S
+from tests.support.by_name import scalar
+from tests.support.waiting import PATIENCE_S
 
 _names = itertools.count(1)
 

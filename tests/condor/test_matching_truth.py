@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from fetchwork.pool.condorroot import OWN_ROOT, CondorRoot
-from tests.matching_table import pairs
+from tests.support.matching_table import pairs
 
 # a process for each pair: each has its own slot, and condor_q counts slots
 ASK = """

@@ -14,7 +14,7 @@ from fetchwork.errors import PoolError
 from fetchwork.personal import PersonalPoolState
 from fetchwork.pool.condorroot import CondorRoot
 from fetchwork.process import Process
-from tests.waiting import PATIENCE_S, until
+from tests.support.waiting import PATIENCE_S, until
 
 
 @pytest.fixture(scope="module")

@@ -16,9 +16,9 @@ from fetchwork.pool import demo
 from fetchwork.pool.condorroot import CondorRoot
 from fetchwork.queue import Queue
 from fetchwork.queue.retrieving import bring_outputs
-from tests.by_name import scalar
 from tests.condor.readme_host import HOST, Debian, debian
-from tests.waiting import until
+from tests.support.by_name import scalar
+from tests.support.waiting import until
 
 EXAMPLES = Path(__file__).parents[2] / "config-examples"
 DIRECTORY = "/srv/pilot"

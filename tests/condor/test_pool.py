@@ -15,9 +15,9 @@ from fetchwork.pool import PersonalPool
 from fetchwork.pool.condorroot import VENV, CondorRoot
 from fetchwork.pool.machine import RootMachine
 from fetchwork.process import Process, processes
-from tests.by_name import scalar
-from tests.living import content, directories, files
-from tests.waiting import PATIENCE_S
+from tests.support.by_name import scalar
+from tests.support.living import content, directories, files
+from tests.support.waiting import PATIENCE_S
 
 FETCHWORK = Path(sys.prefix) / "bin/fetchwork"
 

@@ -15,7 +15,7 @@ from fetchwork.pool.condor import Condor
 from fetchwork.pool.condorroot import ROOT_MOUNT, VENV, CondorRoot
 from fetchwork.pool.machine import RootMachine
 from fetchwork.process import Process
-from tests.waiting import PATIENCE_S, until
+from tests.support.waiting import PATIENCE_S, until
 
 HOST = "test-host.example"
 

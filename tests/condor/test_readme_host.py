@@ -8,9 +8,9 @@ import pytest
 
 from fetchwork.pool.condorroot import CondorRoot
 from fetchwork.pool.postgres import PostgresServer
-from tests.by_name import scalar
 from tests.condor.readme_host import CORES, ReadmeHost, commands, readme_host
 from tests.condor.stock_fill import fill
+from tests.support.by_name import scalar
 
 JOBS = 16
 root_only = pytest.mark.skipif(os.geteuid() != 0, reason="makes a machine of its own, which only root can")

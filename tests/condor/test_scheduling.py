@@ -13,8 +13,8 @@ from fetchwork.explain.slot import match
 from fetchwork.pool import PersonalPool
 from fetchwork.queue import Queue
 from fetchwork.queue.synchronous import session_of
-from tests.by_name import call
-from tests.waiting import PATIENCE_S
+from tests.support.by_name import call
+from tests.support.waiting import PATIENCE_S
 
 # refuses an offer by an attribute that the agent cannot evaluate: only the fetched ad has a run's number
 REFUSES_ALICE = 'START = TARGET.FetchWorkRunId =?= undefined || TARGET.Owner == "bob"'

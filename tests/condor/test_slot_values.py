@@ -11,7 +11,7 @@ from fetchwork.pool.condorroot import CondorRoot
 from fetchwork.queue import Queue
 from tests.condor.sides import CONFIG, HOST, Sides
 from tests.condor.watching import Tail, on_page
-from tests.waiting import PATIENCE_S, until
+from tests.support.waiting import PATIENCE_S, until
 
 PROGRAM = Path(__file__).parent / "slot_values.py"
 # arguments and two variables, each followed by a byte that occurs in none of them

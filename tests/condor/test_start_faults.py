@@ -20,7 +20,7 @@ from fetchwork.pool.condorroot import CondorRoot
 from tests.condor import container_runtime
 from tests.condor.conftest import NEWEST
 from tests.condor.sides import CONFIG_OF_HALVES, HOST, Sides
-from tests.waiting import until
+from tests.support.waiting import until
 
 PROGRAM = Path(__file__).parent / "start_faults.py"
 HOOKS = "/usr/local/site-hooks"

@@ -11,7 +11,7 @@ import pytest
 import fetchwork
 from fetchwork.pool import PersonalPool
 from fetchwork.queue import Queue
-from tests.waiting import PATIENCE_S, until
+from tests.support.waiting import PATIENCE_S, until
 
 TRACKING = Path(fetchwork.__file__).parent / "following" / "TRACKING.md"
 

@@ -12,9 +12,9 @@ import psycopg
 
 from fetchwork.pool import PersonalPool
 from fetchwork.process import Process
-from tests.invariants import violations
-from tests.living import files
-from tests.waiting import PATIENCE_S
+from tests.support.invariants import violations
+from tests.support.living import files
+from tests.support.waiting import PATIENCE_S
 
 OWNER = "alice"
 HOME = "/home/alice"

@@ -15,7 +15,7 @@ from fetchwork import compiler
 from fetchwork.client.link import Link
 from fetchwork.condor.directory import NAME, compile_command
 from fetchwork.pool import PersonalPool
-from tests.waiting import PATIENCE_S, until
+from tests.support.waiting import PATIENCE_S, until
 
 ROLE = "dag_access_point"
 PASSWORD = "of-the-tests"

@@ -11,7 +11,7 @@ import pytest
 from fetchwork.pool import PersonalPool
 from tests.dag.sides import Dag, Point, Queue
 from tests.dag.test_runs import dagman
-from tests.waiting import until
+from tests.support.waiting import until
 
 WIDTH, DEPTH = 20, 10
 FAULTS = ("condor_dagman", "access point", "agent", "PostgreSQL")

@@ -18,7 +18,7 @@ from tests.conftest import WITHOUT_COMPILER
 from tests.dag.case import FILES, SERIAL, described, nodes
 from tests.dag.sides import Dag, Point, Queue, Schedd, Side, on_both
 from tests.dag.suites import MAJOR
-from tests.waiting import until
+from tests.support.waiting import until
 
 # notes its name, and ends when the file "go" is there
 WAITING = "#!/bin/sh\necho $1 >> order\nuntil [ -e go ]; do sleep 0.1; done\n"

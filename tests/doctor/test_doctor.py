@@ -22,10 +22,10 @@ from fetchwork.deploy import hooks as hookinstall
 from fetchwork.deploy.check import check_leftovers
 from fetchwork.doctor import Line, agent, daemons, database, files, hooks
 from fetchwork.process import Process
-from tests.buckets import ACCESS_KEY_ID, SECRET, serve_bucket
 from tests.conftest import WITHOUT_COMPILER
 from tests.doctor.conftest import TestHost, serve
-from tests.waiting import until
+from tests.support.buckets import ACCESS_KEY_ID, SECRET, serve_bucket
+from tests.support.waiting import until
 
 root_only = pytest.mark.skipif(os.geteuid() != 0, reason="as an ordinary user jobs run as that user")
 

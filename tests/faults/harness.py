@@ -24,9 +24,9 @@ from fetchwork.simulate.agents import PROGRAM, AgentProcess
 from fetchwork.simulate.family import Actor, connect_as_hooks
 from fetchwork.simulate.hooks import Watch, connect_to
 from tests.faults.proxy import DatabaseProxy
-from tests.invariants import violations
-from tests.living import files
-from tests.waiting import PATIENCE_S
+from tests.support.invariants import violations
+from tests.support.living import files
+from tests.support.waiting import PATIENCE_S
 
 OWNER = "nobody"
 

@@ -12,7 +12,7 @@ from fetchwork.simulate.behaviour import NEVER
 from fetchwork.simulate.hooks import FetchingSlot, HookKilled, Step
 from tests.faults.harness import PATIENT, TIMING, UNTIL_TOLD, SimulatedHost, Site
 from tests.faults.proxy import Side, Trap
-from tests.waiting import PATIENCE_S
+from tests.support.waiting import PATIENCE_S
 
 #: each host makes these calls all the time; other writes are provoked below
 WRITES = ("claim_many", "report_runs/start", "report_runs/update", "report_runs/exit", "beat")

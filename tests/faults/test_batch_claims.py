@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from tests.faults.harness import SimulatedHost, Site
-from tests.waiting import PATIENCE_S
+from tests.support.waiting import PATIENCE_S
 
 SLOTS = 12
 #: an offer whose answer was lost expires within a test's time

@@ -19,7 +19,7 @@ from fetchwork.db import schema
 from fetchwork.pool.postgres import PostgresServer
 from tests.faults.conftest import SETTINGS
 from tests.faults.harness import PATIENT, UNTIL_TOLD, Site
-from tests.waiting import PATIENCE_S
+from tests.support.waiting import PATIENCE_S
 
 SLOTS = 4
 EXIT_CODE = 7

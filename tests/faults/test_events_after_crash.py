@@ -7,8 +7,8 @@ import pytest
 
 from fetchwork.pool.postgres import PostgresServer
 from fetchwork.queue import Queue
-from tests.direct_queue import EXITED, Claimed, DirectQueue
 from tests.faults.conftest import new_database
+from tests.support.direct_queue import EXITED, Claimed, DirectQueue
 
 # like claims: PostgreSQL forgets the last of these numbers in a crash, and gives them out again
 FORGOTTEN = "DO $$ BEGIN FOR n IN 1 .. 500 LOOP PERFORM pg_current_xact_id(); COMMIT; END LOOP; END $$"

@@ -17,7 +17,7 @@ from fetchwork.queue.bringing import bring
 from fetchwork.queue.destinations import TransferFailed
 from fetchwork.sandbox.failure import TransferFailure
 from fetchwork.sandbox.fill import fill as fill_sandbox
-from tests.small_disk import SIZE, fill
+from tests.support.small_disk import SIZE, fill
 from tests.unit.test_starterend import BEGUN, EXITED
 
 DATA = os.urandom(SIZE + 1)

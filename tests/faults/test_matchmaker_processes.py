@@ -11,7 +11,7 @@ import pytest
 from tests.faults.harness import SimulatedHost, Site
 from tests.faults.proxy import Side
 from tests.matchmaker.hostile import HOSTILE
-from tests.waiting import PATIENCE_S
+from tests.support.waiting import PATIENCE_S
 
 #: takes more CPU time than one ad gets
 COSTLY = json.loads(HOSTILE["eval of strings, 22 levels"])

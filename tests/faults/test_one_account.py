@@ -12,7 +12,7 @@ from fetchwork.hook.spool import Spool, write_report
 from fetchwork.hook.wire import Request, encode_request
 from fetchwork.simulate.family import Actor
 from tests.faults.harness import Site
-from tests.waiting import PATIENCE_S
+from tests.support.waiting import PATIENCE_S
 
 NOBODY = 65534
 

@@ -8,7 +8,7 @@ import pytest
 
 from fetchwork.simulate.hooks import Step
 from tests.faults.harness import PATIENT, UNTIL_TOLD, Site
-from tests.waiting import PATIENCE_S
+from tests.support.waiting import PATIENCE_S
 
 
 @pytest.mark.parametrize("mode", ["fast", pytest.param("immediate", marks=pytest.mark.all)])

@@ -14,7 +14,7 @@ from fetchwork.hook.wire import HOOKS, MAX_HEAD, Reply, ReplyReader, Request, en
 from fetchwork.simulate.agents import AgentProcess
 from fetchwork.simulate.family import Actor
 from tests.faults.harness import OWNER, Site
-from tests.waiting import PATIENCE_S, until_async
+from tests.support.waiting import PATIENCE_S, until_async
 
 #: additional memory over that of an idle agent
 MOST_MEMORY_MIB = 120

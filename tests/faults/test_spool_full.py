@@ -13,8 +13,8 @@ from fetchwork.errors import FetchworkError
 from fetchwork.hook.spool import Spool, write_report
 from fetchwork.hook.wire import Request
 from tests.faults.harness import UNTIL_TOLD, Site
-from tests.small_disk import fill
-from tests.waiting import PATIENCE_S
+from tests.support.small_disk import fill
+from tests.support.waiting import PATIENCE_S
 
 REPORT = Request("job_exit", b"ExitCode = 3\n" + b"A = 1\n" * 2000, keyword="FETCHWORK", arg="exit")
 

@@ -16,7 +16,7 @@ import pytest
 from fetchwork.deploy import hooks as hookinstall
 from fetchwork.hook.wire import Reply, Request, RequestReader, encode_reply
 from tests.conftest import WITHOUT_COMPILER
-from tests.waiting import PATIENCE_S
+from tests.support.waiting import PATIENCE_S
 
 #: an error that a sanitizer finds makes the hook print much text, which no test takes
 SANITIZED = (

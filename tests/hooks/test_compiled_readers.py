@@ -18,7 +18,7 @@ from fetchwork.errors import ProtocolError
 from fetchwork.hook.jobcheck import find_problem
 from fetchwork.hook.wire import Reply, ReplyReader, encode_reply
 from tests.conftest import WITHOUT_COMPILER
-from tests.waiting import PATIENCE_S
+from tests.support.waiting import PATIENCE_S
 
 from .conftest import ADS, SANITIZED
 

@@ -15,7 +15,7 @@ import pytest
 
 from fetchwork.hook.wire import HOOKS, Reply, encode_reply
 from tests.hooks.conftest import Hooks, StandIn, StartAgent
-from tests.waiting import PATIENCE_S
+from tests.support.waiting import PATIENCE_S
 
 from .conftest import ADS
 

@@ -11,7 +11,7 @@ import pytest
 from fetchwork.hook.spool import Spool
 from fetchwork.hook.wire import HOOKS, Reply
 from tests.hooks.conftest import Behave, Done, Hooks, StandIn, StartAgent
-from tests.waiting import PATIENCE_S
+from tests.support.waiting import PATIENCE_S
 
 from .conftest import ADS
 

@@ -12,8 +12,8 @@ import pytest
 import fetchwork.modules
 from fetchwork.pool.postgres import PostgresServer
 from tests.accesspoint.point import AccessPoint
-from tests.direct_queue import DirectQueue
-from tests.kept import kept_database
+from tests.support.direct_queue import DirectQueue
+from tests.support.kept import kept_database
 
 MODULES = Path(fetchwork.modules.__file__).parent
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from psycopg.types.json import Jsonb
 
-from tests.direct_queue import DirectQueue
+from tests.support.direct_queue import DirectQueue
 
 Program = Callable[..., str]
 

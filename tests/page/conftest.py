@@ -11,11 +11,11 @@ from fetchwork.page.application import application
 from fetchwork.page.signin import SignIn
 from fetchwork.pool.postgres import PostgresServer
 from fetchwork.queue import Queue
-from tests.kept import kept_database
 
 # the fixtures of a queue with two owners, and of sessions of each role
 from tests.security.conftest import busy, login, root  # noqa: F401
-from tests.waiting import PATIENCE_S
+from tests.support.kept import kept_database
+from tests.support.waiting import PATIENCE_S
 
 TOKEN = "a-token-of-the-tests"
 Serve = Callable[..., TestClient]

@@ -10,8 +10,8 @@ from starlette.testclient import TestClient
 
 from fetchwork.classad.bindings import JobAction
 from fetchwork.queue import Queue
-from tests.direct_queue import DirectQueue
 from tests.page.conftest import Serve
+from tests.support.direct_queue import DirectQueue
 
 API = "/api/v1"
 AD = {"Cmd": "/bin/true", "Owner": "alice", "RequestCpus": 1}

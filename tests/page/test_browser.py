@@ -20,10 +20,10 @@ from fetchwork.page.signin import SignIn
 from fetchwork.pool.cache import cached
 from fetchwork.pool.ports import free_port
 from fetchwork.queue import Queue
-from tests.direct_queue import DirectQueue
 from tests.page import hasty
 from tests.page.conftest import TOKEN
-from tests.waiting import PATIENCE_S, until
+from tests.support.direct_queue import DirectQueue
+from tests.support.waiting import PATIENCE_S, until
 
 playwright = pytest.importorskip(
     "playwright.sync_api", reason="no playwright: pip install 'fetchwork[browser]'", exc_type=ImportError
@@ -41,7 +41,7 @@ PATHS = (
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
     if CHROMIUM is None:
-        pytest.skip("no chromium: tests/install-browser installs it on Debian")
+        pytest.skip("no chromium: tests/support/install-browser installs it on Debian")
     with playwright.sync_playwright() as started:
         # root has no sandbox
         arguments = ["--no-sandbox"] if os.geteuid() == 0 else []

@@ -9,8 +9,8 @@ from starlette.testclient import TestClient
 from fetchwork.classad.bindings import JobAction
 from fetchwork.page import pages
 from fetchwork.queue import Queue
-from tests.direct_queue import DirectQueue
 from tests.page.conftest import TOKEN, Serve
+from tests.support.direct_queue import DirectQueue
 
 PAGES = ("/", "/jobs", "/history", "/slots", "/queues", "/submitters", "/charts", "/held")
 

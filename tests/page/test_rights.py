@@ -9,9 +9,9 @@ from starlette.applications import Starlette
 from starlette.routing import Mount, Route
 from starlette.testclient import TestClient
 
-from tests.direct_queue import DirectQueue
 from tests.page.conftest import Serve
 from tests.security.roles import SECRET
+from tests.support.direct_queue import DirectQueue
 
 HEADER = "X-User"
 #: reading requests by path: the request, and whether only the owner may see its secrets

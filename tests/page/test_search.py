@@ -16,8 +16,8 @@ from fetchwork.queue.ask import Ask, Steps
 from fetchwork.queue.paging import Position
 from fetchwork.queue.sifting import Sieve
 from fetchwork.queue.views import HISTORY, JOBS, RUNS, Row, View
-from tests.direct_queue import DirectQueue
 from tests.page import hasty
+from tests.support.direct_queue import DirectQueue
 
 CONSTRAINTS = (
     'regexp("^b.b$", Owner)',

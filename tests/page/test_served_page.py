@@ -12,7 +12,7 @@ import pytest
 from fetchwork.errors import PoolError
 from fetchwork.pool.services import ServedPage
 from fetchwork.queue import Queue
-from tests.waiting import PATIENCE_S
+from tests.support.waiting import PATIENCE_S
 
 
 @pytest.fixture

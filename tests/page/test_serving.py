@@ -24,7 +24,7 @@ from fetchwork.page.serving import listen, listen_at_path, server
 from fetchwork.page.signin import SignIn
 from fetchwork.page.workers import Workers
 from tests.page.conftest import TOKEN, Serve
-from tests.waiting import PATIENCE_S, until
+from tests.support.waiting import PATIENCE_S, until
 
 
 async def answers(scope: Scope, receive: Receive, send: Send) -> None:

@@ -15,7 +15,7 @@ from fetchwork.page.acting import ActingSession, Person
 from fetchwork.page.problem import Problem
 from fetchwork.page.workers import Workers
 from fetchwork.queue.ask import Ask, Steps
-from tests.waiting import PATIENCE_S, until
+from tests.support.waiting import PATIENCE_S, until
 
 
 def processes_of_workers(session: ActingSession) -> list[int]:

@@ -10,8 +10,8 @@ import pytest
 from fetchwork import cli
 from fetchwork.pool.postgres import PostgresServer
 from fetchwork.queue import Queue
-from tests.direct_queue import DirectQueue
-from tests.kept import kept_database
+from tests.support.direct_queue import DirectQueue
+from tests.support.kept import kept_database
 
 
 @pytest.fixture

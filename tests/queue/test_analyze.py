@@ -16,9 +16,9 @@ from fetchwork.explain.job import Analysis, analyze
 from fetchwork.explain.slot import match
 from fetchwork.queue import Queue
 from fetchwork.queue.synchronous import session_of
-from tests.direct_queue import DirectQueue
 from tests.matchmaker.hostile import HOSTILE
 from tests.queue.conftest import Told
+from tests.support.direct_queue import DirectQueue
 
 ADS = Path(__file__).parent.parent / "data" / "ads"
 

@@ -10,7 +10,7 @@ import pytest
 import fetchwork
 from fetchwork.errors import ClassAdError, NotFound
 from fetchwork.queue import AsyncQueue, Queue
-from tests.direct_queue import DirectQueue
+from tests.support.direct_queue import DirectQueue
 
 
 def methods(kind: type) -> dict[str, list[tuple[str, inspect._ParameterKind, object, object]]]:

@@ -10,7 +10,7 @@ import pytest
 from classad2 import ExprTree
 
 from fetchwork.queue import Queue
-from tests.direct_queue import DirectQueue
+from tests.support.direct_queue import DirectQueue
 
 # -- test_num_holds
 

@@ -8,8 +8,8 @@ import pytest
 import fetchwork
 from fetchwork.errors import DatabaseUnavailable
 from fetchwork.queue import AsyncQueue
-from tests.direct_queue import DirectQueue
-from tests.waiting import PATIENCE_S
+from tests.support.direct_queue import DirectQueue
+from tests.support.waiting import PATIENCE_S
 
 
 @pytest.fixture

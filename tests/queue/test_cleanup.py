@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from fetchwork.sandbox import hostsettings
-from tests.direct_queue import Claimed, DirectQueue
 from tests.queue.conftest import Told
+from tests.support.direct_queue import Claimed, DirectQueue
 
 DELETE = """\
 #!/bin/sh

@@ -13,8 +13,8 @@ import psycopg
 import pytest
 from psycopg.types.json import Jsonb
 
-from tests.direct_queue import DirectQueue
 from tests.queue.conftest import Told
+from tests.support.direct_queue import DirectQueue
 
 Run = Callable[..., Told]
 

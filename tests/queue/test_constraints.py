@@ -21,7 +21,7 @@ from fetchwork.queue.selecting import compiled
 from fetchwork.queue.sifting import Sieve
 from fetchwork.queue.synchronous import session_of
 from fetchwork.queue.views import JOBS
-from tests.direct_queue import DirectQueue
+from tests.support.direct_queue import DirectQueue
 
 # possible values of an ad, expressions among them, in varied spellings
 VALUES: list[Any] = [

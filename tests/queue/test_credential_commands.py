@@ -5,8 +5,8 @@ from pathlib import Path
 
 from fetchwork.credentials.keys import KeyFile
 from fetchwork.credentials.secret import decode
-from tests.direct_queue import DirectQueue
 from tests.queue.test_commands import Run
+from tests.support.direct_queue import DirectQueue
 
 
 def test_a_credential_is_added_listed_and_deleted(fetchwork: Run, slots: DirectQueue, tmp_path: Path) -> None:

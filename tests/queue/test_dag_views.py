@@ -15,9 +15,9 @@ from fetchwork.cli import dag as dag_command
 from fetchwork.cli import dagview
 from fetchwork.queue import Queue
 from fetchwork.queue.synchronous import session_of
-from tests.direct_queue import DirectQueue
 from tests.queue.conftest import Told
-from tests.waiting import PATIENCE_S
+from tests.support.direct_queue import DirectQueue
+from tests.support.waiting import PATIENCE_S
 
 Run = Callable[..., Told]
 

@@ -12,8 +12,8 @@ from fetchwork.classad.bindings import JobAction
 from fetchwork.explain.demand import fill, packed
 from fetchwork.queue import Queue
 from fetchwork.queue.synchronous import session_of
-from tests.direct_queue import DirectQueue
 from tests.queue.conftest import Told
+from tests.support.direct_queue import DirectQueue
 
 ADS = Path(__file__).parent.parent / "data" / "ads"
 STATIC = ADS / "25.14.1-fetch_work-static-unclaimed.ad"

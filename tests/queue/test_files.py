@@ -16,8 +16,8 @@ from fetchwork.errors import DatabaseRefused, SubmitError
 from fetchwork.queue import Queue, inputs
 from fetchwork.queue import contents as stored
 from fetchwork.queue.jobads import Jobs
-from tests.buckets import ACCESS_KEY_ID, SECRET, serve_bucket
-from tests.direct_queue import DirectQueue
+from tests.support.buckets import ACCESS_KEY_ID, SECRET, serve_bucket
+from tests.support.direct_queue import DirectQueue
 
 ME = getpass.getuser() if os.geteuid() else "alice"
 MISSING = "input 'missing' can't be transferred: reading from file {home}/missing: (errno 2)"

@@ -22,9 +22,9 @@ from fetchwork.queue.ask import Steps
 from fetchwork.queue.reader import Reader
 from fetchwork.queue.synchronous import session_of
 from tests.accesspoint.point import as_account
-from tests.direct_queue import DirectQueue
 from tests.queue.conftest import Told
-from tests.waiting import PATIENCE_S, until
+from tests.support.direct_queue import DirectQueue
+from tests.support.waiting import PATIENCE_S, until
 
 Run = Callable[..., Told]
 

@@ -9,7 +9,7 @@ from fetchwork.pool.postgres import PostgresServer
 from fetchwork.queue.paging import Position
 from fetchwork.queue.session import Session
 from fetchwork.queue.submission import put
-from tests.kept import kept_database
+from tests.support.kept import kept_database
 
 ODD = """
 executable = /bin/sleep

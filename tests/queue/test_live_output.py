@@ -10,9 +10,9 @@ from fetchwork.errors import NotFound
 from fetchwork.following.liveoutput import follow_output
 from fetchwork.queue import Queue
 from fetchwork.queue.synchronous import session_of
-from tests.direct_queue import Claimed, DirectQueue
 from tests.queue.conftest import Told
-from tests.waiting import until
+from tests.support.direct_queue import Claimed, DirectQueue
+from tests.support.waiting import until
 
 
 def ship(slots: DirectQueue, run: Claimed, **what: Any) -> None:

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests import locales
-from tests.direct_queue import DirectQueue
+from tests.support import locales
+from tests.support.direct_queue import DirectQueue
 
 Command = Callable[..., tuple[int, bytes, bytes]]
 

@@ -22,10 +22,10 @@ from fetchwork.metrics.serving import Server, text_of
 from fetchwork.pool.ports import free_port
 from fetchwork.queue import Queue
 from fetchwork.queue.session import Session
-from tests.direct_queue import DirectQueue
 from tests.metrics.names import documented
 from tests.queue.conftest import Told
-from tests.waiting import PATIENCE_S, until
+from tests.support.direct_queue import DirectQueue
+from tests.support.waiting import PATIENCE_S, until
 
 Samples = dict[tuple[str, frozenset[tuple[str, str]]], float]
 

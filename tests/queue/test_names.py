@@ -11,7 +11,7 @@ import pytest
 import fetchwork
 from fetchwork.errors import FetchworkError, NotFound
 from fetchwork.queue import Queue
-from tests.direct_queue import DirectQueue
+from tests.support.direct_queue import DirectQueue
 
 NAMES = """
     AdType AdTypes Collector DaemonType DaemonTypes FileTransferEventType HTCondorException JobAction JobEvent

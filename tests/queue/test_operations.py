@@ -9,7 +9,7 @@ from fetchwork.credentials.keys import key_id
 from fetchwork.queue import Queue
 from fetchwork.queue.operations import STEPS, STREAMS
 from fetchwork.queue.synchronous import session_of
-from tests.direct_queue import DirectQueue
+from tests.support.direct_queue import DirectQueue
 
 OWNER = "alice"
 #: the pool's key, to which credentials are sealed

@@ -10,8 +10,6 @@ import pytest
 from fetchwork.pool.postgres import PostgresServer
 from fetchwork.queue import Queue
 from fetchwork.queue.synchronous import session_of
-from tests.kept import kept_database
-from tests.pgbouncer import PgBouncer, program
 
 # these tests are collected here again, with another "conninfo"
 from tests.queue.test_async import *  # noqa: F403
@@ -21,6 +19,8 @@ from tests.queue.test_events import (  # noqa: F401
 )
 from tests.queue.test_following import *  # noqa: F403
 from tests.queue.test_queue import *  # noqa: F403
+from tests.support.kept import kept_database
+from tests.support.pgbouncer import PgBouncer, program
 
 # a login, a session and a notification of one's own do not exist behind PgBouncer
 del test_a_submitter_sees_its_own_jobs_only  # noqa: F821

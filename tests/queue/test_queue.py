@@ -20,9 +20,9 @@ from fetchwork.queue.paging import Position
 from fetchwork.queue.projecting import Projected
 from fetchwork.queue.synchronous import session_of
 from fetchwork.queue.views import JOBS
-from tests.by_name import call
-from tests.direct_queue import DirectQueue
-from tests.waiting import PATIENCE_S
+from tests.support.by_name import call
+from tests.support.direct_queue import DirectQueue
+from tests.support.waiting import PATIENCE_S
 
 SLEEP = "executable = /bin/sleep\narguments = $(Process)\n"
 

@@ -13,7 +13,7 @@ import pytest
 from fetchwork.classad.bindings import JobAction
 from fetchwork.pool.cache import cached
 from fetchwork.queue import Queue
-from tests.waiting import PATIENCE_S, until
+from tests.support.waiting import PATIENCE_S, until
 
 pytestmark = [pytest.mark.all, pytest.mark.slow]
 

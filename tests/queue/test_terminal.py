@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from fetchwork.cli import output
-from tests.direct_queue import DirectQueue
 from tests.queue.conftest import Told
-from tests.waiting import PATIENCE_S
+from tests.support.direct_queue import DirectQueue
+from tests.support.waiting import PATIENCE_S
 
 # clears the screen, renames the window, reverses the direction of writing
 HOSTILE = "a\x1b[2J\x1b]0;root\x07\x9b31m\u202eb"

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 import fetchwork
-from tests.direct_queue import DirectQueue
-from tests.waiting import PATIENCE_S, until
+from tests.support.direct_queue import DirectQueue
+from tests.support.waiting import PATIENCE_S, until
 
 REPOSITORY = Path(__file__).parents[2]
 TEXT = (Path(fetchwork.__file__).parent / "following" / "TRACKING.md").read_text()

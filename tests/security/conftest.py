@@ -6,9 +6,9 @@ import psycopg
 import pytest
 
 from fetchwork.pool.postgres import PostgresServer
-from tests.direct_queue import EXITED, DirectQueue
-from tests.kept import kept_database
 from tests.security.roles import PASSWORD, ROLES, SECRET, SERVERS
+from tests.support.direct_queue import EXITED, DirectQueue
+from tests.support.kept import kept_database
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from tests.direct_queue import DirectQueue
+from tests.support.direct_queue import DirectQueue
 
 ROLES = {
     "fw_alice": "fetchwork_submitter",

@@ -5,8 +5,8 @@ from collections.abc import Callable
 import psycopg
 import pytest
 
-from tests.direct_queue import DirectQueue
 from tests.security.roles import ROLES, VIEWS, denied, owners_seen
+from tests.support.direct_queue import DirectQueue
 
 Login = Callable[[str], DirectQueue]
 

@@ -8,8 +8,8 @@ import pytest
 from fetchwork.credentials.keys import KeyFile, key_id, seal
 from fetchwork.credentials.secret import Secret
 from fetchwork.pool.postgres import PostgresServer
-from tests.direct_queue import DirectQueue
 from tests.security.roles import ROLES, denied
+from tests.support.direct_queue import DirectQueue
 
 TOKEN = b"the-token-that-nobody-may-read"
 

@@ -9,9 +9,9 @@ import pytest
 
 from fetchwork.db.database import Database
 from fetchwork.pool.postgres import SUPERUSER, PostgresServer
-from tests.by_name import call
-from tests.direct_queue import DirectQueue
 from tests.security.roles import PASSWORD, ROLES, SECRET, VIEWS, denied, owners_seen
+from tests.support.by_name import call
+from tests.support.direct_queue import DirectQueue
 
 
 def test_a_submitter_sees_his_own_jobs_and_nobody_elses(

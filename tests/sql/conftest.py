@@ -7,9 +7,9 @@ import psycopg
 import pytest
 
 from fetchwork.pool.postgres import PostgresServer
-from tests.direct_queue import DirectQueue
-from tests.kept import kept_database
-from tests.pgbouncer import PgBouncer, program
+from tests.support.direct_queue import DirectQueue
+from tests.support.kept import kept_database
+from tests.support.pgbouncer import PgBouncer, program
 
 HERE = Path(__file__).parent
 

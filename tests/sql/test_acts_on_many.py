@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from psycopg.types.json import Jsonb
 
-from tests.direct_queue import DirectQueue
+from tests.support.direct_queue import DirectQueue
 
 JOBS = 600
 #: reads of a job that an action may make (edits make some 80); reading all jobs for each would be JOBS times

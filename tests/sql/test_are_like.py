@@ -7,7 +7,7 @@ import psycopg
 import pytest
 from psycopg.types.json import Jsonb
 
-from tests.direct_queue import DirectQueue
+from tests.support.direct_queue import DirectQueue
 
 #: are_like(), defined for each part alone
 ONE_BY_ONE = r"""

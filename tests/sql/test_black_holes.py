@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from psycopg.types.json import Jsonb
 
-from tests.direct_queue import Claimed, DirectQueue
+from tests.support.direct_queue import Claimed, DirectQueue
 
 
 def claim(queue: DirectQueue, slots: int = 1, host: str = "h1") -> list[dict[str, Any]]:

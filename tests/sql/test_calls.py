@@ -20,7 +20,7 @@ from fetchwork.db.calls.call import Call
 from fetchwork.db.database import Database
 from fetchwork.errors import SchemaMismatch
 from fetchwork.pool.postgres import PostgresServer
-from tests.kept import kept_database
+from tests.support.kept import kept_database
 
 MODULES = [
     importlib.import_module(f"{calls.__name__}.{module.name}")

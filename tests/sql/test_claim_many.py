@@ -9,8 +9,8 @@ import psycopg
 import pytest
 from psycopg.types.json import Jsonb
 
-from tests.direct_queue import DirectQueue
-from tests.waiting import PATIENCE_S
+from tests.support.direct_queue import DirectQueue
+from tests.support.waiting import PATIENCE_S
 
 
 def claim(

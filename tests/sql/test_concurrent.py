@@ -9,8 +9,8 @@ from typing import Any
 import psycopg
 import pytest
 
-from tests.direct_queue import Claimed, DirectQueue
-from tests.invariants import violations
+from tests.support.direct_queue import Claimed, DirectQueue
+from tests.support.invariants import violations
 
 SESSIONS = 8
 SECONDS = 4.0

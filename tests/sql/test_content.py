@@ -11,7 +11,7 @@ import pytest
 from psycopg.types.json import Jsonb
 
 from fetchwork.db.calls.files import CHUNK_BYTES
-from tests.direct_queue import Claimed, DirectQueue
+from tests.support.direct_queue import Claimed, DirectQueue
 
 FILES = {"FetchWorkFiles": "sandbox", "ShouldTransferFiles": "YES", "TransferInput": "a"}
 

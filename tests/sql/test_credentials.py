@@ -7,7 +7,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from tests.direct_queue import EXITED, Claimed, DirectQueue
+from tests.support.direct_queue import EXITED, Claimed, DirectQueue
 
 PUBLIC, OTHER = b"p" * 32, b"q" * 32
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.direct_queue import AGENT_ID, Claimed, DirectQueue
+from tests.support.direct_queue import AGENT_ID, Claimed, DirectQueue
 
 
 @pytest.fixture

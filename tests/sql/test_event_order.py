@@ -9,8 +9,8 @@ import pytest
 
 from fetchwork.pool.postgres import PostgresServer
 from fetchwork.queue import Queue
-from tests.direct_queue import DirectQueue
-from tests.waiting import PATIENCE_S, until
+from tests.support.direct_queue import DirectQueue
+from tests.support.waiting import PATIENCE_S, until
 
 WRITER = "fw_writer"
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from tests.direct_queue import DirectQueue
+from tests.support.direct_queue import DirectQueue
 
 REASON = "evaluating it takes too long"
 

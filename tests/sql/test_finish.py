@@ -6,7 +6,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from tests.direct_queue import EXITED, Claimed, DirectQueue
+from tests.support.direct_queue import EXITED, Claimed, DirectQueue
 
 KILLED: dict[str, Any] = {
     "JobState": "Exited",

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from tests.direct_queue import DirectQueue
+from tests.support.direct_queue import DirectQueue
 
 AUTOCLUSTERS = "SELECT autocluster_id FROM fetchwork.autocluster ORDER BY 1"
 

@@ -7,7 +7,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from tests.direct_queue import DirectQueue
+from tests.support.direct_queue import DirectQueue
 
 GOOD = {"Cmd": "/bin/true", "Owner": "alice"}
 

@@ -7,7 +7,7 @@ import pytest
 from psycopg.types.json import Jsonb
 
 from tests.conftest import Connect
-from tests.direct_queue import AGENT_ID, DirectQueue
+from tests.support.direct_queue import AGENT_ID, DirectQueue
 
 
 def test_fold_empties_the_changes_and_leaves_the_totals(queue: DirectQueue) -> None:

@@ -4,7 +4,7 @@ import psycopg
 import pytest
 
 from tests.conftest import Connect
-from tests.direct_queue import DirectQueue
+from tests.support.direct_queue import DirectQueue
 
 STAYS = {"LeaveJobInQueue": "/Expr(JobStatus == 4)/"}
 IN_QUEUE = "SELECT count(*) FROM fetchwork.jobs"

@@ -7,8 +7,8 @@ from typing import Any
 import psycopg
 import pytest
 
-from tests.direct_queue import EXITED, DirectQueue
-from tests.waiting import PATIENCE_S, until
+from tests.support.direct_queue import EXITED, DirectQueue
+from tests.support.waiting import PATIENCE_S, until
 
 QUEUED = {"Cmd": "/bin/true", "Owner": "alice"}
 WAITS = """

@@ -7,7 +7,7 @@ from uuid import UUID
 import pytest
 from psycopg.types.json import Jsonb
 
-from tests.direct_queue import AGENT_ID, DirectQueue
+from tests.support.direct_queue import AGENT_ID, DirectQueue
 
 NO_TOKEN = UUID(int=0)
 

@@ -7,7 +7,7 @@ import psycopg
 import pytest
 from psycopg.types.json import Jsonb
 
-from tests.direct_queue import DirectQueue
+from tests.support.direct_queue import DirectQueue
 
 
 def test_a_held_job_does_not_wait_and_a_released_one_does(queue: DirectQueue) -> None:

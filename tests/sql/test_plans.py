@@ -16,7 +16,7 @@ import pytest
 from fetchwork.accesspoint import joblogs, logs
 from fetchwork.db import eventpages
 from tests.conftest import Connect
-from tests.direct_queue import DirectQueue
+from tests.support.direct_queue import DirectQueue
 
 
 @pytest.fixture

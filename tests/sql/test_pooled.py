@@ -5,8 +5,8 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.direct_queue import DirectQueue
-from tests.pgbouncer import program
+from tests.support.direct_queue import DirectQueue
+from tests.support.pgbouncer import program
 
 
 def test_calls_leave_no_state_in_the_session(queue: DirectQueue, another: Callable[..., DirectQueue]) -> None:

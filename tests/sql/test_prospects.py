@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from tests.direct_queue import DirectQueue
+from tests.support.direct_queue import DirectQueue
 
 
 def prospects(queue: DirectQueue, job: str) -> dict[str, Any]:

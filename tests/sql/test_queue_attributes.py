@@ -4,7 +4,7 @@ import pytest
 
 from fetchwork.classad.jsonform import from_json
 from fetchwork.classad.values import evaluate
-from tests.direct_queue import EXITED, Claimed, DirectQueue
+from tests.support.direct_queue import EXITED, Claimed, DirectQueue
 
 # facts about a job that waits for its first run, in HTCondor and here
 TRUE_OF_A_NEW_JOB = [

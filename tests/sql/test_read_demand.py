@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from tests.direct_queue import DirectQueue
+from tests.support.direct_queue import DirectQueue
 
 
 def read(queue: DirectQueue, since: str = "0", host: str = "h1", **arguments: Any) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from tests.direct_queue import EXITED, DirectQueue
+from tests.support.direct_queue import EXITED, DirectQueue
 
 
 def test_only_jobs_that_are_removed_leave(queue: DirectQueue) -> None:

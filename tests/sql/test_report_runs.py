@@ -8,8 +8,8 @@ from typing import Any
 import psycopg
 import pytest
 
-from tests.direct_queue import Claimed, DirectQueue
-from tests.invariants import violations
+from tests.support.direct_queue import Claimed, DirectQueue
+from tests.support.invariants import violations
 
 EXIT = {"JobPid": 77, "ExitCode": 0, "ExitBySignal": False, "JobDuration": 5.0, "RemoteUserCpu": 1.5}
 

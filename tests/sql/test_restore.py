@@ -10,8 +10,8 @@ from psycopg.conninfo import conninfo_to_dict
 from psycopg.types.json import Jsonb
 
 from fetchwork.pool.postgres import PostgresServer
-from tests.direct_queue import AGENT_ID, Claimed, DirectQueue
 from tests.sql.test_upgrade import program, window
+from tests.support.direct_queue import AGENT_ID, Claimed, DirectQueue
 
 _TABLES = """
 SELECT string_agg(format('%I.%I', n.nspname, c.relname), ', ')

@@ -5,7 +5,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from tests.direct_queue import DirectQueue
+from tests.support.direct_queue import DirectQueue
 
 REASON: dict[str, Any] = {"reason": "Job has gone over memory limit", "code": 34, "subcode": 102}
 KILLED: dict[str, Any] = {"JobPid": 7, "JobState": "Exited", "ExitBySignal": True, "ExitSignal": 9}

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from tests.conftest import Connect
-from tests.direct_queue import DirectQueue
+from tests.support.direct_queue import DirectQueue
 
 _ALL = """
 SELECT c.owner, c.ended_at, c.started_at, sum(c.runs), sum(c.badruns), max(c.longestwait),

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from tests.direct_queue import DirectQueue
+from tests.support.direct_queue import DirectQueue
 
 POINT = {"access_point": "here", "max_each": 2, "lease_s": 600}
 

@@ -4,7 +4,7 @@ import psycopg
 import pytest
 from psycopg.types.json import Jsonb
 
-from tests.direct_queue import DirectQueue
+from tests.support.direct_queue import DirectQueue
 
 
 def report(queue: DirectQueue, *names: str, host: str = "h1") -> None:

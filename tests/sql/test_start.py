@@ -7,7 +7,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from tests.direct_queue import Claimed, DirectQueue
+from tests.support.direct_queue import Claimed, DirectQueue
 
 
 @pytest.fixture

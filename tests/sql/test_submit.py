@@ -8,7 +8,7 @@ import pytest
 from psycopg.types.json import Jsonb
 
 from fetchwork.config import sections
-from tests.direct_queue import DirectQueue
+from tests.support.direct_queue import DirectQueue
 
 JOB = {"Cmd": "/bin/true", "Owner": "alice"}
 

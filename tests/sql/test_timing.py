@@ -5,7 +5,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from tests.direct_queue import DirectQueue
+from tests.support.direct_queue import DirectQueue
 
 #: HTCondor's submit adds it to a job with deferral_time
 CLAUSE = (

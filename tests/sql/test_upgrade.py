@@ -16,9 +16,9 @@ from fetchwork.db import schema
 from fetchwork.errors import DatabaseRefused, DatabaseUnavailable, SchemaMismatch
 from fetchwork.pool.postgres import SUPERUSER, PostgresServer
 from tests.conftest import Connect
-from tests.direct_queue import EXITED, DirectQueue
-from tests.later_schema import MIGRATIONS, later_schema
-from tests.waiting import until
+from tests.support.direct_queue import EXITED, DirectQueue
+from tests.support.later_schema import MIGRATIONS, later_schema
+from tests.support.waiting import until
 
 MakeDatabase = Callable[[], str]
 

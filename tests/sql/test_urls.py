@@ -10,8 +10,8 @@ from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials
 from psycopg.types.json import Jsonb
 
-from tests.direct_queue import Claimed, DirectQueue
 from tests.sql.test_content import FILES, refused
+from tests.support.direct_queue import Claimed, DirectQueue
 
 SECRET = "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY"
 KEY = {"access_key_id": "AKIAIOSFODNN7EXAMPLE", "secret": SECRET}

@@ -6,7 +6,7 @@ from uuid import UUID
 import psycopg
 import pytest
 
-from tests.direct_queue import Claimed, DirectQueue
+from tests.support.direct_queue import Claimed, DirectQueue
 
 
 def watch(queue: DirectQueue, job: str, **more: Any) -> list[dict[str, Any]]:

@@ -7,7 +7,7 @@ import pytest
 
 from fetchwork.accesspoint import answers
 from fetchwork.accesspoint.answers import Answers
-from tests.waiting import PATIENCE_S
+from tests.support.waiting import PATIENCE_S
 
 
 class Asker:

@@ -21,7 +21,7 @@ from fetchwork.db.calls.files import LeftCheckpoint
 from fetchwork.db.pool import AsyncDatabase
 from fetchwork.errors import FetchworkError
 from fetchwork.sandbox import hostsettings
-from tests.waiting import until_async
+from tests.support.waiting import until_async
 
 
 class _Database:

@@ -13,7 +13,7 @@ from fetchwork.db.calls import files as file_calls
 from fetchwork.db.calls.call import Call
 from fetchwork.errors import DatabaseUnavailable, NotFound
 from fetchwork.sandbox import objects
-from tests.waiting import PATIENCE_S
+from tests.support.waiting import PATIENCE_S
 
 DATA = bytes(range(256)) * 4096 * 2 + b"the rest"
 

@@ -18,7 +18,7 @@ from fetchwork.sandbox.fill import fill
 from fetchwork.sandbox.jsontext import to_json
 from fetchwork.sandbox.leave import Ended, leave
 from fetchwork.sandbox.outputs import Output
-from tests.sandboxes import STORE_PLUGIN
+from tests.support.sandboxes import STORE_PLUGIN
 
 AD: dict[str, Any] = {"GlobalJobId": "db#1.0#7", "CheckpointDestination": "store:///x"}
 # sha256sum -b

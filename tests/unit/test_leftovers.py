@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 
 from fetchwork.pool.cache import marks
-from tests.leftovers import MEMORY, VARIABLE, in_memory, left
-from tests.waiting import PATIENCE_S, until
+from tests.support.leftovers import MEMORY, VARIABLE, in_memory, left
+from tests.support.waiting import PATIENCE_S, until
 
 # as a run: starts a server that ignores SIGTERM and runs on its own, has a directory in memory, and is cut
 RUN = """
 import os, signal, subprocess, sys, tempfile, time
-from tests.leftovers import MEMORY, VARIABLE, in_memory, watch_over_this_run
+from tests.support.leftovers import MEMORY, VARIABLE, in_memory, watch_over_this_run
 watch_over_this_run()
 tempfile.mkdtemp(prefix=in_memory(os.environ[VARIABLE]), dir=MEMORY)
 server = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(3600)"

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests import locales
+from tests.support import locales
 
 #: tests that read, compare, evaluate and match ClassAds
 TESTS = ["test_constraint.py", "test_matching.py", "test_policy.py"]

@@ -5,7 +5,7 @@ import pytest
 from fetchwork.classad.ads import parse_old
 from fetchwork.classad.values import matches
 from fetchwork.matching.fit import JobRequest, SlotView
-from tests.matching_table import Pair, pairs
+from tests.support.matching_table import Pair, pairs
 
 
 @pytest.mark.parametrize("pair", pairs(), ids=lambda pair: pair.name)

@@ -32,8 +32,8 @@ from fetchwork.sandbox.failure import TransferFailure, of_output
 from fetchwork.sandbox.leave import Ended, leave
 from fetchwork.sandbox.outputs import Output
 from fetchwork.sandbox.parking import Parking
-from tests.other_accounts import as_account, attack
-from tests.small_disk import fill
+from tests.support.other_accounts import as_account, attack
+from tests.support.small_disk import fill
 
 REPORT = encode_request(Request("job_exit", b"FetchWorkRunId = 7\n", keyword="K", arg="exit"))
 

@@ -15,7 +15,7 @@ from fetchwork.classad.values import ClassAd
 from fetchwork.process import Process
 from fetchwork.sandbox import hostsettings, plugins, reaching
 from fetchwork.sandbox.plugins import Move, Moved, Plugin, Runner
-from tests.waiting import until
+from tests.support.waiting import until
 
 #: a plugin for several files: the first part of a URL's path chooses its action
 MULTIPLE = r"""#!/usr/bin/python3

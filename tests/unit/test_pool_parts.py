@@ -21,7 +21,7 @@ from fetchwork.pool.cache import cache_directory, cached
 from fetchwork.pool.hostfile import KEYWORD, host_tables
 from fetchwork.pool.ports import candidates, free_port, local_port_range
 from fetchwork.process import Process, wait_all
-from tests.waiting import PATIENCE_S
+from tests.support.waiting import PATIENCE_S
 
 
 def sleeper() -> "subprocess.Popen[bytes]":

@@ -7,7 +7,7 @@ import time
 import pytest
 
 from fetchwork.process import Process
-from tests.waiting import PATIENCE_S, until
+from tests.support.waiting import PATIENCE_S, until
 
 
 def test_process_is_not_taken_for_a_later_one_of_its_number() -> None:

@@ -13,7 +13,7 @@ from fetchwork.db.pool import AsyncDatabase
 from fetchwork.errors import DatabaseRefused, DatabaseUnavailable, NotFound
 from fetchwork.handlers.host import reports
 from fetchwork.handlers.host.reports import RunReports
-from tests.waiting import PATIENCE_S
+from tests.support.waiting import PATIENCE_S
 
 TOKEN = str(UUID(int=7))
 EXIT = {"ExitCode": 0}

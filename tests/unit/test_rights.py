@@ -13,7 +13,7 @@ import pytest
 
 from fetchwork.agent.root.privilegedclient import PrivilegedClient
 from fetchwork.agent.root.signalrights import SignalRights
-from tests.waiting import PATIENCE_S, until, until_async
+from tests.support.waiting import PATIENCE_S, until, until_async
 
 
 class Slow(PrivilegedClient):

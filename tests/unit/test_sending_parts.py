@@ -17,7 +17,7 @@ from fetchwork.db.calls.files import CHUNK_BYTES
 from fetchwork.db.pool import AsyncDatabase
 from fetchwork.handlers.runad import RunKey
 from fetchwork.sandbox import objects
-from tests.waiting import until_async
+from tests.support.waiting import until_async
 
 
 class _Database:

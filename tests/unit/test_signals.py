@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from fetchwork.agent.signals import Signal, first
-from tests.waiting import PATIENCE_S
+from tests.support.waiting import PATIENCE_S
 
 
 async def test_each_of_several_signals_ends_the_wait_and_nothing_is_left_of_it() -> None:

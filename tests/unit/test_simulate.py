@@ -19,7 +19,7 @@ from fetchwork.simulate.behaviour import NEVER
 from fetchwork.simulate.family import Actor, connect_as_hooks
 from fetchwork.simulate.hooks import HookKilled, Step, allow_connections, connect_to
 from fetchwork.simulate.textad import TextAd
-from tests.waiting import PATIENCE_S
+from tests.support.waiting import PATIENCE_S
 
 SCALE = 20.0
 

@@ -16,7 +16,7 @@ from fetchwork.errors import FetchworkError
 from fetchwork.hook import spool as spool_module
 from fetchwork.hook.spool import Spool, write_report
 from fetchwork.hook.wire import Request, encode_request
-from tests.other_accounts import as_account, attack
+from tests.support.other_accounts import as_account, attack
 
 ROOT = os.geteuid() == 0
 REPORT = Request("job_exit", b"ExitCode = 0\n", keyword="FW", arg="exit", slot="slot1")

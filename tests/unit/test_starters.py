@@ -8,7 +8,7 @@ import pytest
 
 from fetchwork.agent.runs.starters import starter_of
 from fetchwork.process import Process
-from tests.waiting import until
+from tests.support.waiting import until
 
 Start = Callable[..., tuple[Process, Process]]
 #: each runs the next as its child

@@ -9,7 +9,7 @@ from fetchwork.agent.turns import DELIVERED_AT_ONCE, MOST_PAUSE_S, Budgets, Deli
 from fetchwork.errors import BucketUnavailable
 from fetchwork.handlers.context import Caller
 from fetchwork.hook.wire import Request
-from tests.waiting import PATIENCE_S, until_async
+from tests.support.waiting import PATIENCE_S, until_async
 
 PERSON = Caller(1000, False)
 

@@ -14,7 +14,7 @@ from fetchwork.accesspoint import child
 from fetchwork.client import wire
 from fetchwork.queue import logentry
 from fetchwork.queue.events import Cursor, JobEvent
-from tests.waiting import PATIENCE_S
+from tests.support.waiting import PATIENCE_S
 
 
 def event(type_number: int, **info: Any) -> JobEvent:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-HERE = Path(__file__).parent
+HERE = Path(__file__).parent.parent
 #: one case
 ONE = 1_000_000
 #: a file, or the folder around it: one case is kept out of this many of each test there

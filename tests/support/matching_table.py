@@ -4,7 +4,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-DATA = Path(__file__).parent / "data"
+DATA = Path(__file__).parent.parent / "data"
 DECISIONS = ("match", "job refuses", "slot refuses", "fetchwork refuses")
 
 _BASE = re.compile(r"base (job|slot) (\w+)(?: from (\S+))?")

@@ -11,7 +11,7 @@ import psycopg
 
 from fetchwork.pool.postgres import PostgresServer
 from tests.conftest import TEMPLATE
-from tests.waiting import PATIENCE_S
+from tests.support.waiting import PATIENCE_S
 
 _SAVE = """
 DO $$

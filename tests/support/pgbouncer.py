@@ -14,7 +14,7 @@ from fetchwork.pool.condorroot import KEYRING, MIRROR
 from fetchwork.pool.ports import free_port
 from fetchwork.pool.postgres import SUPERUSER, PostgresServer
 from fetchwork.process import account
-from tests.waiting import PATIENCE_S
+from tests.support.waiting import PATIENCE_S
 
 
 def program() -> str | None:

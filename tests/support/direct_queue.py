@@ -10,7 +10,7 @@ from psycopg import sql
 from psycopg.rows import dict_row
 from psycopg.types.json import Jsonb
 
-from tests.invariants import violations
+from tests.support.invariants import violations
 
 AGENT_ID = "00000000-0000-4000-8000-000000000000"
 EXITED: dict[str, Any] = {"JobState": "Exited", "JobPid": 77, "JobDuration": 5.0, "ExitBySignal": False}
