@@ -9,7 +9,7 @@ Each run has a database of its own with two or three simulated hosts, on whose a
 PostgreSQL that many faults come (tests/faults/seeded.py). A run that finds a defect is printed with its seed
 and its plan, and can be repeated with ``--first-seed N --runs 1``. The exit status is 1 then.
 
-Meanwhile a site of its own goes without PostgreSQL for ten minutes, with all its slots busy at first. Last,
+Meanwhile a pool of its own goes without PostgreSQL for ten minutes, with all its slots busy at first. Last,
 PostgreSQL is killed under 1 000 agents, and their return is measured (tests/faults/reconnect.py).
 
 tests/faults/FAULTS.md has the figures.
@@ -36,7 +36,7 @@ from fetchwork.db import schema
 from fetchwork.pool.postgres import PostgresServer
 from fetchwork.simulate.hooks import allow_connections
 from tests.faults.conftest import SETTINGS, TEMPLATE, new_database
-from tests.faults.harness import Site
+from tests.faults.harness import Pool
 from tests.faults.reconnect import lose_and_regain
 from tests.faults.seeded import play
 
@@ -118,23 +118,23 @@ def _play_some(options: argparse.Namespace) -> None:
 
 async def _go_without(server: PostgresServer, directory: Path, minutes: float) -> dict[str, object]:
     """Stop PostgreSQL under busy slots for ``minutes``; return the final defects, and the recovery time."""
-    async with Site(server, new_database(server), directory) as site:
+    async with Pool(server, new_database(server), directory) as pool:
         for _ in range(2):
-            await site.add_host(slots=8)
-        site.submit([3.0 + number % 20 for number in range(160)], SimulatedExitCode=5)
-        await site.until(lambda: site.ledger.counts["job_exit exit"] >= 16, 120)
+            await pool.add_host(slots=8)
+        pool.submit([3.0 + number % 20 for number in range(160)], SimulatedExitCode=5)
+        await pool.until(lambda: pool.ledger.counts["job_exit exit"] >= 16, 120)
         server.stop("immediate")
-        started = site.ledger.counts["started"]
-        reported = site.ledger.counts["job_exit exit"]
+        started = pool.ledger.counts["started"]
+        reported = pool.ledger.counts["job_exit exit"]
         await asyncio.sleep(minutes * 60)
-        in_the_dark = site.ledger.counts["job_exit exit"] - reported
-        accepted = site.ledger.counts["started"] - started
+        in_the_dark = pool.ledger.counts["job_exit exit"] - reported
+        accepted = pool.ledger.counts["started"] - started
         server.start()
-        back_s = await site.until(lambda: site.ledger.counts["started"] > started + accepted, 60)
-        await site.until_done(300)
-        await site.until(lambda: not site.left_in_spool(), 30)
-        faults = [*site.faults(), *site.overlaps()]
-        executions = Counter(execution.job for execution in site.ledger.executions)
+        back_s = await pool.until(lambda: pool.ledger.counts["started"] > started + accepted, 60)
+        await pool.until_done(300)
+        await pool.until(lambda: not pool.left_in_spool(), 30)
+        faults = [*pool.faults(), *pool.overlaps()]
+        executions = Counter(execution.job for execution in pool.ledger.executions)
     return {
         "faults": faults,
         "outage_minutes": minutes,

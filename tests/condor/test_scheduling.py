@@ -12,19 +12,19 @@ from fetchwork.explain.job import analyze
 from fetchwork.explain.slot import match
 from fetchwork.pool import PersonalPool
 from fetchwork.queue import Queue
-from fetchwork.queue.synchronous import session_of
 from tests.support.by_name import call
+from tests.support.sessions import session_of
 from tests.support.waiting import PATIENCE_S
 
 # refuses an offer by an attribute that the agent cannot evaluate: only the fetched ad has a run's number
 REFUSES_ALICE = 'START = TARGET.FetchWorkRunId =?= undefined || TARGET.Owner == "bob"'
 
 
-class Site:
+class PoolWithQueue:
     """A pool, and the queue that its slots fetch from."""
 
     def __init__(self, pool: PersonalPool) -> None:
-        self.pool = pool
+        self.personal = pool
         self.queue = Queue(pool.conninfo)
         self.socket = str(pool.directory / "run/agent.sock")
 
@@ -77,27 +77,27 @@ class Site:
 
     def file(self, name: str) -> Any:
         """A file in the jobs' /tmp that every account may write to."""
-        path = self.pool.directory / "tmp" / name
+        path = self.personal.directory / "tmp" / name
         path.touch()
         path.chmod(0o666)
         return path
 
 
 @pytest.fixture(scope="module")
-def site_with(make_pool: Callable[..., PersonalPool]) -> Iterator[Callable[..., Site]]:
+def pool_with(make_pool: Callable[..., PersonalPool]) -> Iterator[Callable[..., PoolWithQueue]]:
     """Starts pools with an agent; each is stopped before the next starts."""
-    sites: list[Site] = []
+    started: list[PoolWithQueue] = []
 
     def stop() -> None:
-        for site in sites:
-            site.queue.close()
-            site.pool.stop()
-        sites.clear()
+        for pool in started:
+            pool.queue.close()
+            pool.personal.stop()
+        started.clear()
 
-    def make(**settings: Any) -> Site:
+    def make(**settings: Any) -> PoolWithQueue:
         stop()
-        sites.append(Site(make_pool(**settings)))
-        return sites[-1]
+        started.append(PoolWithQueue(make_pool(**settings)))
+        return started[-1]
 
     yield make
     stop()
@@ -106,40 +106,40 @@ def site_with(make_pool: Callable[..., PersonalPool]) -> Iterator[Callable[..., 
 # ---- the delay; tests/benchmarks/bench_start.py measures it
 
 
-def test_job_takes_the_fetch_that_was_held_before_it_came(site_with: Callable[..., Site]) -> None:
-    site = site_with(slots=1, host={"keyword": {"FETCHWORK": {"fetch_delay_s": 600}}})
-    site.until("a fetch is held", lambda: status(Path(site.socket), PATIENCE_S)["waiting_fetches"])
-    (job,) = site.submit("true")
+def test_job_takes_the_fetch_that_was_held_before_it_came(pool_with: Callable[..., PoolWithQueue]) -> None:
+    pool = pool_with(slots=1, host={"keyword": {"FETCHWORK": {"fetch_delay_s": 600}}})
+    pool.until("a fetch is held", lambda: status(Path(pool.socket), PATIENCE_S)["waiting_fetches"])
+    (job,) = pool.submit("true")
     # the slot's next fetch is ten minutes away
-    assert site.ended(job)["exitcode"] == 0
+    assert pool.ended(job)["exitcode"] == 0
 
 
 # ---- policies, refusals, preemption
 
 
 @pytest.fixture(scope="module")
-def site(site_with: Callable[..., Site]) -> Site:
+def pool(pool_with: Callable[..., PoolWithQueue]) -> PoolWithQueue:
     """Two static slots, whose running jobs' policies are checked every other second."""
-    return site_with(slots=2, config="STARTER_UPDATE_INTERVAL = 2\n")
+    return pool_with(slots=2, config="STARTER_UPDATE_INTERVAL = 2\n")
 
 
-def test_analysis_and_match_speak_of_the_real_slots(site: Site) -> None:
-    database = session_of(site.queue).database
-    (job,) = site.submit("true", Requirements="/Expr(TARGET.Memory > 999999)/")
-    slots = site.until(
+def test_analysis_and_match_speak_of_the_real_slots(pool: PoolWithQueue) -> None:
+    database = session_of(pool.queue).database
+    (job,) = pool.submit("true", Requirements="/Expr(TARGET.Memory > 999999)/")
+    slots = pool.until(
         "both slots have told their ads",
         lambda: (rows := database.query("SELECT name, ad FROM fetchwork.slots")) and len(rows) == 2 and rows,
     )
-    found = analyze(session_of(site.queue), *map(int, job.split(".")))
+    found = analyze(session_of(pool.queue), *map(int, job.split(".")))
     assert found.verdicts == {"job_refuses": 2}
     assert [(clause.text, clause.false) for clause in found.clauses] == [("TARGET.Memory > 999999", 2)]
-    told = match(session_of(site.queue), slots[0]["name"])
+    told = match(session_of(pool.queue), slots[0]["name"])
     assert (told.queues, told.passed_over) == (["default"], {"job_refuses": 1})
     call(database, "remove", jobs=[job])
 
 
-def test_job_that_fails_is_tried_again_as_its_description_says(site: Site) -> None:
-    site.file("tries")
+def test_job_that_fails_is_tried_again_as_its_description_says(pool: PoolWithQueue) -> None:
+    pool.file("tries")
     description = """
         executable = /bin/sh
         arguments = "-c 'echo try >> /tmp/tries; test `wc -l < /tmp/tries` -ge 3'"
@@ -147,13 +147,13 @@ def test_job_that_fails_is_tried_again_as_its_description_says(site: Site) -> No
         max_retries = 5
         queue
     """
-    result = site.queue.submit(description, owner="alice")
-    ended = site.ended(f"{result.cluster()}.0")
+    result = pool.queue.submit(description, owner="alice")
+    ended = pool.ended(f"{result.cluster()}.0")
     assert (ended["jobstatus"], ended["exitcode"]) == (4, 0)
     assert (ended["numjobstarts"], ended["numjobcompletions"]) == (3, 3)
 
 
-def test_job_that_fails_too_often_ends_with_its_last_exit_code(site: Site) -> None:
+def test_job_that_fails_too_often_ends_with_its_last_exit_code(pool: PoolWithQueue) -> None:
     description = """
         executable = /bin/sh
         arguments = "-c 'exit 7'"
@@ -161,19 +161,19 @@ def test_job_that_fails_too_often_ends_with_its_last_exit_code(site: Site) -> No
         max_retries = 1
         queue
     """
-    result = site.queue.submit(description, owner="alice")
-    ended = site.ended(f"{result.cluster()}.0")
+    result = pool.queue.submit(description, owner="alice")
+    ended = pool.ended(f"{result.cluster()}.0")
     assert (ended["jobstatus"], ended["exitcode"], ended["numjobstarts"]) == (4, 7, 2)
 
 
-def test_running_job_is_removed_by_its_own_policy(site: Site) -> None:
+def test_running_job_is_removed_by_its_own_policy(pool: PoolWithQueue) -> None:
     policy = "/Expr(JobStatus == 2 && time() - EnteredCurrentStatus > 3)/"
-    (job,) = site.submit("sleep 1000", PeriodicRemove=policy)
-    run = site.running(job)
-    ended = site.ended(job)
+    (job,) = pool.submit("sleep 1000", PeriodicRemove=policy)
+    run = pool.running(job)
+    ended = pool.ended(job)
     assert ended["jobstatus"] == 3
     assert "PeriodicRemove" in ended["lastreason"]
-    assert site.outcomes(job) == ["removed"]
+    assert pool.outcomes(job) == ["removed"]
     assert not process_lives(run["jobpid"], "sleep")
 
 
@@ -185,50 +185,50 @@ def process_lives(pid: int, name: str) -> bool:
         return False
 
 
-def test_job_of_much_higher_priority_takes_the_slot_of_a_running_one(site: Site) -> None:
-    database = session_of(site.queue).database
+def test_job_of_much_higher_priority_takes_the_slot_of_a_running_one(pool: PoolWithQueue) -> None:
+    database = session_of(pool.queue).database
     call(database, "set_queue", name="default", changes={"preempt_prio": 10})
     try:
-        low = site.submit("sleep 1000", count=2)
+        low = pool.submit("sleep 1000", count=2)
         for job in low:
-            site.running(job)
-        (near,) = site.submit("sleep 1000", JobPrio=9)
-        (high,) = site.submit("sleep 3", JobPrio=10)
-        site.running(high)
-        (victim,) = (job for job in low if "vacated" in site.outcomes(job))
-        row = site.one(
+            pool.running(job)
+        (near,) = pool.submit("sleep 1000", JobPrio=9)
+        (high,) = pool.submit("sleep 3", JobPrio=10)
+        pool.running(high)
+        (victim,) = (job for job in low if "vacated" in pool.outcomes(job))
+        row = pool.one(
             "SELECT numevicted, numnotstarted, numlost FROM fetchwork.jobs WHERE jobid = %s", victim
         )
         assert row == {"numevicted": 0, "numnotstarted": 0, "numlost": 0}
         # its preemption failed, but it comes before the victim
-        site.ended(high)
-        site.running(near)
-        assert site.one("SELECT jobstatus FROM fetchwork.jobs WHERE jobid = %s", victim) == {"jobstatus": 1}
+        pool.ended(high)
+        pool.running(near)
+        assert pool.one("SELECT jobstatus FROM fetchwork.jobs WHERE jobid = %s", victim) == {"jobstatus": 1}
     finally:
         call(database, "set_queue", name="default", changes={"preempt_prio": None})
         left = database.query("SELECT jobid FROM fetchwork.jobs")
         call(database, "remove", jobs=[job["jobid"] for job in left])
-        site.until(
+        pool.until(
             "the slots are free",
             lambda: not database.query("SELECT jobid FROM fetchwork.runs WHERE outcome IS NULL"),
         )
 
 
 def test_refused_kind_of_job_rests_longer_each_time_and_others_are_offered(
-    site_with: Callable[..., Site],
+    pool_with: Callable[..., PoolWithQueue],
 ) -> None:
-    site = site_with(slots=1, config=REFUSES_ALICE)
-    call(session_of(site.queue).database, "set_setting", name="refusal_rest", value=2)
-    (alices,) = site.submit("true", JobPrio=10)
+    pool = pool_with(slots=1, config=REFUSES_ALICE)
+    call(session_of(pool.queue).database, "set_setting", name="refusal_rest", value=2)
+    (alices,) = pool.submit("true", JobPrio=10)
 
     def rest() -> dict[str, Any] | None:
-        return site.one("SELECT refusals, rest_until_at FROM fetchwork.rests")
+        return pool.one("SELECT refusals, rest_until_at FROM fetchwork.rests")
 
-    site.until("the startd refuses it", rest)
-    (bobs,) = site.submit("true", Owner="bob")
-    assert site.ended(bobs)["jobstatus"] == 4
-    later = site.until("it is offered again", lambda: (found := rest()) and found["refusals"] >= 2 and found)
-    offers = session_of(site.queue).database.query(
+    pool.until("the startd refuses it", rest)
+    (bobs,) = pool.submit("true", Owner="bob")
+    assert pool.ended(bobs)["jobstatus"] == 4
+    later = pool.until("it is offered again", lambda: (found := rest()) and found["refusals"] >= 2 and found)
+    offers = session_of(pool.queue).database.query(
         "SELECT claimed_at, outcome FROM fetchwork.runs WHERE jobid = %s AND outcome IS NOT NULL"
         " ORDER BY runid",
         [alices],
@@ -237,7 +237,7 @@ def test_refused_kind_of_job_rests_longer_each_time_and_others_are_offered(
     assert (offers[1]["claimed_at"] - offers[0]["claimed_at"]).total_seconds() >= 2
     last = offers[later["refusals"] - 1]
     assert (later["rest_until_at"] - last["claimed_at"]).total_seconds() >= 2 ** later["refusals"]
-    job = site.one("SELECT jobstatus, numnotstarted FROM fetchwork.jobs WHERE jobid = %s", alices)
+    job = pool.one("SELECT jobstatus, numnotstarted FROM fetchwork.jobs WHERE jobid = %s", alices)
     assert job == {"jobstatus": 1, "numnotstarted": 0}
 
 
@@ -245,28 +245,28 @@ def test_refused_kind_of_job_rests_longer_each_time_and_others_are_offered(
 
 
 def test_partitionable_slot_is_filled_and_its_dynamic_slots_are_used_again(
-    site_with: Callable[..., Site],
+    pool_with: Callable[..., PoolWithQueue],
 ) -> None:
-    site = site_with(slots=4, partitionable=True, config="STARTER_UPDATE_INTERVAL = 2\n")
-    go = site.pool.directory / "tmp/go"
+    pool = pool_with(slots=4, partitionable=True, config="STARTER_UPDATE_INTERVAL = 2\n")
+    go = pool.personal.directory / "tmp/go"
     waits = "until test -e /tmp/go; do sleep 0.1; done"
-    long = site.submit(waits, count=2, RequestCpus=1, RequestMemory=64)
-    (large,) = site.submit(waits, RequestCpus=2, RequestMemory=64)
-    (too_large,) = site.submit("true", RequestCpus=3, RequestMemory=64, JobPrio=-1)
-    slots = {site.running(job)["remotehost"].partition("@")[0] for job in [*long, large]}
+    long = pool.submit(waits, count=2, RequestCpus=1, RequestMemory=64)
+    (large,) = pool.submit(waits, RequestCpus=2, RequestMemory=64)
+    (too_large,) = pool.submit("true", RequestCpus=3, RequestMemory=64, JobPrio=-1)
+    slots = {pool.running(job)["remotehost"].partition("@")[0] for job in [*long, large]}
     assert slots == {"slot1_1", "slot1_2", "slot1_3"}
     # 4 cores are in use at the same moment, and jobs that do not fit wait
-    alive = session_of(site.queue).database.query("SELECT jobid FROM fetchwork.runs WHERE outcome IS NULL")
+    alive = session_of(pool.queue).database.query("SELECT jobid FROM fetchwork.runs WHERE outcome IS NULL")
     assert {row["jobid"] for row in alive} == {*long, large}
     go.touch()
-    assert site.ended(too_large)["jobstatus"] == 4
+    assert pool.ended(too_large)["jobstatus"] == 4
 
     # one dynamic slot runs a row of short jobs under one claim
-    short = site.submit("true", count=6, RequestCpus=4, RequestMemory=64)
+    short = pool.submit("true", count=6, RequestCpus=4, RequestMemory=64)
     for job in short:
-        site.ended(job)
-    log = (site.pool.condor.log / "StartLog").read_text()
-    rows = session_of(site.queue).database.query(
+        pool.ended(job)
+    log = (pool.personal.condor.log / "StartLog").read_text()
+    rows = session_of(pool.queue).database.query(
         "SELECT DISTINCT split_part(remotehost, '@', 1) AS slot FROM fetchwork.runs WHERE jobid = ANY (%s)",
         [short],
     )

@@ -1,4 +1,4 @@
-"""Servers that may be stopped and killed, and sites of simulated hosts on them."""
+"""Servers that may be stopped and killed, and pools of simulated hosts on them."""
 
 import itertools
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -9,7 +9,7 @@ import pytest
 
 from fetchwork.db import schema
 from fetchwork.pool.postgres import PostgresServer
-from tests.faults.harness import Site
+from tests.faults.harness import Pool
 
 #: commits reach the kernel, so a killed server loses none; the machine itself stays up
 SETTINGS = {"synchronous_commit": "on", "max_connections": "100", "timezone": "UTC", "log_checkpoints": "off"}
@@ -33,20 +33,20 @@ def fragile_server(server_directory: Callable[[], Path]) -> Iterator[PostgresSer
 def new_database(server: PostgresServer) -> str:
     """Make a database that has only the schema; return its connection string."""
     server.start()
-    name = f"site_{next(_numbers)}"
+    name = f"pool_{next(_numbers)}"
     with psycopg.connect(server.conninfo("postgres"), autocommit=True) as connection:
         connection.execute(f"CREATE DATABASE {name} TEMPLATE {TEMPLATE}")
     return server.conninfo(name)
 
 
 @pytest.fixture
-async def site(fragile_server: PostgresServer, public_directory: Callable[[], Path]) -> AsyncIterator[Site]:
+async def pool(fragile_server: PostgresServer, public_directory: Callable[[], Path]) -> AsyncIterator[Pool]:
     """A database, with no hosts yet."""
     conninfo = new_database(fragile_server)
-    async with Site(fragile_server, conninfo, public_directory()) as site:
-        yield site
+    async with Pool(fragile_server, conninfo, public_directory()) as pool:
+        yield pool
     fragile_server.start()
-    # sessions that are still connected belong to a site that has ended
+    # sessions that are still connected belong to a pool that has ended
     with psycopg.connect(fragile_server.conninfo("postgres"), autocommit=True) as connection:
         connection.execute(
             f"DROP DATABASE {psycopg.conninfo.conninfo_to_dict(conninfo)['dbname']} WITH (FORCE)"

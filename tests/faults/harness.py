@@ -1,8 +1,8 @@
 """Simulated hosts with real agents on a real PostgreSQL, and the checks at the end.
 
-A ``Site`` is one database and some hosts. Each host has an agent of its own (a process), a proxy between
-that agent and PostgreSQL, and a simulated startd. ``site.ledger`` has the jobs' real executions;
-``site.faults()`` compares it with the queue's records.
+A ``Pool`` is one database and some hosts. Each host has an agent of its own (a process), a proxy between
+that agent and PostgreSQL, and a simulated startd. ``pool.ledger`` has the jobs' real executions;
+``pool.faults()`` compares it with the queue's records.
 """
 
 import asyncio
@@ -30,7 +30,7 @@ from tests.support.waiting import PATIENCE_S
 
 OWNER = "nobody"
 
-#: seconds of a job that runs for as long as its test wants (``Site.end_jobs``)
+#: seconds of a job that runs for as long as its test wants (``Pool.end_jobs``)
 UNTIL_TOLD = 1000.0
 
 #: quick, so that a run of the harness takes seconds
@@ -115,13 +115,13 @@ class HostOptions:
 
 
 class SimulatedHost:
-    """One host of a site: proxy, agent, startd."""
+    """One host of a pool: proxy, agent, startd."""
 
-    def __init__(self, site: "Site", name: str, options: HostOptions) -> None:
-        self.site = site
+    def __init__(self, pool: "Pool", name: str, options: HostOptions) -> None:
+        self.pool = pool
         self.name = name
         self.options = options
-        self.proxy = DatabaseProxy(site.server.port, options.address)
+        self.proxy = DatabaseProxy(pool.server.port, options.address)
         self.agent: AgentProcess
         self.host: Host
 
@@ -130,11 +130,11 @@ class SimulatedHost:
         options = self.options
         await self.proxy.__aenter__()
         self.agent = AgentProcess(
-            self.site.directory,
+            self.pool.directory,
             self.name,
-            self.proxy.conninfo(self.site.conninfo) if options.through_proxy else self.site.conninfo,
-            agent={**AGENT, **self.site.agent},
-            keyword={**KEYWORD, **self.site.keyword},
+            self.proxy.conninfo(self.pool.conninfo) if options.through_proxy else self.pool.conninfo,
+            agent={**AGENT, **self.pool.agent},
+            keyword={**KEYWORD, **self.pool.keyword},
             program="".join(
                 (
                     _WRONG_CLOCK.format(ahead_s=options.clock_ahead_s),
@@ -153,11 +153,11 @@ class SimulatedHost:
             [SlotSpec()] * options.slots,
             spool=self.agent.spool,
             behaviour=BEHAVIOURS[options.version],
-            timing=self.site.timing,
-            clock=Clock(self.site.scale, options.clock_ahead_s),
-            ledger=self.site.ledger,
+            timing=self.pool.timing,
+            clock=Clock(self.pool.scale, options.clock_ahead_s),
+            ledger=self.pool.ledger,
             watch=options.watch,
-            deadlines_s=self.site.deadlines_s,
+            deadlines_s=self.pool.deadlines_s,
             family=Actor.startd() if options.family else None,
             calls_reply_fetch=options.calls_reply_fetch,
         )
@@ -201,7 +201,7 @@ class SimulatedHost:
         await self.proxy.__aexit__()
 
 
-class Site:
+class Pool:
     """A database in ``server`` and simulated hosts that fetch from it."""
 
     def __init__(
@@ -227,7 +227,7 @@ class Site:
         self.ledger = Ledger()
         self.hosts: list[SimulatedHost] = []
 
-    async def __aenter__(self) -> "Site":
+    async def __aenter__(self) -> "Pool":
         return self
 
     async def __aexit__(

@@ -18,7 +18,7 @@ import psycopg
 
 from fetchwork.pool.postgres import PostgresServer
 from fetchwork.simulate.hooks import PHASES, HookKilled, Step
-from tests.faults.harness import SimulatedHost, Site
+from tests.faults.harness import Pool, SimulatedHost
 from tests.faults.proxy import Trap
 
 #: calls that an agent makes for the hooks, at which it dies
@@ -51,8 +51,8 @@ class Result:
 class SeededRun:
     """One run; ``play`` plays it."""
 
-    def __init__(self, server: PostgresServer, site: Site, seed: int, jobs: int, faults: int) -> None:
-        self.site = site
+    def __init__(self, server: PostgresServer, pool: Pool, seed: int, jobs: int, faults: int) -> None:
+        self.pool = pool
         self.server = server
         self.seed = seed
         self.jobs = jobs
@@ -73,27 +73,27 @@ class SeededRun:
                 await asyncio.sleep(self.random.uniform(0.1, 0.6))
                 await self._next_fault()
             await self._heal()
-            await self.site.until_done()
-            await self.site.until(lambda: self.site.ledger.running == 0)
-            await self.site.until(lambda: not self.site.left_in_spool())
+            await self.pool.until_done()
+            await self.pool.until(lambda: self.pool.ledger.running == 0)
+            await self.pool.until(lambda: not self.pool.left_in_spool())
         except AssertionError as error:
             self.found.append(str(error))
         finally:
             checks.cancel()
             await asyncio.gather(checks, return_exceptions=True)
-        self.found += [*self.site.faults(), *self.site.overlaps()]
+        self.found += [*self.pool.faults(), *self.pool.overlaps()]
         return Result(
             self.seed,
             self.jobs,
             time.monotonic() - began,
             self.plan,
-            dict(self.site.ledger.counts),
+            dict(self.pool.ledger.counts),
             self.found,
         )
 
     async def _set_up(self) -> None:
         chosen = self.random
-        self.site.set("host_lease", 15)
+        self.pool.set("host_lease", 15)
         # no failure here is a job's own, so none may be held or back off for long
         for name, number in {
             "max_lost": 1000,
@@ -101,13 +101,13 @@ class SeededRun:
             "retry_delay": 0.1,
             "refusal_rest": 0.1,
         }.items():
-            self.site.set(name, number)
-        self.site.set("max_retry_delay", 0.5)
-        self.site.set("black_hole_runs", 1000)
+            self.pool.set(name, number)
+        self.pool.set("max_retry_delay", 0.5)
+        self.pool.set("black_hole_runs", 1000)
         lengths = [chosen.uniform(0.01, 0.25) for _ in range(self.jobs)]
         kinds = 4
         for kind in range(kinds):
-            self.site.submit(
+            self.pool.submit(
                 lengths[kind::kinds],
                 RequestMemory=64 + kind,
                 SimulatedExitCode=kind,
@@ -116,7 +116,7 @@ class SeededRun:
         for number in range(chosen.randint(2, 3)):
             version = chosen.choice(["23.9", "23.9", "25.14"])
             family = chosen.random() < 0.3
-            await self.site.add_host(
+            await self.pool.add_host(
                 slots=chosen.randint(5, 8),
                 version=version,
                 family=family,
@@ -129,7 +129,7 @@ class SeededRun:
 
     async def _next_fault(self) -> None:
         chosen = self.random
-        host = chosen.choice(self.site.hosts)
+        host = chosen.choice(self.pool.hosts)
         kind: Callable[[SimulatedHost], Awaitable[str]] = chosen.choice(
             [
                 self._postgres_stops,
@@ -169,7 +169,7 @@ class SeededRun:
 
     async def _read_only(self, _: SimulatedHost) -> str:
         pause = self.random.uniform(0.3, 1.0)
-        with self.site.connection() as connection:
+        with self.pool.connection() as connection:
             connection.execute("ALTER SYSTEM SET default_transaction_read_only = on")
             connection.execute("SELECT pg_reload_conf()")
             await asyncio.sleep(pause)
@@ -179,7 +179,7 @@ class SeededRun:
 
     async def _no_connections(self, _: SimulatedHost) -> str:
         pause = self.random.uniform(0.3, 1.0)
-        with self.site.connection() as connection:
+        with self.pool.connection() as connection:
             held = await asyncio.to_thread(self._take_connections)
             connection.execute(
                 "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity"
@@ -194,7 +194,7 @@ class SeededRun:
         held: list[Any] = []
         with contextlib.suppress(psycopg.OperationalError):
             while len(held) < 200:
-                held.append(psycopg.connect(self.site.conninfo))
+                held.append(psycopg.connect(self.pool.conninfo))
         return held
 
     async def _network(self, host: SimulatedHost) -> str:
@@ -272,7 +272,7 @@ class SeededRun:
     async def _people(self, _: SimulatedHost) -> str:
         verb = self.random.choice(["hold", "vacate", "remove"])
         share = self.random.uniform(0.0, 1.0)
-        with self.site.connection() as connection:
+        with self.pool.connection() as connection:
             jobs = [
                 row[0]
                 for row in connection.execute(
@@ -287,7 +287,7 @@ class SeededRun:
 
     async def _heal(self) -> None:
         await asyncio.to_thread(self.server.start)
-        for host in self.site.hosts:
+        for host in self.pool.hosts:
             host.proxy.traps.clear()
             await host.proxy.set_mode("open")
         self._armed.clear()
@@ -296,7 +296,7 @@ class SeededRun:
         while True:
             await asyncio.sleep(2.0)
             with contextlib.suppress(psycopg.OperationalError):
-                wrong = await asyncio.to_thread(self.site.violations)
+                wrong = await asyncio.to_thread(self.pool.violations)
                 self.found += [f"meanwhile: {line}" for line in wrong[:5]]
 
 
@@ -328,5 +328,5 @@ async def play(
     """Play one run in a database of its own."""
     # delays that are no part of the plan
     random.seed(seed)
-    async with Site(server, conninfo, directory) as site:
-        return await SeededRun(server, site, seed, jobs, faults).play()
+    async with Pool(server, conninfo, directory) as pool:
+        return await SeededRun(server, pool, seed, jobs, faults).play()

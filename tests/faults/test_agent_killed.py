@@ -10,7 +10,7 @@ from psycopg.types.json import Jsonb
 
 from fetchwork.simulate.behaviour import NEVER
 from fetchwork.simulate.hooks import FetchingSlot, HookKilled, Step
-from tests.faults.harness import PATIENT, TIMING, UNTIL_TOLD, SimulatedHost, Site
+from tests.faults.harness import PATIENT, TIMING, UNTIL_TOLD, Pool, SimulatedHost
 from tests.faults.proxy import Side, Trap
 from tests.support.waiting import PATIENCE_S
 
@@ -77,7 +77,7 @@ async def _not_heard(host: SimulatedHost, function: str, side: Side) -> None:
 
 
 @pytest.mark.parametrize("function", WRITES)
-async def test_agent_may_die_around_each_write(site: Site, function: str) -> None:
+async def test_agent_may_die_around_each_write(pool: Pool, function: str) -> None:
     cases = [
         (_killed, "before"),
         (_killed, "after"),
@@ -85,19 +85,19 @@ async def test_agent_may_die_around_each_write(site: Site, function: str) -> Non
         (_stopped, "after"),
         (_not_heard, "after"),
     ]
-    hosts = await asyncio.gather(*(site.add_host(slots=2) for _ in cases))
+    hosts = await asyncio.gather(*(pool.add_host(slots=2) for _ in cases))
     masters = [
         asyncio.create_task(fault(host, function, side))  # type: ignore[arg-type]
         for host, (fault, side) in zip(hosts, cases, strict=True)
     ]
-    site.submit([0.3] * 40, SimulatedExitCode=3)
+    pool.submit([0.3] * 40, SimulatedExitCode=3)
     # each of the five has had its fault and has recovered
     await asyncio.wait_for(asyncio.gather(*masters), 2 * PATIENCE_S)
-    await site.until_done()
-    await site.until(lambda: not site.left_in_spool())
-    assert site.faults() == []
-    assert site.overlaps() == []
-    assert site.value("SELECT count(*) FROM fetchwork.job_history WHERE exit_code = 3") == 40
+    await pool.until_done()
+    await pool.until(lambda: not pool.left_in_spool())
+    assert pool.faults() == []
+    assert pool.overlaps() == []
+    assert pool.value("SELECT count(*) FROM fetchwork.job_history WHERE exit_code = 3") == 40
 
 
 async def _killed_around(host: SimulatedHost, *functions: str) -> None:
@@ -109,12 +109,12 @@ async def _killed_around(host: SimulatedHost, *functions: str) -> None:
 def _submit_for(host: SimulatedHost, seconds: float = 0.1, **attributes: object) -> None:
     """Submit a job that runs on this host alone."""
     where = f'/Expr(TARGET.Machine == "{host.name}")/'
-    host.site.submit([seconds], SimulatedExitCode=3, Requirements=where, **attributes)
+    host.pool.submit([seconds], SimulatedExitCode=3, Requirements=where, **attributes)
 
 
 def _edit(host: SimulatedHost, **attributes: object) -> None:
     """Change the jobs that run on this host alone."""
-    edited = host.site.value(
+    edited = host.pool.value(
         "SELECT fetchwork.edit(ARRAY(SELECT cluster_id || '.' || proc_id FROM fetchwork.job"
         " WHERE fetchwork.whole_ad(job) ->> 'Requirements' LIKE %s), %s)",
         f'%"{host.name}"%',
@@ -123,24 +123,24 @@ def _edit(host: SimulatedHost, **attributes: object) -> None:
     assert edited == 1
 
 
-async def _reject(site: Site) -> None:
+async def _reject(pool: Pool) -> None:
     """Let a startd refuse its offer."""
-    host = await site.add_host("refusing", slots=2)
+    host = await pool.add_host("refusing", slots=2)
     host.host.refuses = lambda ad: True
     _submit_for(host)
     await _killed_around(host, "reject")
     host.host.refuses = lambda ad: False
 
 
-async def _refuse_start(site: Site) -> None:
+async def _refuse_start(pool: Pool) -> None:
     """Submit a job of an account that the host does not have."""
-    host = await site.add_host("strange", slots=2)
+    host = await pool.add_host("strange", slots=2)
     _submit_for(host, Owner=STRANGER)
     await _killed_around(host, "refuse_start")
 
 
 async def _while_hooks_die(
-    site: Site,
+    pool: Pool,
     name: str,
     function: str,
     hook: tuple[str, str],
@@ -154,53 +154,53 @@ async def _while_hooks_die(
             also(step.slot)
             raise HookKilled
 
-    host = await site.add_host(name, slots=2, watch=kill)
+    host = await pool.add_host(name, slots=2, watch=kill)
     _submit_for(host)
     await _killed_around(host, function)
     dying = False
 
 
-async def _withdraw(site: Site) -> None:
+async def _withdraw(pool: Pool) -> None:
     """Let fetches die with the answer in hand, so that their slots ask again."""
-    await _while_hooks_die(site, "hasty", "withdraw", ("fetch_work", "answered"))
+    await _while_hooks_die(pool, "hasty", "withdraw", ("fetch_work", "answered"))
 
 
-async def _slot_is_free(site: Site) -> None:
+async def _slot_is_free(pool: Pool) -> None:
     """Let starters die unseen, upon which their slots ask again."""
     await _while_hooks_die(
-        site, "unseen", "slot_is_free", ("prepare_job", "answered"), lambda slot: slot.kill_starter()
+        pool, "unseen", "slot_is_free", ("prepare_job", "answered"), lambda slot: slot.kill_starter()
     )
 
 
-async def _starter_gone(site: Site) -> None:
+async def _starter_gone(pool: Pool) -> None:
     """Let a starter die on a slot that does not ask again; the agent sees the death."""
-    host = await site.add_host("seen", slots=2, family=True)
+    host = await pool.add_host("seen", slots=2, family=True)
     host.host.timing = replace(TIMING, claimed_idle_delay_s=NEVER)
     _submit_for(host, 1000.0)
-    await site.until(lambda: any(run.host == host.name for run in site.ledger.executions))
+    await pool.until(lambda: any(run.host == host.name for run in pool.ledger.executions))
     _edit(host, SimulatedSeconds=0.1)
     for slot in host.host.busy():
         slot.kill_starter()
     await _killed_around(host, "starter_gone")
 
 
-async def _apply_policy(site: Site) -> None:
+async def _apply_policy(pool: Pool) -> None:
     """Make a running job be held by its policy."""
-    host = await site.add_host("strict", slots=2)
+    host = await pool.add_host("strict", slots=2)
     host.host.timing = replace(TIMING, starter_initial_update_interval_s=0.2, starter_update_interval_s=0.5)
     _submit_for(host, 1000.0, PeriodicHold="/Expr(JobStatus == 2)/")
     await _killed_around(host, "apply_policy")
     _edit(host, SimulatedSeconds=0.1, PeriodicHold=False)
 
 
-async def _goodbye_and_hello(site: Site) -> None:
+async def _goodbye_and_hello(pool: Pool) -> None:
     """End an agent in good order, and start it again."""
-    host = await site.add_host("polite", slots=2)
+    host = await pool.add_host("polite", slots=2)
     _submit_for(host)
     sides: tuple[Side, ...] = ("before", "after")
     for side in sides:
         # an agent that has not said hello says no goodbye
-        await site.until(lambda: host.proxy.calls.get("beat"))
+        await pool.until(lambda: host.proxy.calls.get("beat"))
         goodbye = _deadly(host, "goodbye", side)
         host.agent.signal(signal.SIGTERM)
         await _sprung(goodbye)
@@ -211,16 +211,16 @@ async def _goodbye_and_hello(site: Site) -> None:
         await host.agent.start()
 
 
-async def _maintenance(site: Site) -> None:
+async def _maintenance(pool: Pool) -> None:
     """The periodic calls of every agent."""
-    host = await site.add_host("tidy", slots=2, prelude=HURRY)
+    host = await pool.add_host("tidy", slots=2, prelude=HURRY)
     _submit_for(host)
     await _killed_around(host, "report_slots", "lead")
 
 
-async def _leader_tasks(site: Site) -> None:
+async def _leader_tasks(pool: Pool) -> None:
     """The periodic calls that one agent makes for all."""
-    host = await site.add_host("leader", slots=2, prelude=HURRY)
+    host = await pool.add_host("leader", slots=2, prelude=HURRY)
     _submit_for(host)
     await _killed_around(host, "take_leader_task", "preempt", "maintain_tables")
 
@@ -240,38 +240,38 @@ async def _leader_tasks(site: Site) -> None:
     ],
 )
 async def test_agent_may_die_around_writes_that_are_seldom(
-    site: Site, provoke: Callable[[Site], Awaitable[None]]
+    pool: Pool, provoke: Callable[[Pool], Awaitable[None]]
 ) -> None:
     # no failure here is a job's own, so none may be held or back off for long
     for name, number in SHORT_RESTS.items():
-        site.set(name, number)
-    await provoke(site)
-    site.value(
+        pool.set(name, number)
+    await provoke(pool)
+    pool.value(
         "SELECT count(*) FROM fetchwork.remove(ARRAY(SELECT cluster_id || '.' || proc_id FROM fetchwork.job"
         " WHERE owner = %s))",
         STRANGER,
     )
-    await site.until_done()
-    await site.until(lambda: not site.left_in_spool())
-    assert site.faults() == []
-    assert site.overlaps() == []
-    done = site.value("SELECT count(*) FROM fetchwork.job_history WHERE exit_code = 3")
+    await pool.until_done()
+    await pool.until(lambda: not pool.left_in_spool())
+    assert pool.faults() == []
+    assert pool.overlaps() == []
+    done = pool.value("SELECT count(*) FROM fetchwork.job_history WHERE exit_code = 3")
     assert done == (provoke is not _refuse_start)
 
 
-async def test_agent_that_comes_back_lets_jobs_live(site: Site) -> None:
+async def test_agent_that_comes_back_lets_jobs_live(pool: Pool) -> None:
     # it finds starters and jobs again by pid and start time; each must start once, no matter how slowly
-    site.deadlines_s = PATIENT
-    host = await site.add_host(slots=4, family=True)
-    site.submit([UNTIL_TOLD] * 4)
-    await site.until_running(4)
-    await site.until(lambda: site.value("SELECT count(*) FROM fetchwork.run WHERE job_pid IS NOT NULL") == 4)
+    pool.deadlines_s = PATIENT
+    host = await pool.add_host(slots=4, family=True)
+    pool.submit([UNTIL_TOLD] * 4)
+    await pool.until_running(4)
+    await pool.until(lambda: pool.value("SELECT count(*) FROM fetchwork.run WHERE job_pid IS NOT NULL") == 4)
     await host.kill_agent()
     async with asyncio.timeout(PATIENCE_S):
         while len((await host.agent.status())["runs"]) < 4:
             await asyncio.sleep(0.05)
-    assert site.ledger.running == 4
-    site.end_jobs()
-    await site.until_done()
-    assert site.value("SELECT count(*) FROM fetchwork.job_history WHERE num_starts = 1") == 4
-    assert site.faults() == []
+    assert pool.ledger.running == 4
+    pool.end_jobs()
+    await pool.until_done()
+    assert pool.value("SELECT count(*) FROM fetchwork.job_history WHERE num_starts = 1") == 4
+    assert pool.faults() == []

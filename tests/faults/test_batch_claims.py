@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from tests.faults.harness import SimulatedHost, Site
+from tests.faults.harness import Pool, SimulatedHost
 from tests.support.waiting import PATIENCE_S
 
 SLOTS = 12
@@ -28,7 +28,7 @@ async def _waiting(host: SimulatedHost, number: int) -> None:
             await asyncio.sleep(0.05)
 
 
-async def _claimed_unheard(site: Site, host: SimulatedHost, then: Callable[[], Awaitable[None]]) -> int:
+async def _claimed_unheard(pool: Pool, host: SimulatedHost, then: Callable[[], Awaitable[None]]) -> int:
     """Let a claim for several slots commit and its answer be lost; ``then`` runs before the agent knows.
 
     Return the number of runs that the claim made.
@@ -37,7 +37,7 @@ async def _claimed_unheard(site: Site, host: SimulatedHost, then: Callable[[], A
     sprung = asyncio.Event()
 
     async def look() -> None:
-        count = site.value("SELECT count(*) FROM fetchwork.run WHERE state = 'reserved'")
+        count = pool.value("SELECT count(*) FROM fetchwork.run WHERE state = 'reserved'")
         if count < 2:
             # a slot that matched alone
             host.proxy.trap("claim_many", "after", look)
@@ -48,41 +48,41 @@ async def _claimed_unheard(site: Site, host: SimulatedHost, then: Callable[[], A
 
     await _waiting(host, SLOTS // 2)
     host.proxy.trap("claim_many", "after", look)
-    site.submit([0.2] * SLOTS)
+    pool.submit([0.2] * SLOTS)
     await asyncio.wait_for(sprung.wait(), PATIENCE_S)
     return made[0]
 
 
-async def _all_ran_once(site: Site, *, starts: int = 1, jobs: int = SLOTS) -> None:
+async def _all_ran_once(pool: Pool, *, starts: int = 1, jobs: int = SLOTS) -> None:
     """Wait until all have run; ``starts`` is how often the queue may have let a job start."""
-    await site.until_done()
-    await site.until(lambda: not site.left_in_spool())
-    assert site.faults() == []
-    assert site.overlaps() == []
+    await pool.until_done()
+    await pool.until(lambda: not pool.left_in_spool())
+    assert pool.faults() == []
+    assert pool.overlaps() == []
     ended = f"SELECT count(*) FROM fetchwork.job_history WHERE job_status = 4 AND num_starts <= {starts}"
-    assert site.value(ended) == jobs
+    assert pool.value(ended) == jobs
 
 
-async def test_jobs_of_a_claim_whose_agent_died_are_another_hosts(site: Site) -> None:
-    host = await site.add_host("dying", slots=SLOTS)
+async def test_jobs_of_a_claim_whose_agent_died_are_another_hosts(pool: Pool) -> None:
+    host = await pool.add_host("dying", slots=SLOTS)
 
     async def kill() -> None:
         host.agent.signal(signal.SIGKILL)
 
-    assert await _claimed_unheard(site, host, kill) >= 2
+    assert await _claimed_unheard(pool, host, kill) >= 2
     # no report says that the offers were lost: their time, or the agent's lease, ends
-    await site.add_host("other", slots=SLOTS)
-    await _all_ran_once(site)
+    await pool.add_host("other", slots=SLOTS)
+    await _all_ran_once(pool)
 
 
-async def test_jobs_of_a_claim_whose_answer_was_lost_are_offered_again(site: Site) -> None:
-    host = await site.add_host("deaf", slots=SLOTS, prelude=SHORT_OFFERS)
+async def test_jobs_of_a_claim_whose_answer_was_lost_are_offered_again(pool: Pool) -> None:
+    host = await pool.add_host("deaf", slots=SLOTS, prelude=SHORT_OFFERS)
 
     async def nothing() -> None:
         """Break the connection, and do nothing else."""
 
-    assert await _claimed_unheard(site, host, nothing) >= 2
-    await _all_ran_once(site)
+    assert await _claimed_unheard(pool, host, nothing) >= 2
+    await _all_ran_once(pool)
 
 
 #: the number of runs that the last transaction has begun, or ended
@@ -102,15 +102,15 @@ LAST_CALL = {
     ],
 )
 async def test_runs_whose_reports_went_together_and_unheard_run_once(
-    site: Site, report: str, killed: bool
+    pool: Pool, report: str, killed: bool
 ) -> None:
-    host = await site.add_host("unheard", slots=SLOTS)
+    host = await pool.add_host("unheard", slots=SLOTS)
     sprung = asyncio.Event()
 
     async def look() -> None:
         if sprung.is_set():
             return
-        if site.value(LAST_CALL[report]) < 2:
+        if pool.value(LAST_CALL[report]) < 2:
             # a report that was sent alone
             host.proxy.trap(f"report_runs/{report}", "after", look)
             return
@@ -126,19 +126,21 @@ async def test_runs_whose_reports_went_together_and_unheard_run_once(
     # on a busy machine the reports of a round may all come alone
     while not sprung.is_set():
         jobs += SLOTS
-        site.submit([0.2] * SLOTS)
-        await site.until(lambda: sprung.is_set() or not site.value("SELECT count(*) FROM fetchwork.job"))
+        pool.submit([0.2] * SLOTS)
+        await pool.until(lambda: sprung.is_set() or not pool.value("SELECT count(*) FROM fetchwork.job"))
     await host.proxy.set_mode("open")
     if killed:
         await host.agent.start()
     # a hook that got no answer to its start did not let the job run
-    await _all_ran_once(site, starts=2 if killed and report == "start" else 1, jobs=jobs)
+    await _all_ran_once(pool, starts=2 if killed and report == "start" else 1, jobs=jobs)
 
 
-async def test_agent_that_is_killed_with_many_waiting_serves_them_when_it_is_back(site: Site) -> None:
-    host = await site.add_host("restarted", slots=SLOTS)
+async def test_agent_that_is_killed_with_many_waiting_serves_them_when_it_is_back(
+    pool: Pool,
+) -> None:
+    host = await pool.add_host("restarted", slots=SLOTS)
     await _waiting(host, SLOTS // 2)
     host.agent.signal(signal.SIGKILL)
-    site.submit([0.2] * SLOTS)
+    pool.submit([0.2] * SLOTS)
     await host.agent.start()
-    await _all_ran_once(site)
+    await _all_ran_once(pool)

@@ -18,18 +18,18 @@ import pytest
 from fetchwork.db import schema
 from fetchwork.pool.postgres import PostgresServer
 from tests.faults.conftest import SETTINGS
-from tests.faults.harness import PATIENT, UNTIL_TOLD, Site
+from tests.faults.harness import PATIENT, UNTIL_TOLD, Pool
 from tests.support.waiting import PATIENCE_S
 
 SLOTS = 4
 EXIT_CODE = 7
 DISK_MIB = 160
 
-Refusing = Callable[[Site], AbstractAsyncContextManager[None]]
+Refusing = Callable[[Pool], AbstractAsyncContextManager[None]]
 
 
-def _alter_system(site: Site, *statements: str) -> None:
-    with site.connection() as connection:
+def _alter_system(pool: Pool, *statements: str) -> None:
+    with pool.connection() as connection:
         # in any of these faults, the superuser's session may undo it
         connection.execute("SET default_transaction_read_only = off")
         for statement in (*statements, "SELECT pg_reload_conf()"):
@@ -37,19 +37,19 @@ def _alter_system(site: Site, *statements: str) -> None:
 
 
 @contextlib.asynccontextmanager
-async def read_only(site: Site) -> AsyncIterator[None]:
+async def read_only(pool: Pool) -> AsyncIterator[None]:
     """Every transaction is read-only unless it sets another mode."""
-    _alter_system(site, "ALTER SYSTEM SET default_transaction_read_only = on")
+    _alter_system(pool, "ALTER SYSTEM SET default_transaction_read_only = on")
     try:
         # a new session gets the setting after the sessions that exist
-        await site.until(lambda: site.value("SHOW default_transaction_read_only") == "on")
+        await pool.until(lambda: pool.value("SHOW default_transaction_read_only") == "on")
         yield
     finally:
-        _alter_system(site, "ALTER SYSTEM RESET default_transaction_read_only")
+        _alter_system(pool, "ALTER SYSTEM RESET default_transaction_read_only")
 
 
 @contextlib.asynccontextmanager
-async def no_connection(site: Site) -> AsyncIterator[None]:
+async def no_connection(pool: Pool) -> AsyncIterator[None]:
     """Other sessions take all connections, also those that the agents lose."""
     held: list[psycopg.Connection] = []
     has_begun, over = asyncio.Event(), asyncio.Event()
@@ -61,7 +61,7 @@ async def no_connection(site: Site) -> AsyncIterator[None]:
         )
         with contextlib.suppress(psycopg.OperationalError):
             while True:
-                held.append(psycopg.connect(site.conninfo, connect_timeout=int(PATIENCE_S)))
+                held.append(psycopg.connect(pool.conninfo, connect_timeout=int(PATIENCE_S)))
         left = "SELECT 1 FROM pg_stat_activity WHERE application_name LIKE 'fetchwork%'"
         return first.execute(left).fetchone() is None
 
@@ -71,7 +71,7 @@ async def no_connection(site: Site) -> AsyncIterator[None]:
                 has_begun.set()
             await asyncio.sleep(0.1)
 
-    with site.connection() as first:
+    with pool.connection() as first:
         holding = asyncio.create_task(keep_all(first))
         try:
             await asyncio.wait_for(has_begun.wait(), PATIENCE_S)
@@ -84,9 +84,9 @@ async def no_connection(site: Site) -> AsyncIterator[None]:
 
 
 @contextlib.asynccontextmanager
-async def full_disk(site: Site) -> AsyncIterator[None]:
+async def full_disk(pool: Pool) -> AsyncIterator[None]:
     """A file takes all free space of the file system that has the server's data."""
-    filler = site.server.directory / "filler"
+    filler = pool.server.directory / "filler"
 
     def fill() -> None:
         with contextlib.suppress(OSError), filler.open("ab", buffering=0) as file:
@@ -114,37 +114,37 @@ async def full_disk(site: Site) -> AsyncIterator[None]:
         filler.unlink()
 
 
-async def refused_and_delivered(site: Site, refusing: Refusing) -> None:
+async def refused_and_delivered(pool: Pool, refusing: Refusing) -> None:
     """Jobs are running when the database begins to refuse, and end while it does; others wait."""
     # each must start once, no matter how slowly
-    site.deadlines_s = PATIENT
-    host = await site.add_host(slots=SLOTS)
-    site.submit([UNTIL_TOLD] * SLOTS + [0.2] * SLOTS, SimulatedExitCode=EXIT_CODE)
-    await site.until_running(SLOTS)
-    await site.until(lambda: site.value("SELECT count(*) FROM fetchwork.job WHERE job_status = 2") == SLOTS)
+    pool.deadlines_s = PATIENT
+    host = await pool.add_host(slots=SLOTS)
+    pool.submit([UNTIL_TOLD] * SLOTS + [0.2] * SLOTS, SimulatedExitCode=EXIT_CODE)
+    await pool.until_running(SLOTS)
+    await pool.until(lambda: pool.value("SELECT count(*) FROM fetchwork.job WHERE job_status = 2") == SLOTS)
     pid = host.agent.pid
-    async with refusing(site):
-        site.end_jobs()
-        await site.until(lambda: site.ledger.counts["job_exit exit"] >= SLOTS)
+    async with refusing(pool):
+        pool.end_jobs()
+        await pool.until(lambda: pool.ledger.counts["job_exit exit"] >= SLOTS)
         # the first jobs have ended, and their reports are only in the spool
-        await site.until(lambda: len(site.left_in_spool()) >= SLOTS)
-        assert site.ledger.running == 0
-    await site.until_done()
-    await site.until(lambda: not site.left_in_spool())
+        await pool.until(lambda: len(pool.left_in_spool()) >= SLOTS)
+        assert pool.ledger.running == 0
+    await pool.until_done()
+    await pool.until(lambda: not pool.left_in_spool())
     assert (host.agent.running, host.agent.pid) == (True, pid)
     once = "SELECT count(*) FROM fetchwork.job_history WHERE exit_code = %s AND num_starts = 1"
-    assert site.value(once, EXIT_CODE) == 2 * SLOTS
-    assert len(site.ledger.executions) == 2 * SLOTS
-    assert site.faults() == []
-    assert site.overlaps() == []
+    assert pool.value(once, EXIT_CODE) == 2 * SLOTS
+    assert len(pool.ledger.executions) == 2 * SLOTS
+    assert pool.faults() == []
+    assert pool.overlaps() == []
 
 
-async def test_read_only_database_gets_all_results_afterwards(site: Site) -> None:
-    await refused_and_delivered(site, read_only)
+async def test_read_only_database_gets_all_results_afterwards(pool: Pool) -> None:
+    await refused_and_delivered(pool, read_only)
 
 
-async def test_database_without_a_free_connection_gets_all_results_afterwards(site: Site) -> None:
-    await refused_and_delivered(site, no_connection)
+async def test_database_without_a_free_connection_gets_all_results_afterwards(pool: Pool) -> None:
+    await refused_and_delivered(pool, no_connection)
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount a small disk")
@@ -163,10 +163,10 @@ async def test_database_on_a_full_disk_gets_all_results_afterwards(
     server = PostgresServer(disk / "postgres", settings=SETTINGS, durable=False)
     try:
         server.start()
-        server.create_database("site")
-        schema.init(server.conninfo("site"))
-        async with Site(server, server.conninfo("site"), public_directory()) as site:
-            await refused_and_delivered(site, full_disk)
+        server.create_database("pool")
+        schema.init(server.conninfo("pool"))
+        async with Pool(server, server.conninfo("pool"), public_directory()) as pool:
+            await refused_and_delivered(pool, full_disk)
     finally:
         server.stop("immediate")
         subprocess.run(["umount", "-l", disk], check=True)

@@ -5,13 +5,13 @@ import itertools
 import pytest
 
 from fetchwork.simulate.hooks import PHASES, HookKilled, Step
-from tests.faults.harness import Site
+from tests.faults.harness import Pool
 
 HOOKS = ("fetch_work", "reply_fetch", "prepare_job", "update_job_info", "job_exit")
 
 
 @pytest.mark.parametrize("hook", HOOKS)
-async def test_jobs_end_once_all_the_same(site: Site, hook: str) -> None:
+async def test_jobs_end_once_all_the_same(pool: Pool, hook: str) -> None:
     # slot 1 loses its hook at the begin, slot 2 its starter there, ...
     cases = dict(enumerate(itertools.product(PHASES, ("hook", "starter")), start=1))
     happened = []
@@ -25,11 +25,11 @@ async def test_jobs_end_once_all_the_same(site: Site, hook: str) -> None:
             step.slot.kill_starter()
         raise HookKilled
 
-    await site.add_host(slots=len(cases), watch=watch)
-    site.submit([0.3] * 18)
-    await site.until(lambda: not cases)
-    await site.until_done()
+    await pool.add_host(slots=len(cases), watch=watch)
+    pool.submit([0.3] * 18)
+    await pool.until(lambda: not cases)
+    await pool.until_done()
     assert len(happened) == 6
-    assert site.faults() == []
-    assert site.overlaps() == []
-    assert site.value("SELECT count(*) FROM fetchwork.job_history WHERE job_status = 4") == 18
+    assert pool.faults() == []
+    assert pool.overlaps() == []
+    assert pool.value("SELECT count(*) FROM fetchwork.job_history WHERE job_status = 4") == 18

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults.harness import SimulatedHost, Site
+from tests.faults.harness import Pool, SimulatedHost
 from tests.faults.proxy import Side
 from tests.matchmaker.hostile import HOSTILE
 from tests.support.waiting import PATIENCE_S
@@ -47,22 +47,22 @@ def alive(pids: set[int]) -> set[int]:
 
 
 @pytest.mark.parametrize("busy", [False, True])
-async def test_no_process_of_a_killed_agent_stays(site: Site, busy: bool) -> None:
-    host = await site.add_host(slots=2)
-    site.submit([0.1] * PLAIN, SimulatedExitCode=3)
-    await site.until_done()
+async def test_no_process_of_a_killed_agent_stays(pool: Pool, busy: bool) -> None:
+    host = await pool.add_host(slots=2)
+    pool.submit([0.1] * PLAIN, SimulatedExitCode=3)
+    await pool.until_done()
     ours = descendants(host.agent.pid)
     assert len(ours) >= 2, "the zygote and a worker"
     if busy:
         # a worker that evaluates does not read, so it cannot see that its client is gone
         for number in range(3):
-            site.submit([0.1], **{**COSTLY, "A22": number})
+            pool.submit([0.1], **{**COSTLY, "A22": number})
     host.agent.signal(signal.SIGKILL)
-    await site.until(lambda: not alive(ours))
+    await pool.until(lambda: not alive(ours))
     await host.agent.start()
-    site.submit([0.1] * PLAIN, SimulatedExitCode=3)
-    await site.until(
-        lambda: site.value("SELECT count(*) FROM fetchwork.job_history WHERE exit_code = 3") == 2 * PLAIN
+    pool.submit([0.1] * PLAIN, SimulatedExitCode=3)
+    await pool.until(
+        lambda: pool.value("SELECT count(*) FROM fetchwork.job_history WHERE exit_code = 3") == 2 * PLAIN
     )
     assert not alive(ours)
     assert os.path.exists(f"/proc/{host.agent.pid}")
@@ -78,11 +78,11 @@ async def _cut(host: SimulatedHost) -> None:
 
 @pytest.mark.parametrize(("fault", "side"), [(_killed, "before"), (_cut, "after")])
 async def test_a_fetch_that_is_cut_while_it_reports_an_ad_costs_nobody_else(
-    site: Site, side: Side, fault: object
+    pool: Pool, side: Side, fault: object
 ) -> None:
-    hosts = [await site.add_host(slots=2), await site.add_host(slots=2)]
+    hosts = [await pool.add_host(slots=2), await pool.add_host(slots=2)]
     traps = [host.proxy.trap("report_faults", side, lambda host=host: fault(host)) for host in hosts]  # type: ignore[operator,misc]
-    site.submit([0.1], **COSTLY)
+    pool.submit([0.1], **COSTLY)
     for host, trap in zip(hosts, traps, strict=True):
         async with asyncio.timeout(PATIENCE_S):
             await trap.sprung.wait()
@@ -90,12 +90,12 @@ async def test_a_fetch_that_is_cut_while_it_reports_an_ad_costs_nobody_else(
             await asyncio.sleep(0.1)
             await host.agent.start()
     # other owners' jobs run even so, and the lost reports are repeated later: two hosts agree
-    site.submit([0.1] * PLAIN, SimulatedExitCode=3)
-    await site.until(
-        lambda: site.value("SELECT count(*) FROM fetchwork.job_history WHERE exit_code = 3") == PLAIN
+    pool.submit([0.1] * PLAIN, SimulatedExitCode=3)
+    await pool.until(
+        lambda: pool.value("SELECT count(*) FROM fetchwork.job_history WHERE exit_code = 3") == PLAIN
     )
-    await site.until(lambda: site.state("1.0") == 5)
-    await site.until(lambda: not site.left_in_spool())
-    assert site.value("SELECT count(*) FROM fetchwork.autocluster_fault") == 2
-    assert site.value("SELECT count(*) FROM fetchwork.run_history WHERE cluster_id = 1") == 0
-    assert site.faults() == []
+    await pool.until(lambda: pool.state("1.0") == 5)
+    await pool.until(lambda: not pool.left_in_spool())
+    assert pool.value("SELECT count(*) FROM fetchwork.autocluster_fault") == 2
+    assert pool.value("SELECT count(*) FROM fetchwork.run_history WHERE cluster_id = 1") == 0
+    assert pool.faults() == []

@@ -13,7 +13,7 @@ from signal import SIGTERM
 
 import pytest
 
-from tests.faults.harness import SimulatedHost, Site
+from tests.faults.harness import Pool, SimulatedHost
 
 LEASE_S = 6
 NETWORKS = int(ipaddress.ip_address("10.213.0.0"))
@@ -67,33 +67,33 @@ def networks() -> Iterator[list[Network]]:
         network.remove()
 
 
-async def _add_host(site: Site, network: Network, name: str) -> SimulatedHost:
+async def _add_host(pool: Pool, network: Network, name: str) -> SimulatedHost:
     wrapper = ["ip", "netns", "exec", network.name]
-    return await site.add_host(name, slots=2, address=network.address, wrapper=wrapper)
+    return await pool.add_host(name, slots=2, address=network.address, wrapper=wrapper)
 
 
 async def test_host_behind_a_pulled_cable_loses_its_jobs_to_the_other(
-    site: Site, networks: list[Network]
+    pool: Pool, networks: list[Network]
 ) -> None:
-    site.agent = {"lease_s": LEASE_S}
-    first = await _add_host(site, networks[0], "first")
-    site.submit([300.0, 300.0])
-    await site.until_running(2)
-    await site.until(lambda: site.value("SELECT count(*) FROM fetchwork.job WHERE job_status = 2") == 2)
-    await _add_host(site, networks[1], "second")
+    pool.agent = {"lease_s": LEASE_S}
+    first = await _add_host(pool, networks[0], "first")
+    pool.submit([300.0, 300.0])
+    await pool.until_running(2)
+    await pool.until(lambda: pool.value("SELECT count(*) FROM fetchwork.job WHERE job_status = 2") == 2)
+    await _add_host(pool, networks[1], "second")
     networks[0].pull_the_cable()
     starter = first.host.slots[0].starter
     assert starter is not None
     starter.signal_job(SIGTERM)
     # one ends while cut off, the other is given away when the lease is over and ended on its first host
-    await site.until(lambda: site.ledger.counts["started"] == 4)
-    await site.until(lambda: site.ledger.running <= 2)
-    assert {run.host for run in site.ledger.executions if run.ended is None} == {"second"}
+    await pool.until(lambda: pool.ledger.counts["started"] == 4)
+    await pool.until(lambda: pool.ledger.running <= 2)
+    assert {run.host for run in pool.ledger.executions if run.ended is None} == {"second"}
     networks[0].plug_it_in()
-    await site.until(lambda: not site.left_in_spool())
-    site.value("SELECT count(*) FROM fetchwork.remove('{1}'::text[])")
-    await site.until_done()
-    assert site.faults() == []
+    await pool.until(lambda: not pool.left_in_spool())
+    pool.value("SELECT count(*) FROM fetchwork.remove('{1}'::text[])")
+    await pool.until_done()
+    assert pool.faults() == []
     assert first.agent.running
     late = "SELECT late_report ->> 'ExitSignal' FROM fetchwork.run_history WHERE late_report ? 'ExitSignal'"
-    assert (str(int(SIGTERM)),) in site.rows(late)
+    assert (str(int(SIGTERM)),) in pool.rows(late)

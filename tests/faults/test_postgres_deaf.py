@@ -1,10 +1,12 @@
 """Connections that stay open without data, and a network that is only slow."""
 
 from fetchwork.simulate.hooks import Step
-from tests.faults.harness import PATIENT, UNTIL_TOLD, Site, deaf
+from tests.faults.harness import PATIENT, UNTIL_TOLD, Pool, deaf
 
 
-async def test_agent_answers_hooks_before_their_deadlines_while_the_database_is_deaf(site: Site) -> None:
+async def test_agent_answers_hooks_before_their_deadlines_while_the_database_is_deaf(
+    pool: Pool,
+) -> None:
     begun: set[tuple[str, object]] = set()
     answered: set[str] = set()
 
@@ -15,38 +17,38 @@ async def test_agent_answers_hooks_before_their_deadlines_while_the_database_is_
             answered.add(step.hook)
 
     # no hook gives up by itself: only the agent's answer ends a wait
-    site.deadlines_s = PATIENT
-    host = await site.add_host(slots=4, watch=watch)
-    site.submit([UNTIL_TOLD] * 4)
-    await site.until_running(4)
+    pool.deadlines_s = PATIENT
+    host = await pool.add_host(slots=4, watch=watch)
+    pool.submit([UNTIL_TOLD] * 4)
+    await pool.until_running(4)
     begun.clear()
     answered.clear()
     async with deaf(host):
-        site.end_jobs()
+        pool.end_jobs()
         # the jobs that began and ended while it was deaf
-        await site.until(lambda: site.ledger.counts["job_exit exit"] == 4)
-        await site.until(lambda: {"fetch_work", "job_exit"} <= answered)
-    assert not [name for name in site.ledger.counts if name.endswith("unanswered")]
-    await site.until_done()
-    await site.until(lambda: not site.left_in_spool())
-    assert site.faults() == []
+        await pool.until(lambda: pool.ledger.counts["job_exit exit"] == 4)
+        await pool.until(lambda: {"fetch_work", "job_exit"} <= answered)
+    assert not [name for name in pool.ledger.counts if name.endswith("unanswered")]
+    await pool.until_done()
+    await pool.until(lambda: not pool.left_in_spool())
+    assert pool.faults() == []
 
 
-async def test_slow_network_loses_nothing(site: Site) -> None:
-    host = await site.add_host(slots=4)
+async def test_slow_network_loses_nothing(pool: Pool) -> None:
+    host = await pool.add_host(slots=4)
     await host.proxy.set_mode("slow", 0.1)
-    site.submit([0.1] * 8)
-    await site.until_done()
-    assert site.faults() == []
-    assert site.overlaps() == []
+    pool.submit([0.1] * 8)
+    await pool.until_done()
+    assert pool.faults() == []
+    assert pool.overlaps() == []
 
 
-async def test_connection_that_breaks_is_replaced(site: Site) -> None:
-    host = await site.add_host(slots=4)
-    site.submit([0.1] * 40)
+async def test_connection_that_breaks_is_replaced(pool: Pool) -> None:
+    host = await pool.add_host(slots=4)
+    pool.submit([0.1] * 40)
     for ended in (5, 15, 25):
-        await site.until(lambda: site.ledger.counts["job_exit exit"] >= ended)  # noqa: B023  # asked only before the next turn
+        await pool.until(lambda: pool.ledger.counts["job_exit exit"] >= ended)  # noqa: B023  # asked only before the next turn
         await host.proxy.set_mode("cut")
         await host.proxy.set_mode("open")
-    await site.until_done()
-    assert site.faults() == []
+    await pool.until_done()
+    assert pool.faults() == []

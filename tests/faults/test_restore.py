@@ -9,71 +9,71 @@ import psycopg
 import pytest
 
 from fetchwork.pool.postgres import SUPERUSER
-from tests.faults.harness import Site
+from tests.faults.harness import Pool
 
 
-def program(site: Site, name: str, *options: str) -> None:
+def program(pool: Pool, name: str, *options: str) -> None:
     """Run a client program of the server's own version."""
-    path = site.server.programs / name
+    path = pool.server.programs / name
     if not path.exists():
         pytest.skip(f"this PostgreSQL has no {name}")
-    database = psycopg.conninfo.conninfo_to_dict(site.conninfo)["dbname"]
-    where = ["-h", "127.0.0.1", "-p", str(site.server.port), "-U", SUPERUSER, "-d", str(database)]
+    database = psycopg.conninfo.conninfo_to_dict(pool.conninfo)["dbname"]
+    where = ["-h", "127.0.0.1", "-p", str(pool.server.port), "-U", SUPERUSER, "-d", str(database)]
     subprocess.run(
         [str(path), *where, *options],
-        env={**os.environ, "PGPASSWORD": site.server.password},
+        env={**os.environ, "PGPASSWORD": pool.server.password},
         check=True,
         capture_output=True,
     )
 
 
-async def restore(site: Site, way: str, dump: Path) -> None:
+async def restore(pool: Pool, way: str, dump: Path) -> None:
     """As an administrator would: into a new database, or over the existing one."""
     if way == "database made anew":
-        name = psycopg.conninfo.conninfo_to_dict(site.conninfo)["dbname"]
-        with psycopg.connect(site.server.conninfo("postgres"), autocommit=True) as connection:
+        name = psycopg.conninfo.conninfo_to_dict(pool.conninfo)["dbname"]
+        with psycopg.connect(pool.server.conninfo("postgres"), autocommit=True) as connection:
             connection.execute(f'DROP DATABASE "{name}" WITH (FORCE)')
             connection.execute(f'CREATE DATABASE "{name}"')
-        await asyncio.to_thread(program, site, "pg_restore", str(dump))
+        await asyncio.to_thread(program, pool, "pg_restore", str(dump))
     else:
-        await asyncio.to_thread(program, site, "pg_restore", "--clean", "--if-exists", "-1", str(dump))
+        await asyncio.to_thread(program, pool, "pg_restore", "--clean", "--if-exists", "-1", str(dump))
 
 
 @pytest.mark.parametrize("way", ["database made anew", "tables made anew"])
 async def test_no_job_runs_twice_at_a_time_and_no_id_is_given_twice(
-    site: Site, tmp_path: Path, way: str
+    pool: Pool, tmp_path: Path, way: str
 ) -> None:
     dump = tmp_path / "dump"
-    await site.add_host(slots=8, family=True, through_proxy=False)
-    await site.add_host(slots=8, family=True, through_proxy=False)
-    await site.until(lambda: site.value("SELECT count(*) = 2 FROM fetchwork.host"))
-    site.submit([60.0] * 2)
-    await site.until_running(2)
-    site.value("SELECT fetchwork.set_queue('default', '{\"paused\": true}')::text")
-    site.submit([60.0] * 6)
-    await asyncio.to_thread(program, site, "pg_dump", "-Fc", "-f", str(dump))
-    site.value("SELECT fetchwork.set_queue('default', '{\"paused\": false}')::text")
-    await site.until_running(8)
-    site.submit([0.1])
-    given = {job for (job,) in site.rows("SELECT DISTINCT cluster_id FROM fetchwork.event")}
-    runs = {execution.run_id for execution in site.ledger.executions}
-    await restore(site, way, dump)
+    await pool.add_host(slots=8, family=True, through_proxy=False)
+    await pool.add_host(slots=8, family=True, through_proxy=False)
+    await pool.until(lambda: pool.value("SELECT count(*) = 2 FROM fetchwork.host"))
+    pool.submit([60.0] * 2)
+    await pool.until_running(2)
+    pool.value("SELECT fetchwork.set_queue('default', '{\"paused\": true}')::text")
+    pool.submit([60.0] * 6)
+    await asyncio.to_thread(program, pool, "pg_dump", "-Fc", "-f", str(dump))
+    pool.value("SELECT fetchwork.set_queue('default', '{\"paused\": false}')::text")
+    await pool.until_running(8)
+    pool.submit([0.1])
+    given = {job for (job,) in pool.rows("SELECT DISTINCT cluster_id FROM fetchwork.event")}
+    runs = {execution.run_id for execution in pool.ledger.executions}
+    await restore(pool, way, dump)
     # six of the eight running jobs wait in this database, and only the restore keeps slots from them
-    site.value(
+    pool.value(
         "SELECT fetchwork.edit(ARRAY(SELECT cluster_id || '.' || proc_id FROM fetchwork.job),"
         " '{\"SimulatedSeconds\": 0.2}')::text"
     )
-    site.value("SELECT fetchwork.set_queue('default', '{\"paused\": false}')::text")
-    site.submit([0.1] * 4)
-    await site.until(lambda: site.ledger.counts["started"] >= 8 + 6 + 4)
-    assert site.overlaps() == []
-    site.end_jobs()
-    await site.until_done()
-    assert site.overlaps() == []
-    assert site.violations() == []
-    later = {job for (job,) in site.rows("SELECT DISTINCT cluster_id FROM fetchwork.job_history")}
+    pool.value("SELECT fetchwork.set_queue('default', '{\"paused\": false}')::text")
+    pool.submit([0.1] * 4)
+    await pool.until(lambda: pool.ledger.counts["started"] >= 8 + 6 + 4)
+    assert pool.overlaps() == []
+    pool.end_jobs()
+    await pool.until_done()
+    assert pool.overlaps() == []
+    assert pool.violations() == []
+    later = {job for (job,) in pool.rows("SELECT DISTINCT cluster_id FROM fetchwork.job_history")}
     # two of the backup, and a new one
     assert len(later) == 3
     assert len(later - given) == 1
-    again = [execution.run_id for execution in site.ledger.executions[8:]]
+    again = [execution.run_id for execution in pool.ledger.executions[8:]]
     assert not runs & set(again)

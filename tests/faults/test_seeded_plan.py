@@ -23,18 +23,18 @@ def _no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def planned(seed: int, *, sprung: Iterator[bool]) -> tuple[list[str], list[Any]]:
     """The plan of a run on hosts that do not exist, and the jobs that it submits."""
-    site = MagicMock(hosts=[])
+    pool = MagicMock(hosts=[])
 
     async def add_host(**_: object) -> None:
         host = MagicMock(proxy=AsyncMock(traps=[]), agent=AsyncMock(), host=AsyncMock())
-        host.name = f"sim{len(site.hosts) + 1}"
+        host.name = f"sim{len(pool.hosts) + 1}"
         host.agent.signal = MagicMock()
         host.proxy.trap = lambda *_, **__: SimpleNamespace(sprung=_Event(next(sprung)))
         host.lose_power = host.power_up = AsyncMock()
-        site.hosts.append(host)
+        pool.hosts.append(host)
 
-    site.add_host = add_host
-    run = SeededRun(MagicMock(), site, seed, 40, FAULTS)
+    pool.add_host = add_host
+    run = SeededRun(MagicMock(), pool, seed, 40, FAULTS)
 
     async def play() -> None:
         await run._set_up()
@@ -42,7 +42,7 @@ def planned(seed: int, *, sprung: Iterator[bool]) -> tuple[list[str], list[Any]]
             await run._next_fault()
 
     asyncio.run(play())
-    return [line.removesuffix(", which was not called") for line in run.plan], site.submit.call_args_list
+    return [line.removesuffix(", which was not called") for line in run.plan], pool.submit.call_args_list
 
 
 class _Event:

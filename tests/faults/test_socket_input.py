@@ -13,7 +13,7 @@ from fetchwork.errors import AgentUnavailable
 from fetchwork.hook.wire import HOOKS, MAX_HEAD, Reply, ReplyReader, Request, encode_request
 from fetchwork.simulate.agents import AgentProcess
 from fetchwork.simulate.family import Actor
-from tests.faults.harness import OWNER, Site
+from tests.faults.harness import OWNER, Pool
 from tests.support.waiting import PATIENCE_S, until_async
 
 #: additional memory over that of an idle agent
@@ -22,8 +22,8 @@ NOBODY = 65534
 
 
 @pytest.fixture
-async def agent(site: Site) -> AsyncIterator[AgentProcess]:
-    agent = AgentProcess(site.directory, "ep1", site.conninfo, keyword={"max_fetch_wait_s": 0})
+async def agent(pool: Pool) -> AsyncIterator[AgentProcess]:
+    agent = AgentProcess(pool.directory, "ep1", pool.conninfo, keyword={"max_fetch_wait_s": 0})
     await agent.start()
     before = _memory_mib(agent)
     yield agent
@@ -224,8 +224,8 @@ async def test_jobs_account_may_not_play_the_startd(agent: AgentProcess, strange
     outgoing.close()
 
 
-async def test_random_ads_get_an_answer_from_every_hook(agent: AgentProcess, site: Site) -> None:
-    site.submit([1.0] * 600)
+async def test_random_ads_get_an_answer_from_every_hook(agent: AgentProcess, pool: Pool) -> None:
+    pool.submit([1.0] * 600)
     draw = random.Random(7)
     bad = [
         *(b"-----", b"\n\n", b"\0", b"\xff\xfe\xfd", b"= = =", b"a" * 3000, b'X = "' + b"\\" * 999),
@@ -276,9 +276,9 @@ async def test_random_ads_get_an_answer_from_every_hook(agent: AgentProcess, sit
         codes.add(reply.code)
     assert codes <= {"", "bad_request", "denied"}, codes
     # some of it was a good fetch, but no run was touched
-    assert site.value("SELECT count(*) FROM fetchwork.job WHERE job_status = 1") == 600
-    assert site.value("SELECT count(*) FROM fetchwork.run WHERE accepted_at IS NOT NULL") == 0
-    assert site.violations() == []
+    assert pool.value("SELECT count(*) FROM fetchwork.job WHERE job_status = 1") == 600
+    assert pool.value("SELECT count(*) FROM fetchwork.run WHERE accepted_at IS NOT NULL") == 0
+    assert pool.violations() == []
 
 
 async def test_requests_of_16_mib_are_read_and_forgotten(agent: AgentProcess) -> None:
@@ -289,9 +289,9 @@ async def test_requests_of_16_mib_are_read_and_forgotten(agent: AgentProcess) ->
         assert reply.code in ("bad_request", "denied")
 
 
-async def test_newline_in_a_value_adds_no_attribute(agent: AgentProcess, site: Site) -> None:
+async def test_newline_in_a_value_adds_no_attribute(agent: AgentProcess, pool: Pool) -> None:
     """A job cannot forge attributes of the ad that the startd reads."""
-    site.submit([0.0], Note='x\nOwner = "root"\nHookKeyword = "EVIL"')
+    pool.submit([0.0], Note='x\nOwner = "root"\nHookKeyword = "EVIL"')
     slot = b'Name = "slot1@ep1"\nState = "Unclaimed"\nActivity = "Idle"\nCpus = 1\nMemory = 99\nDisk = 99\n'
     reply = await _send(
         agent, encode_request(Request("fetch_work", slot, keyword="FETCHWORK", deadline_ms=60_000))

@@ -7,32 +7,32 @@ import signal
 
 import pytest
 
-from tests.faults.harness import PATIENT, UNTIL_TOLD, SimulatedHost, Site
+from tests.faults.harness import PATIENT, UNTIL_TOLD, Pool, SimulatedHost
 
 JOBS = 6
 STRANGER = 4711
 
 
 @pytest.fixture
-async def host(site: Site) -> SimulatedHost:
+async def host(pool: Pool) -> SimulatedHost:
     """A host whose jobs have all ended while there was no database; their reports are in the spool."""
     # each must start once, no matter how slowly
-    site.deadlines_s = PATIENT
-    host = await site.add_host(slots=JOBS)
-    site.submit([UNTIL_TOLD] * JOBS, SimulatedExitCode=3)
-    await site.until_running(JOBS)
-    await asyncio.to_thread(site.server.stop, "immediate")
-    site.end_jobs()
-    await site.until(lambda: len(host.reports()) == JOBS)
+    pool.deadlines_s = PATIENT
+    host = await pool.add_host(slots=JOBS)
+    pool.submit([UNTIL_TOLD] * JOBS, SimulatedExitCode=3)
+    await pool.until_running(JOBS)
+    await asyncio.to_thread(pool.server.stop, "immediate")
+    pool.end_jobs()
+    await pool.until(lambda: len(host.reports()) == JOBS)
     return host
 
 
-async def _delivered(site: Site, host: SimulatedHost) -> None:
-    await asyncio.to_thread(site.server.start)
-    await site.until(lambda: not host.reports())
+async def _delivered(pool: Pool, host: SimulatedHost) -> None:
+    await asyncio.to_thread(pool.server.start)
+    await pool.until(lambda: not host.reports())
 
 
-async def test_rubbish_is_moved_aside_and_told_and_blocks_nothing(site: Site, host: SimulatedHost) -> None:
+async def test_rubbish_is_moved_aside_and_told_and_blocks_nothing(pool: Pool, host: SimulatedHost) -> None:
     spool = host.agent.spool
     # both before and behind the reports in their order
     for name, data in {
@@ -45,32 +45,32 @@ async def test_rubbish_is_moved_aside_and_told_and_blocks_nothing(site: Site, ho
         (spool / name).write_bytes(data)
     (spool / "directory.report").mkdir()
     (spool / "link.report").symlink_to("/etc/passwd")
-    await _delivered(site, host)
-    await site.until_done()
+    await _delivered(pool, host)
+    await pool.until_done()
     assert (
-        site.value("SELECT count(*) FROM fetchwork.job_history WHERE exit_code = 3 AND num_starts = 1")
+        pool.value("SELECT count(*) FROM fetchwork.job_history WHERE exit_code = 3 AND num_starts = 1")
         == JOBS
     )
     rubbish = {"0.report", "1.report", "zz.report", "zzz.report", "notes.txt", "link.report"}
     # files that are not reports may be moved aside after the last report
-    await site.until(lambda: {path.name for path in (spool / "bad").iterdir()} == rubbish)
+    await pool.until(lambda: {path.name for path in (spool / "bad").iterdir()} == rubbish)
     # an empty directory is not worth keeping
     assert not (spool / "directory.report").exists()
     # the agent's log line follows the event
-    await site.until(lambda: all(name in host.agent.log.read_text() for name in rubbish))
-    assert site.violations() == []
+    await pool.until(lambda: all(name in host.agent.log.read_text() for name in rubbish))
+    assert pool.violations() == []
 
 
-async def test_report_that_is_there_twice_counts_once(site: Site, host: SimulatedHost) -> None:
+async def test_report_that_is_there_twice_counts_once(pool: Pool, host: SimulatedHost) -> None:
     for number, report in enumerate(host.reports()):
         shutil.copy(report, host.agent.spool / f"{number:020d}-copy.report")
-    await _delivered(site, host)
-    await site.until_done()
-    assert site.faults() == []
-    assert site.value("SELECT count(*) FROM fetchwork.event WHERE event_type = 5") == JOBS
+    await _delivered(pool, host)
+    await pool.until_done()
+    assert pool.faults() == []
+    assert pool.value("SELECT count(*) FROM fetchwork.event WHERE event_type = 5") == JOBS
 
 
-async def test_report_of_another_account_is_not_believed(site: Site, host: SimulatedHost) -> None:
+async def test_report_of_another_account_is_not_believed(pool: Pool, host: SimulatedHost) -> None:
     # the agent may hold reports that it has read
     host.agent.signal(signal.SIGKILL)
     [first, *others] = host.reports()
@@ -80,19 +80,19 @@ async def test_report_of_another_account_is_not_believed(site: Site, host: Simul
     forged = host.agent.spool / "00-forged.report"
     forged.write_bytes(data.replace(b"ExitCode = 3", b"ExitCode = 0"))
     os.chown(forged, STRANGER, STRANGER)
-    await asyncio.to_thread(site.server.start)
+    await asyncio.to_thread(pool.server.start)
     await host.agent.start()
-    await site.until(lambda: not host.reports())
+    await pool.until(lambda: not host.reports())
     assert [path.name for path in (host.agent.spool / "bad").iterdir()] == ["00-forged.report"]
-    assert site.value("SELECT count(*) FROM fetchwork.run_history WHERE report ->> 'ExitCode' = '0'") == 0
-    assert site.value("SELECT count(*) FROM fetchwork.job_history WHERE exit_code = 3") >= len(others)
+    assert pool.value("SELECT count(*) FROM fetchwork.run_history WHERE report ->> 'ExitCode' = '0'") == 0
+    assert pool.value("SELECT count(*) FROM fetchwork.job_history WHERE exit_code = 3") >= len(others)
 
 
-async def test_agent_that_starts_delivers_what_lies_there(site: Site, host: SimulatedHost) -> None:
+async def test_agent_that_starts_delivers_what_lies_there(pool: Pool, host: SimulatedHost) -> None:
     host.agent.signal(signal.SIGKILL)
-    await asyncio.to_thread(site.server.start)
+    await asyncio.to_thread(pool.server.start)
     await host.agent.start()
-    await site.until_done()
-    assert site.value("SELECT count(*) FROM fetchwork.job_history WHERE num_starts = 1") == JOBS
-    await site.until(lambda: not site.left_in_spool())
-    assert site.faults() == []
+    await pool.until_done()
+    assert pool.value("SELECT count(*) FROM fetchwork.job_history WHERE num_starts = 1") == JOBS
+    await pool.until(lambda: not pool.left_in_spool())
+    assert pool.faults() == []

@@ -12,7 +12,7 @@ from fetchwork.deploy import hooks as hookinstall
 from fetchwork.errors import FetchworkError
 from fetchwork.hook.spool import Spool, write_report
 from fetchwork.hook.wire import Request
-from tests.faults.harness import UNTIL_TOLD, Site
+from tests.faults.harness import UNTIL_TOLD, Pool
 from tests.support.small_disk import fill
 from tests.support.waiting import PATIENCE_S
 
@@ -52,20 +52,20 @@ def test_hook_without_agent_and_without_space_fails_aloud(small_disk: Path) -> N
     assert ended.stderr.count(b"\n") == 1
 
 
-async def test_agent_goes_on_when_its_disk_is_full(site: Site, small_disk: Path) -> None:
-    site.agent = {"spool": str(small_disk / "spool"), "log": str(small_disk / "agent.log")}
-    host = await site.add_host(slots=3)
+async def test_agent_goes_on_when_its_disk_is_full(pool: Pool, small_disk: Path) -> None:
+    pool.agent = {"spool": str(small_disk / "spool"), "log": str(small_disk / "agent.log")}
+    host = await pool.add_host(slots=3)
     filler = fill(small_disk)
-    site.submit([0.2] * 9)
-    await site.until_done()
+    pool.submit([0.2] * 9)
+    await pool.until_done()
     filler.unlink()
     # and earlier reports in the spool are still delivered
-    site.submit([UNTIL_TOLD])
-    await site.until_running()
-    await asyncio.to_thread(site.server.stop, "immediate")
-    site.end_jobs()
-    await site.until(lambda: os.listdir(small_disk / "spool") != ["bad"])
-    await asyncio.to_thread(site.server.start)
-    await site.until_done()
-    assert site.faults() == []
+    pool.submit([UNTIL_TOLD])
+    await pool.until_running()
+    await asyncio.to_thread(pool.server.stop, "immediate")
+    pool.end_jobs()
+    await pool.until(lambda: os.listdir(small_disk / "spool") != ["bad"])
+    await asyncio.to_thread(pool.server.start)
+    await pool.until_done()
+    assert pool.faults() == []
     assert host.agent.running
