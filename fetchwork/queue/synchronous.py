@@ -10,7 +10,6 @@ import getpass
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
-from fetchwork.errors import FetchworkError
 from fetchwork.queue import changing
 from fetchwork.queue.constraints.constraint import text_of
 from fetchwork.queue.reading import are_epochs
@@ -26,7 +25,6 @@ if TYPE_CHECKING:
     from fetchwork.queue.contents import Progress
     from fetchwork.queue.events import JobEvent
     from fetchwork.queue.selecting import ConstraintSpec, JobSpec
-    from fetchwork.queue.session import Session
     from fetchwork.queue.submission import Description, SubmitResult
 
 Made = TypeVar("Made")
@@ -387,12 +385,3 @@ def performer_of(queue: Queue) -> AnySession:
 
 def _anew(conninfo: str | None, name: str | None, everywhere: bool) -> Queue:
     return Queue(conninfo, name=name, everywhere=everywhere)
-
-
-def session_of(queue: Queue) -> Session:
-    """The session behind a queue, for rooms that drive steps of their own over its connection."""
-    from fetchwork.queue.session import Session
-
-    if not isinstance(queue._session, Session):
-        raise FetchworkError("this reads the database by itself, and needs a connection string")
-    return queue._session

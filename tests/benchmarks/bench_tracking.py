@@ -35,7 +35,7 @@ from fetchwork.pool import PersonalPool
 from fetchwork.pool.postgres import PostgresServer
 from fetchwork.queue import Queue, summaries
 from fetchwork.queue.query import query
-from fetchwork.queue.synchronous import session_of
+from tests.support.sessions import session_of
 
 SETTINGS = {"shared_buffers": "2GB", "max_wal_size": "16GB", "checkpoint_timeout": "30min"}
 OWNERS = 20

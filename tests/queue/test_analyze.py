@@ -15,10 +15,10 @@ from fetchwork.errors import NotFound
 from fetchwork.explain.job import Analysis, analyze
 from fetchwork.explain.slot import match
 from fetchwork.queue import Queue
-from fetchwork.queue.synchronous import session_of
 from tests.matchmaker.hostile import HOSTILE
 from tests.queue.conftest import Told
 from tests.support.direct_queue import DirectQueue
+from tests.support.sessions import session_of
 
 ADS = Path(__file__).parent.parent / "data" / "ads"
 

@@ -19,9 +19,9 @@ from fetchwork.queue.evaluating import Evaluation
 from fetchwork.queue.paging import Position
 from fetchwork.queue.selecting import compiled
 from fetchwork.queue.sifting import Sieve
-from fetchwork.queue.synchronous import session_of
 from fetchwork.queue.views import JOBS
 from tests.support.direct_queue import DirectQueue
+from tests.support.sessions import session_of
 
 # possible values of an ad, expressions among them, in varied spellings
 VALUES: list[Any] = [

@@ -14,9 +14,9 @@ import pytest
 from fetchwork.cli import dag as dag_command
 from fetchwork.cli import dagview
 from fetchwork.queue import Queue
-from fetchwork.queue.synchronous import session_of
 from tests.queue.conftest import Told
 from tests.support.direct_queue import DirectQueue
+from tests.support.sessions import session_of
 from tests.support.waiting import PATIENCE_S
 
 Run = Callable[..., Told]

@@ -11,9 +11,9 @@ from fetchwork.classad.ads import parse_old
 from fetchwork.classad.bindings import JobAction
 from fetchwork.explain.demand import fill, packed
 from fetchwork.queue import Queue
-from fetchwork.queue.synchronous import session_of
 from tests.queue.conftest import Told
 from tests.support.direct_queue import DirectQueue
+from tests.support.sessions import session_of
 
 ADS = Path(__file__).parent.parent / "data" / "ads"
 STATIC = ADS / "25.14.1-fetch_work-static-unclaimed.ad"

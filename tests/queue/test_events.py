@@ -15,8 +15,8 @@ from fetchwork.queue import Queue
 from fetchwork.queue.ask import Ask, Found, Pause
 from fetchwork.queue.events import CursorExpired, JobEvent
 from fetchwork.queue.reader import Reader
-from fetchwork.queue.synchronous import session_of
 from tests.support.direct_queue import DirectQueue
+from tests.support.sessions import session_of
 from tests.support.waiting import PATIENCE_S, until
 
 Connect = Callable[..., psycopg.Connection]

@@ -20,10 +20,10 @@ from fetchwork.following import progress as waiting
 from fetchwork.queue import Queue
 from fetchwork.queue.ask import Steps
 from fetchwork.queue.reader import Reader
-from fetchwork.queue.synchronous import session_of
 from tests.accesspoint.point import as_account
 from tests.queue.conftest import Told
 from tests.support.direct_queue import DirectQueue
+from tests.support.sessions import session_of
 from tests.support.waiting import PATIENCE_S, until
 
 Run = Callable[..., Told]

@@ -9,9 +9,9 @@ import pytest
 from fetchwork.errors import NotFound
 from fetchwork.following.liveoutput import follow_output
 from fetchwork.queue import Queue
-from fetchwork.queue.synchronous import session_of
 from tests.queue.conftest import Told
 from tests.support.direct_queue import Claimed, DirectQueue
+from tests.support.sessions import session_of
 from tests.support.waiting import until
 
 

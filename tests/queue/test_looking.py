@@ -19,7 +19,7 @@ from fetchwork.queue.everywhere import Everywhere
 from fetchwork.queue.paging import Position
 from fetchwork.queue.remote import AnySession, RemoteSession
 from fetchwork.queue.session import AsyncSession
-from fetchwork.queue.synchronous import session_of
+from tests.support.sessions import session_of
 
 
 def ids(session: AnySession) -> list[int]:

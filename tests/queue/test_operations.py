@@ -8,8 +8,8 @@ import pytest
 from fetchwork.credentials.keys import key_id
 from fetchwork.queue import Queue
 from fetchwork.queue.operations import STEPS, STREAMS
-from fetchwork.queue.synchronous import session_of
 from tests.support.direct_queue import DirectQueue
+from tests.support.sessions import session_of
 
 OWNER = "alice"
 #: the pool's key, to which credentials are sealed

@@ -9,7 +9,6 @@ import pytest
 
 from fetchwork.pool.postgres import PostgresServer
 from fetchwork.queue import Queue
-from fetchwork.queue.synchronous import session_of
 
 # these tests are collected here again, with another "conninfo"
 from tests.queue.test_async import *  # noqa: F403
@@ -21,6 +20,7 @@ from tests.queue.test_following import *  # noqa: F403
 from tests.queue.test_queue import *  # noqa: F403
 from tests.support.kept import kept_database
 from tests.support.pgbouncer import PgBouncer, program
+from tests.support.sessions import session_of
 
 # a login, a session and a notification of one's own do not exist behind PgBouncer
 del test_a_submitter_sees_its_own_jobs_only  # noqa: F821

@@ -18,10 +18,10 @@ from fetchwork.queue.constraints.constraint import Constraint
 from fetchwork.queue.constraints.source import Source
 from fetchwork.queue.paging import Position
 from fetchwork.queue.projecting import Projected
-from fetchwork.queue.synchronous import session_of
 from fetchwork.queue.views import JOBS
 from tests.support.by_name import call
 from tests.support.direct_queue import DirectQueue
+from tests.support.sessions import session_of
 from tests.support.waiting import PATIENCE_S
 
 SLEEP = "executable = /bin/sleep\narguments = $(Process)\n"

@@ -11,7 +11,7 @@ from fetchwork.classad.jsonform import from_json
 from fetchwork.queue import Queue
 from fetchwork.queue.constraints.constraint import Constraint
 from fetchwork.queue.constraints.regexes import regex_of
-from fetchwork.queue.synchronous import session_of
+from tests.support.sessions import session_of
 
 TEXTS = ["", "a", "b", "ab", "ba", "aab", "abab", "Ab", "sK", "k1", "12", "a.b", "a-b", "x\n", "\n", "é"]
 TEXTS += ["aéb", "éé", "(a)", "a|b", "job_12.log", "JOB_7.log\n", "\u212a", "\u017f", "{2}", "a+", "^a$"]

@@ -20,8 +20,8 @@ from fetchwork.db.calls.files import CHUNK_BYTES
 from fetchwork.queue import AsyncQueue, Queue, bringing, retrieving
 from fetchwork.queue.destinations import TransferFailed, destination
 from fetchwork.queue.remote import ended_too
-from fetchwork.queue.synchronous import session_of
 from tests.support.direct_queue import DirectQueue
+from tests.support.sessions import session_of
 
 #: root writes files only as their owner
 ME = getpass.getuser() if os.geteuid() else "nobody"
