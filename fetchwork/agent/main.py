@@ -259,8 +259,7 @@ class Agent:
         starter = None
         if request.name not in handlers.STARTD_HOOKS:
             hook = Process.find(who.pid)
-            called_by = starter_of(hook) if hook else None
-            starter = called_by.key if called_by else None
+            starter = starter_of(hook) if hook else None
         caller = Caller(who.uid, who.uid in self.trusted, starter)
         return Task(request, caller, context, self.runs, end, self._spool_of(caller), self.files)
 

@@ -16,6 +16,7 @@ from fetchwork.handlers.host.keywords import KeywordContext
 from fetchwork.handlers.host.runs import LiveRun, Runs
 from fetchwork.handlers.runad import RunKey
 from fetchwork.hook.wire import Reply, Request
+from fetchwork.process import Process
 from fetchwork.sandbox.failure import TransferFailure
 
 T = TypeVar("T")
@@ -94,12 +95,12 @@ class Caller:
     """The process at the other end, as the kernel describes it.
 
     ``trusted`` is the startd's account, root, or the agent's own. ``starter`` is the identity of the process
-    that started the hook ("pid:start time"), None if it can't be read.
+    that started the hook, None if it can't be read.
     """
 
     uid: int
     trusted: bool
-    starter: str | None = None
+    starter: Process | None = None
 
 
 @dataclass(slots=True)

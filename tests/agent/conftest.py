@@ -24,6 +24,7 @@ from fetchwork.handlers.host.runs import Runs
 from fetchwork.handlers.host.starterlog import StarterLogs
 from fetchwork.hook.wire import Request
 from fetchwork.pool.postgres import PostgresServer
+from fetchwork.process import Process
 from tests.support.by_name import call, scalar
 from tests.support.direct_queue import AGENT_ID
 from tests.support.kept import kept_database
@@ -31,7 +32,7 @@ from tests.support.nursery import forked_zygotes, nursery
 from tests.support.waiting import PATIENCE_S
 
 ADS = Path(__file__).parent.parent / "data/ads"
-STARTER = "4711:100"
+STARTER = Process(4711, 100)
 #: no file can be made there
 NO_DIRECTORY = Path("/dev/null/starter")
 # no process or table of these tests may outlive its test, so one database is restored for each test
@@ -51,7 +52,7 @@ IN_PROCESS = {
 
 __all__ = ["forked_zygotes", "nursery"]
 
-Process = subprocess.Popen[bytes]
+Child = subprocess.Popen[bytes]
 Rows = list[dict[str, Any]]
 #: puts a job into the queue: submit(cmd=..., ...) -> "1.0"
 Submit = Callable[..., str]
@@ -165,7 +166,7 @@ class Hooks:
         job: bytes,
         arg: str = "exit",
         *,
-        starter: str | None = STARTER,
+        starter: Process | None = STARTER,
         caller: Caller | None = None,
         **attributes: Any,
     ) -> Answer:

@@ -30,6 +30,7 @@ from fetchwork.handlers.context import Answer, Caller
 from fetchwork.handlers.host import hostcredentials
 from fetchwork.handlers.host.hostcredentials import HostCredentials, Opened
 from fetchwork.handlers.requests import credentials
+from fetchwork.process import Process
 from tests.agent.conftest import Hooks, JobOf, Submit, attributes_of, slot_ad
 from tests.support.by_name import call
 from tests.support.waiting import PATIENCE_S, until_async
@@ -229,10 +230,10 @@ async def test_another_account_gets_nothing(
     for run in hooks.runs:
         run.owner_uid = 4711
     line = f'FetchWorkScratch = "{tmp_path}"\n'.encode()
-    answer = await hooks.start(job + line, caller=Caller(4712, trusted=False, starter="1:1"))
+    answer = await hooks.start(job + line, caller=Caller(4712, trusted=False, starter=Process(1, 1)))
     assert (answer.reply.code, answer.reply.body) == ("denied", b"")
     other = job.replace(b'FetchWorkToken = "', b'FetchWorkToken = "0')
-    answer = await hooks.start(other + line, caller=Caller(4712, trusted=False, starter="1:1"))
+    answer = await hooks.start(other + line, caller=Caller(4712, trusted=False, starter=Process(1, 1)))
     assert answer.reply.body == b""
 
 

@@ -60,7 +60,7 @@ async def started(agent: Hooks, starter: Process) -> bytes:
     """The next job, which runs under the starter on a slot with LIMIT_KIB."""
     job = await agent.fetch(slot_ad(Disk=LIMIT_KIB))
     await agent.reply("accept", job)
-    assert (await agent.start(job, starter=starter.key)).outcome == "started"
+    assert (await agent.start(job, starter=starter)).outcome == "started"
     return job
 
 
@@ -89,7 +89,7 @@ async def test_job_that_uses_too_much_is_killed_and_held(
     fill(scratch, LIMIT_KIB + 100)
     await look(agent)
     assert process.wait(PATIENCE_S)
-    answer = await agent.exit(job, starter=starter.key, **killed(process))
+    answer = await agent.exit(job, starter=starter, **killed(process))
     assert answer.outcome == "held"
     held = job_of("1.0")
     assert (held["jobstatus"], held["holdreasoncode"], held["holdreasonsubcode"]) == (5, 34, 104)
@@ -112,7 +112,7 @@ async def test_job_that_says_so_is_tried_again_with_more(
     fill(scratch, LIMIT_KIB + 100)
     await look(agent)
     assert process.wait(PATIENCE_S)
-    answer = await agent.exit(job, starter=starter.key, **killed(process))
+    answer = await agent.exit(job, starter=starter, **killed(process))
     assert answer.outcome == "vacated"
     found = job_of("1.0")
     assert (found["jobstatus"], found["ad"]["RequestDisk"]) == (1, 5000)

@@ -60,7 +60,7 @@ class Host(Hooks):
         """The ad of a job that a starter has begun to run."""
         ad = await self.fetch(slot)
         await self.reply("accept", ad, slot)
-        assert (await self.start(ad, starter=starter.key)).outcome == "started"
+        assert (await self.start(ad, starter=starter.identity)).outcome == "started"
         starter.log = Path(str(attributes_of(ad)["StarterUserLog"]))
         return ad
 
@@ -76,7 +76,7 @@ class Starter:
         self.process = subprocess.Popen(["sleep", "1000"])
         found = Process.find(self.process.pid)
         assert found is not None
-        self.key = found.key
+        self.identity = found
         self.log = Path("/nonexistent")
 
     def end(self, written: str | None = None) -> None:
@@ -135,7 +135,7 @@ async def test_end_is_reported_once(
 ) -> None:
     told, tell = [], host.watched.tell_end
 
-    async def count(run: LiveRun, identity: str) -> None:
+    async def count(run: LiveRun, identity: Process) -> None:
         told.append(identity)
         await tell(run, identity)
 
@@ -145,7 +145,7 @@ async def test_end_is_reported_once(
     starter.end(BEGUN + EXITED)
     await until(lambda: job_of(job)["jobstatus"] == 4)
     await until(lambda: len(host.runs) == 0)
-    assert told == [starter.key]
+    assert told == [starter.identity]
 
 
 async def test_job_that_a_signal_ended_did_so(
@@ -206,7 +206,7 @@ async def test_job_that_was_seen_to_run_is_lost_where_nothing_could_be_written(
     await host.begin(starter)
     (run,) = host.runs
     process = Starter()
-    run.job_process = Process.of_key(process.key)
+    run.job_process = process.identity
     process.end()
     # as on a full disk
     starter.end("")
@@ -254,7 +254,7 @@ async def test_run_whose_end_is_slow_to_be_reported_is_not_lost_to_its_slot(
     (run,) = host.runs
     goes_on, tell = asyncio.Event(), host.watched.tell_end
 
-    async def slow(run: LiveRun, identity: str) -> None:
+    async def slow(run: LiveRun, identity: Process) -> None:
         await goes_on.wait()
         await tell(run, identity)
 
@@ -295,7 +295,7 @@ async def test_agent_that_comes_before_the_start_tells_the_end(
     await before.reply("accept", ad, SLOT)
     await before.watched.close()
     await after.watched.take_over(after.context, PATIENCE_S)
-    assert (await after.start(ad, starter=starter.key)).outcome == "started"
+    assert (await after.start(ad, starter=starter.identity)).outcome == "started"
     starter.log = Path(str(attributes_of(ad)["StarterUserLog"]))
     starter.end(BEGUN + EXITED)
     await until(lambda: outcomes(database) != [])
@@ -455,7 +455,7 @@ async def test_end_in_an_outage_is_spooled_as_it_was_judged(
     job = submit()
     await host.begin(starter)
     (run,) = host.runs
-    run.ended_by_us = "no answer of the database for a lease"
+    assert run.become("killed", "no answer of the database for a lease")
     host.down = True
 
     async def away(*args: object, **more: object) -> str:
@@ -547,7 +547,7 @@ async def test_end_that_waits_for_its_database_delays_no_update(
     starter.end(BEGUN + EXITED)
     goes_on, asked, tell = asyncio.Event(), asyncio.Event(), after.watched.tell_end
 
-    async def slow(run: LiveRun, identity: str) -> Answer | None:
+    async def slow(run: LiveRun, identity: Process) -> Answer | None:
         asked.set()
         await goes_on.wait()
         return await tell(run, identity)
@@ -621,7 +621,7 @@ async def test_hook_that_reports_all_the_same_counts_once(
     job = submit()
     ad = await host.begin(starter)
     starter.log.write_text(BEGUN + EXITED)
-    assert (await host.exit(ad, starter=starter.key, ExitCode=0, JobPid=17)).outcome == "completed"
+    assert (await host.exit(ad, starter=starter.identity, ExitCode=0, JobPid=17)).outcome == "completed"
     starter.end()
     await until(lambda: not starter.log.exists())
     assert ended(job_of(job)) == (4, False, 0, None)
@@ -640,7 +640,7 @@ async def test_job_whose_start_was_not_confirmed_waits_again_without_blame(
         raise DatabaseUnavailable("database is starting up")
 
     host.context.session.reports.start = away
-    assert (await host.start(ad, starter=starter.key)).reply.code == "unavailable"
+    assert (await host.start(ad, starter=starter.identity)).reply.code == "unavailable"
     host.context.session.reports.start = original
     starter.end()
     await until(lambda: outcomes(database) == ["withdrawn"])
@@ -664,7 +664,7 @@ async def test_start_that_was_not_confirmed_is_withdrawn_after_the_outage(
 
     host.down = True
     monkeypatch.setattr(host.context.session.reports, "start", away)
-    assert (await host.start(ad, starter=starter.key)).reply.code == "unavailable"
+    assert (await host.start(ad, starter=starter.identity)).reply.code == "unavailable"
     monkeypatch.setattr(host.context.session.database, "run", away)
     starter.end()
     await until(lambda: bool(host.spooled))
@@ -682,7 +682,7 @@ async def test_start_that_was_refused_leaves_the_other_starters_run_alone(
     ad = await host.begin(starter)
     second = Starter()
     try:
-        assert (await host.start(ad, starter=second.key)).outcome == "refused"
+        assert (await host.start(ad, starter=second.identity)).outcome == "refused"
     finally:
         second.end()
     assert job_of(job)["jobstatus"] == 2
@@ -718,7 +718,7 @@ async def test_words_of_a_job_that_outlives_its_starter_are_not_believed(
     ad = await host.begin(starter)
     (run,) = host.runs
     orphan = Starter()
-    run.job_process = Process.of_key(orphan.key)
+    run.job_process = orphan.identity
     assert attributes_of(ad)["FetchWorkRunId"] == run.run_id
     starter.end(BEGUN + EXITED)
     # the job is ended, and only then offered again

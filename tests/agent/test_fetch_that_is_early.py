@@ -9,8 +9,8 @@ import pytest
 
 from fetchwork.agent.runs import watch
 from fetchwork.agent.runs.watch import WatchedRuns
-from fetchwork.process import Process as ProcessOfPid
-from tests.agent.conftest import Hooks, JobOf, Process, Submit, slot_ad
+from fetchwork.process import Process
+from tests.agent.conftest import Child, Hooks, JobOf, Submit, slot_ad
 from tests.support.waiting import PATIENCE_S
 
 BUSY = slot_ad("25.14.1-fetch_work-static-claimed-busy", Name="slot1@vm")
@@ -25,11 +25,11 @@ def nobody_waits(session: object, slot: str) -> None:
 
 
 @pytest.fixture
-def starters() -> Iterator[Callable[[], Process]]:
+def starters() -> Iterator[Callable[[], Child]]:
     """Makes processes that play starters."""
     made = []
 
-    def make() -> Process:
+    def make() -> Child:
         made.append(subprocess.Popen(["sleep", "1000"]))
         return made[-1]
 
@@ -52,24 +52,24 @@ def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(watch, "START_GRACE_S", PATIENCE_S)
 
 
-def key_of(child: Process) -> str:
-    process = ProcessOfPid.find(child.pid)
+def identity_of(child: Child) -> Process:
+    process = Process.find(child.pid)
     assert process is not None
-    return process.key
+    return process
 
 
-async def begin(hooks: Hooks, starter: Process) -> bytes:
+async def begin(hooks: Hooks, starter: Child) -> bytes:
     """A job that was fetched, accepted and started."""
     job = await hooks.fetch(slot_ad())
     await hooks.reply("accept", job)
-    answer = await hooks.start(job, starter=key_of(starter))
+    answer = await hooks.start(job, starter=identity_of(starter))
     assert answer.outcome == "started"
     return job
 
 
-async def end(hooks: Hooks, job: bytes, starter: Process) -> None:
+async def end(hooks: Hooks, job: bytes, starter: Child) -> None:
     exited: dict[str, Any] = {"ExitCode": 0, "ExitBySignal": False, "JobPid": 1, "JobState": "Exited"}
-    answer = await hooks.exit(job, starter=key_of(starter), **exited)
+    answer = await hooks.exit(job, starter=identity_of(starter), **exited)
     assert answer.outcome == "completed"
     starter.kill()
     starter.wait()
@@ -77,7 +77,7 @@ async def end(hooks: Hooks, job: bytes, starter: Process) -> None:
 
 
 async def test_end_of_the_starter_before_does_not_end_the_run(
-    hooks: Hooks, submit: Submit, job_of: JobOf, starters: Callable[[], Process]
+    hooks: Hooks, submit: Submit, job_of: JobOf, starters: Callable[[], Child]
 ) -> None:
     first, second, third = submit(), submit(), submit()
     starter = starters()
@@ -89,7 +89,7 @@ async def test_end_of_the_starter_before_does_not_end_the_run(
     early = asyncio.create_task(hooks.fetch(BUSY))
     await asyncio.sleep(0.2)
     starter = starters()
-    answer = await hooks.start(job, starter=key_of(starter))
+    answer = await hooks.start(job, starter=identity_of(starter))
     assert answer.outcome == "started"
     await asyncio.sleep(0.2)
     assert not early.done()
@@ -103,7 +103,7 @@ async def test_end_of_the_starter_before_does_not_end_the_run(
 
 
 async def test_starter_that_takes_long_to_come_up_finds_its_run(
-    hooks: Hooks, submit: Submit, starters: Callable[[], Process], monkeypatch: pytest.MonkeyPatch
+    hooks: Hooks, submit: Submit, starters: Callable[[], Child], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(watch, "START_GRACE_S", 0.3)
     submit(), submit()
@@ -112,7 +112,7 @@ async def test_starter_that_takes_long_to_come_up_finds_its_run(
     job = await hooks.fetch(slot_ad())
     await hooks.reply("accept", job)
     assert await asyncio.wait_for(hooks.fetch(BUSY), PATIENCE_S) == b""
-    answer = await hooks.start(job, starter=key_of(starters()))
+    answer = await hooks.start(job, starter=identity_of(starters()))
     assert answer.outcome == "started"
 
 
@@ -124,13 +124,13 @@ DYNAMIC_BUSY = slot_ad(
 
 @pytest.mark.parametrize("fetched_by", ["slot1@vm", "slot1_2@vm"])
 async def test_dynamic_slot_of_the_same_name_runs_what_another_slot_has_fetched(
-    hooks: Hooks, submit: Submit, job_of: JobOf, starters: Callable[[], Process], fetched_by: str
+    hooks: Hooks, submit: Submit, job_of: JobOf, starters: Callable[[], Child], fetched_by: str
 ) -> None:
     first, second, third = submit(), submit(), submit()
     starter = starters()
     job = await hooks.fetch(DIVIDED)
     await hooks.reply("accept", job, DIVIDED)
-    await hooks.ask("prepare_job", job, slot="slot1_1", starter=key_of(starter))
+    await hooks.ask("prepare_job", job, slot="slot1_1", starter=identity_of(starter))
     await end(hooks, job, starter)
     assert job_of(first)["jobstatus"] == 4
 
@@ -142,7 +142,7 @@ async def test_dynamic_slot_of_the_same_name_runs_what_another_slot_has_fetched(
     await asyncio.sleep(0.2)
     assert not early.done(), "it was offered a job while it ran another"
     starter = starters()
-    answer = await hooks.ask("prepare_job", job, slot="slot1_1", starter=key_of(starter))
+    answer = await hooks.ask("prepare_job", job, slot="slot1_1", starter=identity_of(starter))
     assert (answer.outcome, answer.slot) == ("started", "slot1_1@vm")
     await asyncio.sleep(0.2)
     assert not early.done()

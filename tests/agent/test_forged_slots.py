@@ -20,17 +20,17 @@ def starters() -> Iterator[list[subprocess.Popen[bytes]]]:
         process.wait()
 
 
-def key_of(process: subprocess.Popen[bytes]) -> str:
+def identity_of(process: subprocess.Popen[bytes]) -> Process:
     found = Process.find(process.pid)
     assert found is not None
-    return found.key
+    return found
 
 
 @pytest.mark.parametrize("running", [False, True], ids=["at its start", "while it runs"])
 async def test_starter_that_names_another_ones_slot_ends_nothing_there(
     agent: Hooks, submit: Submit, job_of: JobOf, starters: list[subprocess.Popen[bytes]], running: bool
 ) -> None:
-    victims, rogues = (key_of(process) for process in starters)
+    victims, rogues = (identity_of(process) for process in starters)
     ads = []
     for slot in ("slot1@vm", "slot2@vm"):
         submit()
@@ -38,7 +38,7 @@ async def test_starter_that_names_another_ones_slot_ends_nothing_there(
         await agent.reply("accept", ads[-1], slot_ad(Name=slot))
     mine, theirs = ads
 
-    async def start(ad: bytes, slot: str, starter: str) -> str:
+    async def start(ad: bytes, slot: str, starter: Process) -> str:
         return (await agent.ask("prepare_job", ad, slot=slot, starter=starter)).outcome
 
     assert await start(mine, "slot1", victims) == "started"

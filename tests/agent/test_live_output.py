@@ -73,7 +73,7 @@ def running(agent: Hooks, submit: Submit, folder: Path) -> Iterator[StartRun]:
         assert starter is not None
         job = await agent.fetch()
         await agent.reply("accept", job)
-        assert (await agent.start(job, starter=starter.key)).outcome == "started"
+        assert (await agent.start(job, starter=starter)).outcome == "started"
         until(lambda: (folder / "out").exists() and (folder / "out").stat().st_size > 0)
         (child,) = starter.children()
         return child

@@ -39,7 +39,7 @@ async def started(agent: Hooks, submit: Submit, starter: Process, slot: bytes | 
     submit(request_memory_mib=100)
     job = await agent.fetch(slot)
     await agent.reply("accept", job)
-    assert (await agent.start(job, starter=starter.key)).outcome == "started"
+    assert (await agent.start(job, starter=starter)).outcome == "started"
     return job
 
 
@@ -63,7 +63,7 @@ async def test_job_that_uses_too_much_is_killed_and_held(
     job = await started(agent, submit, starter, slot_ad(Memory=120))
     await look(agent)
     assert process.wait(PATIENCE_S)
-    answer = await agent.exit(job, starter=starter.key, **killed(process))
+    answer = await agent.exit(job, starter=starter, **killed(process))
     assert answer.outcome == "held"
     held = job_of("1.0")
     assert (held["jobstatus"], held["holdreasoncode"], held["holdreasonsubcode"]) == (5, 34, 102)
@@ -93,10 +93,10 @@ async def test_job_that_says_so_is_killed_and_tried_again_with_more_and_held_at_
         else:
             job = await agent.fetch(slot_ad(Memory=limit_mib))
             await agent.reply("accept", job)
-            assert (await agent.start(job, starter=starter.key)).outcome == "started"
+            assert (await agent.start(job, starter=starter)).outcome == "started"
         await look(agent)
         assert process.wait(PATIENCE_S)
-        answer = await agent.exit(job, starter=starter.key, **killed(process))
+        answer = await agent.exit(job, starter=starter, **killed(process))
         assert answer.outcome == ("vacated" if status == 1 else "held")
         found = job_of("1.0")
         assert (found["jobstatus"], found["ad"]["RequestMemory"]) == (status, 125)
@@ -217,7 +217,7 @@ async def test_job_that_the_kernel_killed_at_its_limit_is_held_or_tried_again_wi
     if more:
         ask_for_more(database, memory=300)
     process.signal(signal.SIGKILL)
-    await agent.exit(job, starter=starter.key, **killed(process))
+    await agent.exit(job, starter=starter, **killed(process))
     found = job_of("1.0")
     if more:
         assert (found["jobstatus"], found["ad"]["RequestMemory"]) == (1, 300)
@@ -231,7 +231,7 @@ async def test_signal_9_without_a_limit_of_the_kernel_says_nothing_of_memory(
     starter = starter_of(ONE)
     process = job_process(starter)
     job = await started(agent, submit, starter, slot_ad(Memory=155))
-    await agent.exit(job, starter=starter.key, MemoryUsage=154, **killed(process))
+    await agent.exit(job, starter=starter, MemoryUsage=154, **killed(process))
     assert job_of("1.0")["jobstatus"] == 4
 
 

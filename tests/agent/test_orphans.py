@@ -16,8 +16,8 @@ from fetchwork.db.calls.hosts import HostRun
 from fetchwork.db.database import Database
 from fetchwork.errors import DatabaseUnavailable
 from fetchwork.handlers.host.runs import LiveRun
-from fetchwork.process import Process as ProcessOfPid
-from tests.agent.conftest import Hooks, JobOf, Process, Replay, Submit, attributes_of, slot_ad
+from fetchwork.process import Process
+from tests.agent.conftest import Child, Hooks, JobOf, Replay, Submit, attributes_of, slot_ad
 from tests.support.waiting import PATIENCE_S, until
 
 # its children: the starter's hooks, and the job
@@ -31,7 +31,7 @@ MakeHooks = Callable[[Replay], Hooks]
 
 
 @pytest.fixture
-def sleeper() -> Iterator[Process]:
+def sleeper() -> Iterator[Child]:
     process = subprocess.Popen(["sleep", "1000"])
     yield process
     process.kill()
@@ -57,13 +57,13 @@ async def nothing() -> None:
     """An empty spool."""
 
 
-def process_of(child: Process) -> ProcessOfPid:
-    process = ProcessOfPid.find(child.pid)
+def process_of(child: Child) -> Process:
+    process = Process.find(child.pid)
     assert process is not None
     return process
 
 
-async def started_job(hooks: Hooks, submit: Submit, process: Process) -> bytes:
+async def started_job(hooks: Hooks, submit: Submit, process: Child) -> bytes:
     """A running job whose process is ``process``, and whose starter is gone."""
     submit()
     job = await hooks.started_job()
@@ -71,7 +71,7 @@ async def started_job(hooks: Hooks, submit: Submit, process: Process) -> bytes:
     return job
 
 
-def started_at(process: Process) -> int:
+def started_at(process: Child) -> int:
     """The start time of a process, which may be some time ago."""
     at = process_of(process).started_at
     assert at is not None
@@ -95,12 +95,12 @@ def test_job_among_a_starters_children_is_the_one_that_is_no_hook() -> None:
     assert orphans.child_of(identity) is None
 
 
-def command_of(process: ProcessOfPid) -> bytes:
+def command_of(process: Process) -> bytes:
     return Path(f"/proc/{process.pid}/cmdline").read_bytes()
 
 
-def test_process_on_record_is_known_by_its_start_as_well(sleeper: Process) -> None:
-    def recorded(job_pid: int | None, job_start_date: int) -> ProcessOfPid | None:
+def test_process_on_record_is_known_by_its_start_as_well(sleeper: Child) -> None:
+    def recorded(job_pid: int | None, job_start_date: int) -> Process | None:
         token = UUID(int=1)
         run = HostRun(
             1, token, 1, 0, "running", "slot1@vm", "nobody", None, job_pid, None, job_start_date, None, False
@@ -130,7 +130,7 @@ async def test_first_fetch_of_a_new_agent_leaves_an_orphan_its_job(
     agent: MakeHooks,
     submit: Submit,
     job_of: JobOf,
-    sleeper: Process,
+    sleeper: Child,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     await started_job(hooks, submit, sleeper)

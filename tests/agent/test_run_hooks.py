@@ -19,6 +19,7 @@ from fetchwork.handlers.context import Caller
 from fetchwork.handlers.requests.reply import refusal
 from fetchwork.handlers.requests.update import signal_number
 from fetchwork.matchmaker.messages import Job, Judgement
+from fetchwork.process import Process
 from tests.agent.conftest import Hooks, JobOf, Submit, attributes_of, give_up, slot_ad, with_attributes
 from tests.support.by_name import call
 from tests.support.waiting import PATIENCE_S
@@ -88,12 +89,12 @@ async def test_second_starter_of_a_run_is_refused_and_its_exit_changes_nothing(
 ) -> None:
     job = submit()
     ad = await hooks.started_job()
-    answer = await hooks.start(ad, starter="99:9")
+    answer = await hooks.start(ad, starter=Process(99, 9))
     assert answer.reply.exit == 1
     told = attributes_of(answer.reply.body)
     assert told["HookStatusCode"] == 350
     assert "has started already" in told["HookStatusMessage"]
-    assert (await hooks.exit(ad, "evict", starter="99:9")).outcome == "not_the_starter"
+    assert (await hooks.exit(ad, "evict", starter=Process(99, 9))).outcome == "not_the_starter"
     assert job_of(job)["jobstatus"] == 2
 
 
@@ -439,7 +440,7 @@ async def test_a_job_that_is_ended_while_it_waits_for_its_time_is_withdrawn_with
     run = hooks.runs.get(hooks.context.session, int(attributes_of(ad)["FetchWorkRunId"]))
     assert run is not None
     # as Updates sets it after it has told the starter to end
-    run.ended_waiting = True
+    assert run.become("recalled")
 
     async def replay() -> None:
         pass

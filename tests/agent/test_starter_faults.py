@@ -104,7 +104,7 @@ async def test_end_of_a_starter_without_job_exit_shows_the_fault(
         assert process is not None
         ad = await hooks.fetch()
         await hooks.reply("accept", ad)
-        assert (await hooks.start(ad, starter=process.key)).outcome == "started"
+        assert (await hooks.start(ad, starter=process)).outcome == "started"
         starter_log(ad).write_text(WRITTEN)
         starter.kill()
     await until(lambda: job_of(job)["jobstatus"] == 5)

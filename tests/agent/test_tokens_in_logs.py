@@ -11,6 +11,7 @@ from fetchwork.db.calls.runs import proof
 from fetchwork.db.database import Database
 from fetchwork.errors import FetchworkError
 from fetchwork.pool.postgres import PostgresServer
+from fetchwork.process import Process
 from tests.agent.conftest import Hooks, Submit, with_attributes
 from tests.agent.test_run_hooks import EXITED, RUNNING
 from tests.support.by_name import call
@@ -58,7 +59,7 @@ async def test_no_token_is_in_the_servers_log(
             continue
         await hooks.reply("accept", ad)
         await hooks.start(ad)
-        await hooks.start(ad, starter="99:9")
+        await hooks.start(ad, starter=Process(99, 9))
         await hooks.update(ad, **RUNNING, ImageSize=1000)
         if n == 0:
             call(database, "remove", jobs=[job])

@@ -83,7 +83,7 @@ def running(agent: Hooks, submit: Submit, starter_of: StartJob, tmp_path: Path) 
         starter = starter_of(command)
         job = await agent.fetch()
         await agent.reply("accept", job)
-        assert (await agent.start(job, starter=starter.key)).outcome == "started"
+        assert (await agent.start(job, starter=starter)).outcome == "started"
         return updates, starter
 
     return start
@@ -177,7 +177,7 @@ async def test_starter_that_waits_for_the_time_of_its_job_is_ended_and_one_with_
         submit(ad={"DeferralTime": 1})
         job = await agent.fetch()
         await agent.reply("accept", job)
-        assert (await agent.start(job, starter=starter.key)).outcome == "started"
+        assert (await agent.start(job, starter=starter)).outcome == "started"
         updates, runs = updates_of(agent, tmp_path, 3600.0), agent.runs
         assert isinstance(runs, WatchedRuns)
         await updates.round()
@@ -261,7 +261,7 @@ async def test_agent_hears_from_the_database_that_a_job_shall_end(
         WaitingFetches(1),
         LiveOutputs(agent.context.session, runs, partial(open_as_user, SignalRights())),
     )
-    (job,) = [job_process(Process.of_key(run.starter)) for run in runs]  # type: ignore[arg-type]
+    (job,) = [job_process(run.starter) for run in runs]  # type: ignore[arg-type]
     await lease.keep()
     lease._beat_due = float("inf")
     work = [
@@ -298,7 +298,7 @@ async def test_job_is_known_though_what_ran_before_it_was_taken_for_it(agent: Ho
         submit()
         ad = await agent.fetch()
         await agent.reply("accept", ad)
-        assert (await agent.start(ad, starter=starter.key)).outcome == "started"
+        assert (await agent.start(ad, starter=starter)).outcome == "started"
         runs = agent.runs
         assert isinstance(runs, WatchedRuns)
         (run,) = runs

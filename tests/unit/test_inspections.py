@@ -1,5 +1,6 @@
 """Inspections of running jobs: one after the other, so that the later ones may have ended meanwhile."""
 
+import os
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -23,6 +24,7 @@ def run_of(number: int) -> LiveRun:
         job=f"{number}.0",
         owner="alice",
         state="running",
+        starter=Process.find(os.getpid()),
         has_policy=False,
         disk_kib=1,
         memory_mib=1,
@@ -31,8 +33,7 @@ def run_of(number: int) -> LiveRun:
 
 @pytest.fixture(autouse=True)
 def processes(monkeypatch: pytest.MonkeyPatch) -> None:
-    process = SimpleNamespace(alive=True, owner=1000, pid=0)
-    monkeypatch.setattr(Process, "of_key", lambda key: process)
+    process = SimpleNamespace(owner=1000, pid=0)
     monkeypatch.setattr(orphans, "child_of", lambda starter: process)
     monkeypatch.setattr(usage, "_limit_and_peak", lambda job: None)
     monkeypatch.setattr(usage, "family", lambda job: [job])

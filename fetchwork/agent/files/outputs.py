@@ -93,8 +93,8 @@ class Outputs:
         self._deliveries: dict[str, asyncio.Task[None]] = {}
         #: directories among them that must come before others; they do not count against ``MOST_KNOWN``
         self._awaited: set[str] = set()
-        #: directory -> session and run, and whether the run ends with it
-        self._keys: dict[str, tuple[HostSession, int, bool]] = {}
+        #: directory -> session and run, and its use
+        self._keys: dict[str, tuple[HostSession, RunKey, str]] = {}
         #: directory -> bytes uploaded
         self._sent: Counter[str] = Counter()
         #: checkpoint's directory -> reason why it could not be saved, the latest ones
@@ -124,14 +124,10 @@ class Outputs:
 
     def mark(self) -> None:
         """Mark the known runs whose files are being uploaded."""
-        for session, run_id, ends in self._keys.values():
-            run = self._runs.get(session, run_id)
-            if run is None:
-                continue
-            if ends:
-                run.delivering = True
-            else:
-                run.saving = True
+        for session, key, use in self._keys.values():
+            run = self._runs.get(session, key.run_id)
+            if run is not None and run.uploading != "outputs":
+                run.uploading = "checkpoint" if use == CHECKPOINT else "outputs"
 
     async def deliver(self, name: str, *, awaited: bool = False) -> None:
         """Begin to upload one directory; ``awaited``: known directories must come after it."""
@@ -151,7 +147,7 @@ class Outputs:
             self._deliveries.pop(name)
             return
         self._count_unknown(name, None)
-        self._keys[name] = (waiting.context.session, waiting.key.run_id, waiting.use != CHECKPOINT)
+        self._keys[name] = (waiting.context.session, waiting.key, waiting.use)
         self._known[waiting.uid] += 1
         self._bytes[waiting.uid] += waiting.size
         if awaited:
@@ -240,13 +236,11 @@ class Outputs:
             await asyncio.sleep(pause_s)
         self._known[one.uid] -= 1
         self._bytes[one.uid] -= one.size
-        session, run_id, ends = of_run = self._keys.pop(one.name)
-        run = self._runs.get(session, run_id)
-        if run is not None and of_run not in self._keys.values():
-            if ends:
-                run.delivering = False
-            else:
-                run.saving = False
+        session, key, _ = self._keys.pop(one.name)
+        run = self._runs.get(session, key.run_id)
+        if run is not None:
+            run.uploading = None
+            self.mark()
             run.changed.set()
         del self._sent[one.name]
         self._awaited.discard(one.name)

@@ -20,6 +20,7 @@ from fetchwork.handlers.host.runs import LiveRun, Runs
 from fetchwork.handlers.starterend import read_end
 from fetchwork.hook.wire import Request
 from fetchwork.log import event
+from fetchwork.process import Process
 
 log = logging.getLogger(__name__)
 
@@ -34,7 +35,7 @@ class Ends:
         self._runs = runs
         self._keep = keep
 
-    async def tell(self, run: LiveRun, starter: str) -> Answer | None:
+    async def tell(self, run: LiveRun, starter: Process) -> Answer | None:
         """Report the end of a run whose starter is gone; None if the starter's file does not tell the end.
 
         The answer is "unavailable" if neither the database nor the spool could take the report.
@@ -78,7 +79,7 @@ class Ends:
         )
         return answer
 
-    async def _handle(self, run: LiveRun, starter: str, reason: str, body: str) -> Answer:
+    async def _handle(self, run: LiveRun, starter: Process, reason: str, body: str) -> Answer:
         task = Task(
             Request("job_exit", body.encode(), keyword=run.context.keyword, arg=reason, slot=run.slot),
             Caller(os.geteuid(), trusted=True, starter=starter),

@@ -19,7 +19,6 @@ from fetchwork.handlers.host.runs import LiveRun, Runs
 from fetchwork.handlers.host.starterlog import Fault
 from fetchwork.handlers.requests.start import could_not_start
 from fetchwork.log import event
-from fetchwork.process import Process
 
 log = logging.getLogger(__name__)
 
@@ -49,7 +48,7 @@ class GivingUp:
                 await self._replay()
                 if run.ended:
                     return
-                if run.delivering or run.saving:
+                if run.uploading:
                     # its end is known and follows its files, or its next run needs its checkpoint
                     await asyncio.sleep(DELIVERING_S)
                     continue
@@ -64,8 +63,8 @@ class GivingUp:
                 event(log, logging.ERROR, "starter_gone", run=run.run_id, problem=error)
             event(
                 log,
-                logging.INFO if run.ended_waiting else logging.WARNING,
-                "run_withdrawn" if run.ended_waiting else "run_given_up",
+                logging.INFO if run.state == "recalled" else logging.WARNING,
+                "run_withdrawn" if run.state == "recalled" else "run_given_up",
                 run=run.run_id,
                 job=run.job,
                 slot=run.slot,
@@ -77,11 +76,10 @@ class GivingUp:
         """End a run if its starter's log says that it failed without a further hook."""
         state = run.state
         fault = await run.context.starter_fault(run.run_id, run.token)
-        starter = Process.of_key(run.starter)
-        withdrawn = run.ended_waiting and (starter is None or not starter.alive)
+        withdrawn = state == "recalled" and (run.starter is None or not run.starter.alive)
         if (fault is None and not withdrawn) or run.state != state:
             return
-        if run.state == "reserved":
+        if state in ("reserved", "unconfirmed"):
             # a starter exists, so the startd had accepted the run
             self._runs.taken(run)
         try:
@@ -104,7 +102,7 @@ class GivingUp:
         """End a run whose starter is gone without a report; the starter's ``fault`` decides about the job."""
         if fault is not None and fault.code is not None:
             call = could_not_start(run.run_id, run.token, fault, run.slot)
-        elif run.ended_waiting:
+        elif run.state == "recalled":
             # a user or the database asked for this end, and a job that had not begun has nothing to report
             await run.context.session.reports.finish(
                 run_id=run.run_id,

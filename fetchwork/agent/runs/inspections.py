@@ -20,7 +20,7 @@ log = logging.getLogger(__name__)
 
 def runs_on(run: LiveRun) -> bool:
     """Whether a run's job may still be ended for its usage: not once its end is being reported."""
-    return run.state == "running" and not run.exiting
+    return run.is_running and not run.exiting
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class Inspections:
         self._looking = {uid: task for uid, task in self._looking.items() if not task.done()}
         due: defaultdict[int, list[Running]] = defaultdict(list)
         for run in self._runs:
-            starter = Process.of_key(run.starter)
+            starter = run.starter
             if not runs_on(run) or starter is None or not is_due(run):
                 continue
             job = orphans.child_of(starter) if starter.alive else None

@@ -116,7 +116,7 @@ class LiveOutputs:
         known = self._readers.get(row.run_id)
         if known is None:
             run = self._runs.get(self._session, row.run_id)
-            starter = Process.of_key(run.starter) if run is not None else None
+            starter = run.starter if run is not None else None
             job = orphans.child_of(starter) if starter is not None and starter.alive else None
             if run is None or job is None:
                 # the job begins in a moment, or is over

@@ -84,7 +84,7 @@ async def until_ended(process: Process, timeout_s: float) -> None:
 def of_run(run: LiveRun) -> Process | None:
     """Return the job's process if it is an orphan of its own account."""
     job = run.job_process
-    if job is None or not is_orphan(job, Process.of_key(run.starter)):
+    if job is None or not is_orphan(job, run.starter):
         return None
     # the job's user names the process, and is believed only for processes of that user: otherwise an agent
     # that is root would end any process that a job names
@@ -98,7 +98,7 @@ async def end_of_run(run: LiveRun, rights: SignalRights) -> None:
     assert job is not None
     event(log, logging.WARNING, "orphan", run=run.run_id, job=run.job, slot=run.slot, pid=job.pid)
     logged = None
-    while job.alive and run.state != "ended":
+    while job.alive and not run.ended:
         problem = await end(job, rights)
         if problem is None:
             continue

@@ -53,7 +53,7 @@ def _nearest_starter(parent: Process) -> Process:
 class Starter:
     """A watched starter and its slot."""
 
-    identity: str
+    process: Process
     session: HostSession
     slot: str
     pidfd: int | None = None
@@ -67,22 +67,22 @@ class Starters:
     def __init__(self, on_gone: Callable[[Starter], None]) -> None:
         self._on_gone = on_gone
         self._starters: dict[tuple[HostSession, str], Starter] = {}
-        #: starters without a slot, by identity
-        self._beside: dict[str, Starter] = {}
+        #: starters without a slot
+        self._beside: dict[Process, Starter] = {}
 
     def on_slot(self, session: HostSession, slot: str) -> Starter | None:
         """Return the last starter seen on a slot; it may be gone."""
         return self._starters.get((session, slot))
 
-    def watch(self, identity: str, session: HostSession, slot: str) -> None:
+    def watch(self, process: Process, session: HostSession, slot: str) -> None:
         """Watch a starter; it gets the slot unless another starter lives there."""
         self.look_at(session, slot)
         before = self._starters.get((session, slot))
-        if before is not None and before.identity == identity:
+        if before is not None and before.process == process:
             return
         if len(self._starters) >= MAX_STARTERS:
             self._forget()
-        starter = Starter(identity, session, slot)
+        starter = Starter(process, session, slot)
         if before is not None and not before.gone.is_set():
             self.watch_beside(starter)
             return
@@ -91,18 +91,13 @@ class Starters:
 
     def watch_beside(self, starter: Starter) -> None:
         """Watch a starter without a slot, only for its end."""
-        if starter.identity not in self._beside:
-            self._beside[starter.identity] = starter
+        if starter.process not in self._beside:
+            self._beside[starter.process] = starter
             self._open(starter)
 
     def _open(self, starter: Starter) -> None:
-        identity = starter.identity
-        process = Process.of_key(identity)
-        if process is None:
-            self._gone(starter)
-            return
         try:
-            pidfd = os.pidfd_open(process.pid)
+            pidfd = os.pidfd_open(starter.process.pid)
         except ProcessLookupError:
             self._gone(starter)
             return
@@ -111,20 +106,20 @@ class Starters:
             return
         starter.pidfd = pidfd
         asyncio.get_running_loop().add_reader(pidfd, self._gone, starter)
-        if Process.find(process.pid) != process:
+        if Process.find(starter.process.pid) != starter.process:
             # another process has the number already
             self._gone(starter)
 
     def look(self) -> None:
         """Poll the starters without a pidfd for their end."""
         for starter in [*self._starters.values(), *self._beside.values()]:
-            if starter.pidfd is None and not starter.gone.is_set() and not _is_alive(starter.identity):
+            if starter.pidfd is None and not starter.gone.is_set() and not starter.process.alive:
                 self._gone(starter)
 
     def look_at(self, session: HostSession, slot: str) -> None:
         """Check now whether a slot's starter has ended: the event loop may not have seen its pidfd yet."""
         starter = self.on_slot(session, slot)
-        if starter is not None and not starter.gone.is_set() and not _is_alive(starter.identity):
+        if starter is not None and not starter.gone.is_set() and not starter.process.alive:
             self._gone(starter)
 
     def close(self) -> None:
@@ -138,8 +133,8 @@ class Starters:
         starter.gone_at = time.monotonic()
         starter.gone.set()
         self._close(starter)
-        if self._beside.get(starter.identity) is starter:
-            del self._beside[starter.identity]
+        if self._beside.get(starter.process) is starter:
+            del self._beside[starter.process]
         self._on_gone(starter)
 
     def _forget(self) -> None:
@@ -153,8 +148,3 @@ class Starters:
             asyncio.get_running_loop().remove_reader(starter.pidfd)
             os.close(starter.pidfd)
             starter.pidfd = None
-
-
-def _is_alive(key: str) -> bool:
-    process = Process.of_key(key)
-    return process is not None and process.alive

@@ -137,7 +137,7 @@ class Updates:
         return True
 
     def _running(self) -> list[LiveRun]:
-        return [run for run in self._runs if run.state == "running"]
+        return [run for run in self._runs if run.is_running]
 
     def _to_write(self) -> set[int]:
         return {run.run_id for run in [*self._running(), *self._over]}
@@ -151,10 +151,9 @@ class Updates:
         }
         rows = []
         for run in runs.values():
-            starter = Process.of_key(run.starter)
-            if starter is not None:
+            if run.starter is not None:
                 known = [run.run_id, run.token, run.context.keyword, run.slot, run.job]
-                rows.append([*known, str(starter), run.memory_mib, run.disk_kib])
+                rows.append([*known, str(run.starter), run.memory_mib, run.disk_kib])
         new = self._file.with_name(f".{self._file.name}-{os.getpid()}")
         try:
             # it holds the runs' tokens
@@ -166,7 +165,7 @@ class Updates:
         self._written = self._to_write()
 
     async def _update(self, run: LiveRun, to_end: bool) -> None:
-        starter = Process.of_key(run.starter)
+        starter = run.starter
         job = orphans.child_of(starter) if starter is not None and starter.alive else None
         if job is None:
             if to_end and run.job_process is None and starter is not None and not starter.children():
@@ -204,7 +203,7 @@ class Updates:
         except OSError as error:
             problem = error.strerror
         else:
-            run.ended_waiting = True
+            run.become("recalled")
         level = logging.INFO if problem is None else logging.WARNING
         event(log, level, "starter_ended", run=run.run_id, job=run.job, problem=problem)
 
@@ -228,8 +227,7 @@ class Updates:
 
 
 def _starter_lives(run: LiveRun) -> bool:
-    starter = Process.of_key(run.starter)
-    return starter is not None and starter.alive
+    return run.starter is not None and run.starter.alive
 
 
 def _remembered(file: Path, contexts: Mapping[str, KeywordContext]) -> Iterator[LiveRun]:
@@ -241,7 +239,7 @@ def _remembered(file: Path, contexts: Mapping[str, KeywordContext]) -> Iterator[
             context = contexts.get(keyword.lower())
             if context is not None and process is not None:
                 run = LiveRun(run_id, token, context, slot, job, owner="", state="running")
-                run.starter = process.key
+                run.starter = process
                 # unknown here: the database is asked whether the job has a policy
                 run.has_policy = True
                 run.memory_mib = None if memory_mib is None else int(memory_mib)

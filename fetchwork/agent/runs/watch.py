@@ -90,10 +90,10 @@ class WatchedRuns(Runs):
         self._to_end: set[tuple[HostSession, int]] = set()
         #: set when there are such runs
         self.end_soon = asyncio.Event()
-        #: reports the end of a run without a JOB_EXIT whose starter ("pid:start") is gone
-        self.tell_end: Callable[[LiveRun, str], Awaitable[Answer | None]] = _no_end
+        #: reports the end of a run without a JOB_EXIT whose starter is gone
+        self.tell_end: Callable[[LiveRun, Process], Awaitable[Answer | None]] = _no_end
         # starter that asked for the start of a run without a JOB_EXIT -> run
-        self._preparing: dict[str, LiveRun] = {}
+        self._preparing: dict[Process, LiveRun] = {}
         # runs without a JOB_EXIT whose ends are being reported
         self._ending: set[LiveRun] = set()
         #: called before a job starts, when its run is among the live ones
@@ -101,16 +101,16 @@ class WatchedRuns(Runs):
 
     # -- called by handlers
 
-    def preparing(self, run: LiveRun, starter: str | None, slot: str) -> None:
+    def preparing(self, run: LiveRun, starter: Process | None, slot: str) -> None:
         """Note that a starter asks for the run's start; without a JOB_EXIT its end tells the outcome."""
         super().preparing(run, starter, slot)
-        waits = run.state in ("reserved", "accepted") and run not in self._preparing.values()
+        waits = not run.is_running and run not in self._preparing.values()
         if run.plain and starter is not None and waits:
             # noted before the watch begins, because the starter may be gone already
             self._preparing[starter] = run
             self._starters.watch_beside(Starter(starter, run.context.session, slot))
 
-    def started(self, run: LiveRun, starter: str | None, slot: str) -> None:
+    def started(self, run: LiveRun, starter: Process | None, slot: str) -> None:
         """Note that the run passed the fence, and watch its starter."""
         super().started(run, starter, slot)
         if starter is not None:
@@ -163,7 +163,7 @@ class WatchedRuns(Runs):
                 # only the database knows the answer to an offer that the previous agent made
                 untold = run.waits_for_starter and run.fetched_by
                 await (self._settle(run, ad) if untold else self._take_back(run))
-        before = [run for run in before if run.state in ("accepted", "running")]
+        before = [run for run in before if run.state not in ("reserved", "ended")]
         if any(run.exiting for run in before):
             await self._until_exited(before, timeout_s)
         try:
@@ -173,11 +173,11 @@ class WatchedRuns(Runs):
             raise
         except FetchworkError as error:
             event(log, logging.ERROR, "spool", problem=error)
-        before = [run for run in before if run.state != "ended" and not run.delivering]
+        before = [run for run in before if not run.ended and run.uploading != "outputs"]
         if not before:
             return True
         # a run whose report takes longer is not over: its job would run again though its end is known
-        if any(run.exiting or run.saving or orphans.of_run(run) for run in before):
+        if any(run.exiting or run.uploading or orphans.of_run(run) for run in before):
             return False
         for run in before:
             await self._giving_up.look_into_start(run)
@@ -205,7 +205,7 @@ class WatchedRuns(Runs):
             starter = self._starters.on_slot(context.session, slot)
         if starter is None or any(
             # the slot is busy with this run, whose starter is unknown
-            run.waits_for_starter or (run.state == "running" and run.starter != starter.identity)
+            run.waits_for_starter or (run.is_running and run.starter != starter.process)
             for run in self.on_slot(context.session, slot)
         ):
             return None
@@ -274,22 +274,21 @@ class WatchedRuns(Runs):
         """Return the runs whose starter or job lives, or whose files are being delivered: id -> token."""
         alive = {run.run_id: run.token for run in self.left if run.context.session is session}
         for run in self:
-            lives = run.state == "running" and run.context.session is session
-            if lives and (run.delivering or run.saving or self._starter_lives(run) or orphans.of_run(run)):
+            runs = run.is_running and run.context.session is session
+            if runs and (run.uploading or self._starter_lives(run) or orphans.of_run(run)):
                 alive[run.run_id] = run.token
         return alive
 
     def _starter_lives(self, run: LiveRun) -> bool:
         starter = self._starters.on_slot(run.context.session, run.slot)
-        return starter is not None and starter.identity == run.starter and not starter.gone.is_set()
+        return starter is not None and starter.process == run.starter and not starter.gone.is_set()
 
     def look(self) -> None:
         """Poll starters without a pidfd, and find job processes that no update has named."""
         for run in self:
-            starter = Process.of_key(run.starter)
-            job = run.job_process
+            starter, job = run.starter, run.job_process
             # the process taken for the job may have been a site's own PREPARE_JOB that had called ours
-            if run.state == "running" and starter is not None and (job is None or not job.alive):
+            if run.is_running and starter is not None and (job is None or not job.alive):
                 run.job_process = orphans.child_of(starter) or job
             if run.waits_for_starter and time.monotonic() > run.taken_at + START_GRACE_S:
                 self._spawn(self._giving_up.look_into_start(run))
@@ -298,31 +297,30 @@ class WatchedRuns(Runs):
     def _starter_gone(self, starter: Starter) -> None:
         """End the runs of a starter that is gone, unless their job lives on."""
         self._on_free(starter.session, starter.slot)
-        preparing = self._preparing.pop(starter.identity, None)
+        preparing = self._preparing.pop(starter.process, None)
         plain = {run for run in (preparing,) if run is not None and run.starter is None}
         for run in self.on_slot(starter.session, starter.slot):
-            if run.starter == starter.identity:
+            if run.starter == starter.process:
                 plain.add(run) if run.plain else self._spawn(self._giving_up.after_grace(run))
         for run in plain:
             # a starter may be watched twice, with and without a slot
             if not run.ended and run not in self._ending:
                 self._ending.add(run)
-                run.exiting += 1
-                self._spawn(self._end_plain(run, starter.identity))
+                # from now on, before the task runs: the slot may ask at once
+                report = contextlib.ExitStack()
+                report.enter_context(run.reporting())
+                report.callback(self._ending.discard, run)
+                self._spawn(self._end_plain(run, starter.process, report))
 
-    async def _end_plain(self, run: LiveRun, starter: str) -> None:
-        """Report the end of a run whose starter is gone and calls no JOB_EXIT."""
-        try:
+    async def _end_plain(self, run: LiveRun, starter: Process, report: contextlib.ExitStack) -> None:
+        """Report the end of a run whose starter is gone and calls no JOB_EXIT; ``report`` ends then."""
+        with report:
             while not run.ended and not orphans.of_run(run):
                 answer = await self.tell_end(run, starter)
                 if answer is None or answer.reply.code != "unavailable":
                     break
                 # only the starter's own file has the end: the run is not over before it is reported
                 await asyncio.sleep(random.uniform(0.5, 1.5))  # noqa: S311
-        finally:
-            self._ending.discard(run)
-            run.exiting -= 1
-            run.changed.set()
         if run.starter == starter:
             await self._giving_up.after_grace(run, 0.0)
 
@@ -362,7 +360,7 @@ class WatchedRuns(Runs):
             run.owner_uid = uids.get(row.owner)
             run.job_process = orphans.recorded_process(row)
             self.offered(run)
-            if run.state != "running":
+            if not run.is_running:
                 continue
             event(log, logging.INFO, "run_adopted", run=run.run_id, job=run.job, slot=run.slot)
             if run.starter is not None:
@@ -382,6 +380,6 @@ class WatchedRuns(Runs):
         self._starters.close()
 
 
-async def _no_end(run: LiveRun, starter: str) -> Answer | None:
+async def _no_end(run: LiveRun, starter: Process) -> Answer | None:
     """Return None: no record tells the run's end."""
     return None

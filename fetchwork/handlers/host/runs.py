@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import re
 import time
 from collections.abc import Iterator, Mapping
@@ -17,7 +18,23 @@ from fetchwork.process import Process
 #: the name of a dynamic slot, "slot1_2@host"
 _DYNAMIC = re.compile(r"([^@]*)_[0-9]+(@.*)?")
 
-RunState = Literal["reserved", "accepted", "running", "ended"]
+#: "unconfirmed": PREPARE_JOB got no answer; "end_asked": the database wants its end; "recalled": its starter
+#: was told to end while it waited for the job's deferral time; "killed": fetchwork ends the job for ``cause``
+RunState = Literal[
+    "reserved", "accepted", "unconfirmed", "running", "end_asked", "recalled", "killed", "ended"
+]
+#: state -> the states that may follow; a message that leads elsewhere is late, repeated or forged
+TRANSITIONS: Mapping[RunState, tuple[RunState, ...]] = {
+    "reserved": ("accepted", "unconfirmed", "running", "killed", "ended"),
+    "accepted": ("unconfirmed", "running", "killed", "ended"),
+    "unconfirmed": ("running", "killed", "ended"),
+    "running": ("end_asked", "recalled", "killed", "ended"),
+    "end_asked": ("recalled", "killed", "ended"),
+    "recalled": ("killed", "ended"),
+    "killed": ("ended",),
+    "ended": (),
+}
+_NOT_STARTED = ("reserved", "accepted", "unconfirmed")
 
 
 @dataclass(slots=True, eq=False)
@@ -33,6 +50,8 @@ class LiveRun:
     #: the owner's uid on this host, None if unknown
     owner_uid: int | None = None
     state: RunState = "reserved"
+    #: why PREPARE_JOB got no answer, or why fetchwork kills the job: its exit then says nothing about the job
+    cause: str | None = None
     #: monotonic time at which this process first knew of it
     offered_at: float = field(default_factory=time.monotonic)
     #: monotonic time of REPLY_FETCH's accept, if this process got it
@@ -40,7 +59,7 @@ class LiveRun:
     has_policy: bool = False
     #: monotonic time at which it passed the fence, if this process saw that
     started_at: float | None = None
-    starter: str | None = None
+    starter: Process | None = None
     #: limit of the job's memory, None if unknown; and the most that was measured
     memory_mib: int | None = None
     memory_used_mib: float = 0.0
@@ -56,24 +75,14 @@ class LiveRun:
     job_process: Process | None = None
     #: the pid of that process by an update to an earlier agent, 0 without an update
     recorded_pid: int = 0
-    #: why fetchwork itself has ended the job; its exit then says nothing about the job
-    ended_by_us: str | None = None
-    #: the job was told to end on a user's request
-    end_asked: bool = False
-    #: its starter was told to end while it waited for the job's deferral time
-    ended_waiting: bool = False
-    #: its outputs are being uploaded: the slot is free for other work
-    delivering: bool = False
-    #: its checkpoints are being uploaded: it is not over before they are
-    saving: bool = False
+    #: the files that are being uploaded: the run is not over before; but the slot is free during "outputs"
+    uploading: Literal["checkpoint", "outputs"] | None = None
     #: monotonic time at which its starter was first seen to have ended
     gone_at: float | None = None
     #: its starter calls no JOB_EXIT: the agent reports the job's end by the starter's log
     plain: bool = False
-    #: number of JOB_EXIT requests in progress
+    #: number of reports of its end in progress
     exiting: int = 0
-    #: why PREPARE_JOB got no answer; a failure to start then says nothing about the job
-    unanswered: str | None = None
     changed: asyncio.Event = field(default_factory=asyncio.Event)
 
     @property
@@ -82,15 +91,37 @@ class LiveRun:
         return self.state == "ended"
 
     @property
+    def is_running(self) -> bool:
+        """Whether it passed the fence and is not over."""
+        return self.state not in _NOT_STARTED and not self.ended
+
+    def become(self, state: RunState, cause: str | None = None) -> bool:
+        """Change the state; False, without a change, if ``TRANSITIONS`` does not have this one."""
+        if state not in TRANSITIONS[self.state]:
+            return False
+        self.state, self.cause = state, cause
+        return True
+
+    @contextlib.contextmanager
+    def reporting(self) -> Iterator[None]:
+        """Keep the watch of the starter from counting the run as lost while its end is being reported."""
+        self.exiting += 1
+        try:
+            yield
+        finally:
+            self.exiting -= 1
+            self.changed.set()
+
+    @property
     def waits_for_starter(self) -> bool:
         """Whether its starter is to come: the startd has accepted it, or has no hook to say so."""
         untold = self.state == "reserved" and not self.context.is_told_replies
-        return self.state == "accepted" or untold
+        return self.state in ("accepted", "unconfirmed") or untold
 
     @property
     def taken_at(self) -> float:
         """Monotonic time at which the startd accepted it, or of the offer if no hook reports the accept."""
-        return self.offered_at if self.state == "reserved" else self.accepted_at
+        return self.accepted_at if self.state == "accepted" else max(self.offered_at, self.accepted_at)
 
     @classmethod
     def of_row(cls, row: hosts.HostRun, context: KeywordContext) -> LiveRun:
@@ -105,7 +136,7 @@ class LiveRun:
             state=cast(RunState, row.state),
             has_policy=row.has_policy,
         )
-        run.starter = row.starter
+        run.starter = Process.of_key(row.starter)
         run.recorded_pid = row.job_pid or 0
         return run
 
@@ -116,7 +147,7 @@ class LiveRun:
         slot ask again at once.
         """
         return (
-            self.state in ("reserved", "accepted")
+            self.state in _NOT_STARTED
             and _DYNAMIC.fullmatch(self.slot) is not None
             and time.monotonic() < self.offered_at + grace_s
         )
@@ -147,7 +178,7 @@ class Runs:
         return [
             run
             for run in self._runs.values()
-            if run.slot == slot and run.context.session is session and not run.delivering
+            if run.slot == slot and run.context.session is session and run.uploading != "outputs"
         ]
 
     def beside(self, session: HostSession, slot: str) -> list[LiveRun]:
@@ -165,8 +196,7 @@ class Runs:
 
     def accepted(self, run: LiveRun) -> None:
         """Note that the startd accepted the run."""
-        if run.state == "reserved":
-            run.state = "accepted"
+        if run.become("accepted"):
             run.accepted_at = time.monotonic()
         run.changed.set()
 
@@ -175,12 +205,12 @@ class Runs:
         self.accepted(run)
         run.context.session.reports.accepted(run.run_id, run.token)
 
-    def preparing(self, run: LiveRun, starter: str | None, slot: str) -> None:
+    def preparing(self, run: LiveRun, starter: Process | None, slot: str) -> None:
         """Note that a starter asks whether the run may start."""
 
-    def started(self, run: LiveRun, starter: str | None, slot: str) -> None:
+    def started(self, run: LiveRun, starter: Process | None, slot: str) -> None:
         """Note that the run passed the fence."""
-        run.state = "running"
+        run.become("running")
         run.started_at = time.monotonic()
         run.starter = starter
         run.slot = slot
@@ -194,7 +224,7 @@ class Runs:
         """Forget a run that is over."""
         run = self._runs.pop((session, run_id), None)
         if run is not None:
-            run.state = "ended"
+            run.become("ended")
             run.context.forget_starter_log(run.run_id, run.token)
             run.changed.set()
 

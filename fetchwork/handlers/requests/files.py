@@ -117,7 +117,7 @@ async def output_plan(task: Task) -> Answer:
     full = files.full(task.caller.uid)
     more = b"" if full is None else f"full {one_line(full)}\n".encode()
     asks_now = task.request.arg == "now"
-    if run is not None and not run.end_asked and run.ended_by_us is None and not asks_now:
+    if run is not None and run.state not in ("end_asked", "killed") and not asks_now:
         return subject.answer("noted", Reply(more))
     rows = await session.host_runs(task.left(DATABASE_S))
     row = next((row for row in rows if row.run_id == key.run_id), None)

@@ -7,6 +7,7 @@ agent does not answer, the hook does.
 
 from __future__ import annotations
 
+import contextlib
 from typing import cast
 
 from fetchwork.db.calls import runs
@@ -46,21 +47,15 @@ async def job_exit(task: Task) -> Answer:
     if directory is not None:
         return await _parked(task, key, run, directory)
     task.failure = task.failure or transfer_failure(ad)
-    # meanwhile the watch of the starter must not count the run as lost
-    if run is not None:
-        run.exiting += 1
     try:
-        return await _finish(task, ad, key, run)
+        with run.reporting() if run is not None else contextlib.nullcontext():
+            return await _finish(task, ad, key, run)
     except NotFound:
         if _ever_ran(report(ad)):
             raise
         # PostgreSQL forgot the claim in a crash, so the start was refused: there is nothing to report
         _over(task, key, run)
         return Subject(task.request.slot, key.run_id).answer("forgotten")
-    finally:
-        if run is not None:
-            run.exiting -= 1
-            run.changed.set()
 
 
 async def _parked(task: Task, key: RunKey, run: LiveRun | None, directory: str) -> Answer:
@@ -97,16 +92,16 @@ async def _finish(task: Task, ad: StarterAd, key: RunKey, run: LiveRun | None) -
         if _is_of_another_starter(run, task):
             # PREPARE_JOB refused that starter, so its end is not the run's
             return subject.answer("not_the_starter", None, **details)
-        if run.ended_by_us is not None:
+        if run.state == "killed":
             reason = "evict"
-            exit_report["VacateReason"] = run.ended_by_us
+            exit_report["VacateReason"] = run.cause or ""
     try:
-        if run is not None and run.unanswered is not None and "JobPid" not in exit_report:
+        if run is not None and run.state == "unconfirmed" and "JobPid" not in exit_report:
             await session.database.run(
                 runs.withdraw(
                     run_id=key.run_id,
                     token=key.token,
-                    reason=f"start could not be confirmed: {run.unanswered}",
+                    reason=f"start could not be confirmed: {run.cause}",
                 ),
                 timeout_s=task.left(DATABASE_S),
             )

@@ -33,15 +33,11 @@ async def job_left(task: Task) -> Answer:
         task.files is None
         or run is None
         or whole.arg != "exit"
-        or run.end_asked
-        or run.ended_by_us is not None
-        or run.delivering
-        or run.saving
+        or run.state in ("end_asked", "killed")
+        or run.uploading
     ):
         raise DatabaseUnavailable("the files of this job are to be parked")
-    # meanwhile the watch of the starter must not count the run as lost
-    run.exiting += 1
-    try:
+    with run.reporting():
         manifest = [
             {"name": name, "mode": mode, "size": len(data), "sha256": hashlib.sha256(data).hexdigest()}
             for name, mode, data in left
@@ -57,6 +53,3 @@ async def job_left(task: Task) -> Answer:
             if await task.files.carry(task, call) == "late":
                 raise DatabaseUnavailable("the run is over, or is being ended")
         return await job_exit(replace(task, request=request))
-    finally:
-        run.exiting -= 1
-        run.changed.set()

@@ -55,7 +55,6 @@ async def prepare_job(task: Task) -> Answer:
     if refusal is not None:
         return _refused(subject, "refused", refusal)
     if run is not None:
-        run.unanswered = None
         task.runs.started(run, task.caller.starter, slot or run.slot)
     if brought is not None:
         body += brought.section()
@@ -74,6 +73,7 @@ async def _pass_fence(
     Raises NotProvided, DatabaseUnavailable and, for a job that asks for devices, SlotUnknown.
     """
     variables = {} if brought is None else {"_CONDOR_CREDS": brought.directory}
+    starter = task.caller.starter
     gift = asyncio.create_task(provided(task, slot or "", run, variables))
     # the request may have ended: a failure counts as retrieved
     gift.add_done_callback(lambda done: done.cancelled() or done.exception())
@@ -85,7 +85,7 @@ async def _pass_fence(
         refusal = await task.context.session.reports.start(
             run_id=key.run_id,
             token=key.token,
-            starter=task.caller.starter,
+            starter=starter.key if starter is not None else None,
             slot=slot,
             timeout_s=task.left(DATABASE_S),
         )
@@ -93,7 +93,7 @@ async def _pass_fence(
     except (DatabaseUnavailable, SlotUnknown) as error:
         if run is not None:
             # the hook will refuse: then the job's failure to start is not its own fault
-            run.unanswered = str(error)
+            run.become("unconfirmed", str(error))
         raise
     finally:
         gift.cancel()

@@ -63,7 +63,7 @@ async def update_job_info(task: Task) -> Answer:
         # the run counts as one of this host until its starter has ended
         return _end_at_once(subject, "gone", run, pid, beat.reason, **details)
     if beat.action == "end" and run is not None:
-        run.end_asked = True
+        run.become("end_asked")
     if beat.action == "end" and pid:
         number, kill_in_s = _signal_to_send(beat)
         reply = Reply(signal=number, pid=pid)
@@ -119,7 +119,7 @@ def _end_at_once(
     **details: object,
 ) -> Answer:
     if run is not None and pid:
-        run.ended_by_us = reason
+        run.become("killed", reason)
     reply = Reply(signal=signal.SIGKILL, pid=pid) if pid else Reply()
     return subject.answer(outcome, reply, reason=reason, **details)
 
