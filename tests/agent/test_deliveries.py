@@ -137,3 +137,17 @@ async def test_a_fault_of_our_own_costs_the_files_and_not_the_end_of_the_run(
     held = job_of(job)
     assert (held["jobstatus"], held["holdreasoncode"]) == (5, 12)
     assert "RuntimeError: a defect" in held["holdreason"]
+
+
+@pytest.mark.parametrize(("forged", "uploading"), [(False, "outputs"), (True, None)])
+async def test_a_directory_without_the_token_of_its_run_changes_nothing_for_the_run(
+    hooks: Hooks, submit: Submit, spool: OutputSpool, tmp_path: Path, forged: bool, uploading: str | None
+) -> None:
+    await ended(hooks, submit, spool, tmp_path)
+    (run,) = hooks.runs
+    if forged:
+        run.token = "00000000-0000-0000-0000-000000000000"
+    outputs = Outputs(spool, {"fw": hooks.context}, hooks.runs, frozenset(), {})
+    await outputs.look()
+    assert run.uploading == uploading
+    await outputs.close()

@@ -126,7 +126,8 @@ class Outputs:
         """Mark the known runs whose files are being uploaded."""
         for session, key, use in self._keys.values():
             run = self._runs.get(session, key.run_id)
-            if run is not None and run.uploading != "outputs":
+            # without its token a directory says nothing about a run: any account may write any number there
+            if run is not None and run.token == key.token and run.uploading != "outputs":
                 run.uploading = "checkpoint" if use == CHECKPOINT else "outputs"
 
     async def deliver(self, name: str, *, awaited: bool = False) -> None:
@@ -238,7 +239,7 @@ class Outputs:
         self._bytes[one.uid] -= one.size
         session, key, _ = self._keys.pop(one.name)
         run = self._runs.get(session, key.run_id)
-        if run is not None:
+        if run is not None and run.token == key.token:
             run.uploading = None
             self.mark()
             run.changed.set()
