@@ -14,9 +14,9 @@ import time
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Awaitable, Callable
 
-from fetchwork.client import wire
-from fetchwork.client.wire import CHANGES, Json
+from fetchwork.client.link import CHANGES
 from fetchwork.db.pool import AsyncDatabase
+from fetchwork.ipc.frames import Json, encode
 from fetchwork.queue.ask import Ask, Evaluate, Memory, Pause, Question
 from fetchwork.queue.operations import STEPS, STREAMS
 from fetchwork.queue.session import AsyncSession
@@ -59,10 +59,10 @@ async def frames(session: AsyncSession, op: str, arguments: Json) -> AsyncIterat
     if op in STREAMS:
         async for page in session.found(STREAMS[op](session.memory, **arguments)):
             looked = {} if page.looked_at is None else {"looked_at": page.looked_at}
-            yield wire.encode({"page": list(page.items), **looked})
-        yield wire.encode({"done": None})
+            yield encode({"page": list(page.items), **looked})
+        yield encode({"done": None})
     else:
-        yield wire.encode({"done": await session.run(STEPS[op](session.memory, **arguments))})
+        yield encode({"done": await session.run(STEPS[op](session.memory, **arguments))})
 
 
 class _Kept:

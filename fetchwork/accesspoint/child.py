@@ -17,10 +17,10 @@ from collections import Counter
 from collections.abc import Callable, Generator, Iterator
 from typing import cast
 
-from fetchwork.client import wire
-from fetchwork.client.wire import Json
 from fetchwork.db.calls.files import LeftCheckpoint
 from fetchwork.errors import FetchworkError, SubmitError
+from fetchwork.ipc import frames
+from fetchwork.ipc.frames import Json
 from fetchwork.matchmaker import policy
 from fetchwork.queue import cleanup, contents, inputs, logentry, submission
 from fetchwork.queue.ask import Evaluate
@@ -60,7 +60,8 @@ def allow_cpu(seconds: int) -> None:
 
 def serve(link: socket.socket) -> None:
     """Answer requests until the access point closes the connection."""
-    while (request := receive(link)) is not None:
+    reader = frames.Reader(link)
+    while (request := reader.receive()) is not None:
         seconds, answers = _REQUESTS[request["do"]]
         signal.alarm(seconds)
         allow_cpu(seconds)
@@ -68,25 +69,15 @@ def serve(link: socket.socket) -> None:
             steps = answers(request)
             reply: Json | None = None
             while (answer := _next(steps, reply)) is not None:
-                _send(link, answer)
+                link.sendall(frames.encode(answer))
                 reply = None
-                if "want" in answer and (reply := receive(link)) is None:
+                if "want" in answer and (reply := reader.receive()) is None:
                     return
         except (FetchworkError, ValueError, TypeError, RecursionError, MemoryError) as error:
             known = type(error).__name__ if isinstance(error, FetchworkError) else "ClassAdError"
             message = str(error) or type(error).__name__
-            link.sendall(wire.encode({"error": known, "message": message}))
+            link.sendall(frames.encode({"error": known, "message": message}))
         signal.alarm(0)
-
-
-def _send(link: socket.socket, answer: Json) -> None:
-    """Send an answer; bytes in "data" follow it unencoded."""
-    data = answer.get("data")
-    if not isinstance(data, bytes):
-        link.sendall(wire.encode(answer))
-        return
-    link.sendall(wire.encode({**answer, "data": len(data)}))
-    link.sendall(data)
 
 
 def _next(steps: Iterator[Json], reply: Json | None) -> Json | None:
@@ -94,28 +85,6 @@ def _next(steps: Iterator[Json], reply: Json | None) -> Json | None:
         return next(steps) if reply is None else cast(Generator[Json, Json, None], steps).send(reply)
     except StopIteration:
         return None
-
-
-def receive(link: socket.socket) -> Json | None:
-    """Return the next frame; None at the end of the connection."""
-    head = _read(link, wire.HEAD)
-    if not head:
-        return None
-    frame = wire.decode(_read(link, wire.length(head, wire.MAX_ANSWER)))
-    if type(frame.get("data")) is int:
-        frame["data"] = _read(link, frame["data"])
-    return frame
-
-
-def _read(link: socket.socket, size: int) -> bytes:
-    parts = []
-    while size > 0:
-        part = link.recv(min(size, 1 << 20))
-        if not part:
-            return b""
-        parts.append(part)
-        size -= len(part)
-    return b"".join(parts)
 
 
 def _describe(request: Json) -> Iterator[Json]:

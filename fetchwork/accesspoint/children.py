@@ -7,18 +7,15 @@ import contextlib
 import os
 import pwd
 import socket
-import subprocess
-import sys
 import time
 from collections import defaultdict
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from dataclasses import dataclass, field
 
 from fetchwork import errors
-from fetchwork.client import wire
-from fetchwork.client.wire import Json
-from fetchwork.db.calls.files import CHUNK_BYTES
 from fetchwork.errors import FetchworkError
+from fetchwork.ipc.frames import Json
+from fetchwork.ipc.link import Link, Zygote
 
 #: seconds without a request after which a child is ended; and its most requests
 IDLE_S = 20.0
@@ -50,7 +47,7 @@ class Account:
 
 @dataclass
 class _Child:
-    link: socket.socket
+    link: Link
     used_at: float = field(default_factory=time.monotonic)
     uses: int = 0
 
@@ -59,9 +56,7 @@ class Children:
     """One zygote, and for each account and purpose one child, which serves one request at a time."""
 
     def __init__(self, min_uid: int) -> None:
-        self._min_uid = min_uid
-        self._zygote: subprocess.Popen[bytes] | None = None
-        self._control: socket.socket | None = None
+        self._zygote = Zygote("fetchwork.accesspoint.zygote", str(min_uid))
         self._idle: dict[tuple[int, str], _Child] = {}
         #: children for commands that run no command now
         self._idle_commands: defaultdict[Account, list[_Child]] = defaultdict(list)
@@ -70,24 +65,7 @@ class Children:
 
     def start(self) -> None:
         """Start the zygote; called before this process has secrets."""
-        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        ours.setblocking(False)
-        # so that stop() closes it even if no process can be started
-        self._control = ours
-        with theirs:
-            self._zygote = subprocess.Popen(
-                [
-                    sys.executable,
-                    "-P",
-                    *("-m", "fetchwork.accesspoint.zygote"),
-                    *(str(theirs.fileno()), str(self._min_uid)),
-                ],
-                pass_fds=[theirs.fileno()],
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                cwd="/",
-                env={"PYTHONPATH": os.pathsep.join(filter(None, sys.path)), **_kept()},
-            )
+        self._zygote.start()
 
     async def stop(self) -> None:
         """End the zygote, and the children with it."""
@@ -97,11 +75,7 @@ class Children:
             for child in children:
                 child.link.close()
         self._idle_commands.clear()
-        if self._control is not None:
-            self._control.close()
-        if self._zygote is not None:
-            self._zygote.kill()
-            await asyncio.to_thread(self._zygote.wait)
+        await self._zygote.close()
 
     async def ask(self, account: Account, request: Json, timeout_s: float) -> Json:
         """Return the single answer of a child; raises the child's error, ChildEnded or TimeoutError."""
@@ -120,26 +94,20 @@ class Children:
     ) -> AsyncGenerator[Json, None]:
         """Yield the answers of a child; if there are several, the last one has ``end``.
 
-        A frame with ``want`` is a question of the child: ``wanted`` gives the reply. ``data`` (bytes) is sent
-        unencoded in either direction.
+        A frame with ``want`` is a question of the child: ``wanted`` gives the reply.
         """
         key = (account.uid, request["do"])
         async with self._turns.setdefault(key, asyncio.Lock()), self._room:
-            child = self._idle.pop(key, None) or self._fork(account)
+            child = self._idle.pop(key, None) or _Child(self._fork(account, "request"))
             whole = False
             try:
                 async with asyncio.timeout(timeout_s):
-                    loop = asyncio.get_running_loop()
-                    await loop.sock_sendall(child.link, wire.encode(request))
+                    await child.link.send(request)
                     several = request["do"] == "describe"
                     while not whole:
                         answer = await self._receive(child.link, account)
                         if "want" in answer and wanted is not None:
-                            reply = await wanted(answer["want"])
-                            data = reply.get("data")
-                            if data is not None:
-                                reply = {**reply, "data": len(data)}
-                            await loop.sock_sendall(child.link, wire.encode(reply) + (data or b""))
+                            await child.link.send(await wanted(answer["want"]))
                             continue
                         whole = not several or "end" in answer or "error" in answer
                         if "error" in answer:
@@ -178,23 +146,18 @@ class Children:
             if not turn.locked() and key not in self._idle:
                 del self._turns[key]
 
-    async def _receive(self, link: socket.socket, account: Account) -> Json:
+    @staticmethod
+    async def _receive(link: Link, account: Account) -> Json:
         try:
-            answer = await received(link)
-            size = answer.get("data")
-            if size is not None:
-                if type(size) is not int or not 0 <= size <= CHUNK_BYTES:
-                    raise EOFError
-                answer["data"] = await _read(link, size)
-            return answer
+            return await link.receive()
         except (ConnectionError, EOFError):
             raise ChildEnded(
                 f"the process that does this for '{account.name}' ended: it took too long, or too much memory"
             ) from None
 
-    def supervisor(self, account: Account) -> socket.socket:
-        """Return the connection to a new supervisor of one job of an account (``supervisor``)."""
-        return self._forked(account, "job")
+    def supervisor(self, account: Account) -> Link:
+        """Return the link to a new supervisor of one job of an account (``supervisor``)."""
+        return self._fork(account, "job")
 
     async def command(self, account: Account, connection: socket.socket) -> None:
         """Have a child run the command that comes over ``connection`` (``command``), and close it here.
@@ -206,7 +169,7 @@ class Children:
         connection.close()
         ended = False
         try:
-            ended = bool(await asyncio.get_running_loop().sock_recv(child.link, 1))
+            ended = bool(await asyncio.get_running_loop().sock_recv(child.link.socket, 1))
         finally:
             child.uses += 1
             child.used_at = time.monotonic()
@@ -218,72 +181,26 @@ class Children:
 
     def _commanded(self, account: Account, connection: socket.socket) -> _Child:
         """Give a command's connection to an idle child or a new one, and return the child."""
-        idle = self._idle_commands.get(account, ())
-        while idle:
+        idle = self._idle_commands.get(account, [])
+        while True:
             # take the one that was used last, so that the others become idle and end
-            child = idle.pop()
+            known = bool(idle)
+            child = idle.pop() if idle else _Child(self._fork(account, f"commands {account.name}"))
             try:
-                socket.send_fds(child.link, [b"c"], [connection.fileno()])
+                socket.send_fds(child.link.socket, [b"c"], [connection.fileno()])
                 return child
             except OSError:
-                # the child has ended meanwhile
                 child.link.close()
-        child = self._fork(account, f"commands {account.name}")
-        try:
-            socket.send_fds(child.link, [b"c"], [connection.fileno()])
-        except OSError:
-            child.link.close()
-            raise
-        return child
+                if not known:
+                    raise
+                # an idle child has ended meanwhile
 
-    def _fork(self, account: Account, what: str = "request") -> _Child:
-        return _Child(self._forked(account, what))
-
-    def _forked(self, account: Account, what: str) -> socket.socket:
-        ours, theirs = socket.socketpair()
-        with theirs, contextlib.ExitStack() as where_it_fails:
-            where_it_fails.enter_context(ours)
-            self._send(account, what, theirs)
-            where_it_fails.pop_all()
-        ours.setblocking(False)
-        return ours
-
-    def _send(self, account: Account, what: str, theirs: socket.socket) -> None:
-        """Have the zygote fork a child of the account that gets the socket."""
-        if self._zygote is None or self._zygote.poll() is not None:
-            if self._control is not None:
-                self._control.close()
-            self.start()
-        assert self._control is not None
+    def _fork(self, account: Account, what: str) -> Link:
         groups = ",".join(map(str, account.groups)) or "-"
-        message = f"{account.uid} {account.gid} {groups} for {what}".encode()
-        socket.send_fds(self._control, [message], [theirs.fileno()])
-
-
-def _kept() -> dict[str, str]:
-    """Return the zygote's part of this process's environment: the variables that HTCondor's code reads."""
-    return {name: os.environ[name] for name in ("CONDOR_CONFIG", "TZ") if name in os.environ}
+        return self._zygote.fork(f"{account.uid} {account.gid} {groups} for {what}")
 
 
 def _error(answer: Json) -> FetchworkError:
     error_class = getattr(errors, str(answer["error"]), FetchworkError)
     error: FetchworkError = error_class(str(answer["message"]))
     return error
-
-
-async def received(link: socket.socket) -> Json:
-    """Return the next frame of a connection; raises EOFError or ConnectionError at its end."""
-    head = await _read(link, wire.HEAD)
-    return wire.decode(await _read(link, wire.length(head, wire.MAX_ANSWER)))
-
-
-async def _read(link: socket.socket, size: int) -> bytes:
-    loop = asyncio.get_running_loop()
-    parts = []
-    while size > 0:
-        part = await loop.sock_recv(link, min(size, 1 << 20))
-        if not part:
-            raise EOFError
-        parts.append(part)
-        size -= len(part)
-    return b"".join(parts)

@@ -18,9 +18,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from fetchwork.accesspoint.children import Account, Children
-from fetchwork.agent.listening import listen
-from fetchwork.agent.peer import credentials
 from fetchwork.errors import AccessPointUnavailable, FetchworkError
+from fetchwork.ipc.listening import listen
+from fetchwork.ipc.peer import credentials
 from fetchwork.log import event
 
 #: commands that run at the same time: of all accounts, and of one

@@ -8,8 +8,8 @@ from collections.abc import AsyncGenerator
 from dataclasses import dataclass
 from typing import IO
 
-from fetchwork.client.wire import Json
 from fetchwork.errors import SubmitError
+from fetchwork.ipc.frames import Json
 from fetchwork.queue import contents
 
 #: most jobs of a submission that one call puts into the queue, if it has nothing but jobs

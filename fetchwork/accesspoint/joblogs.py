@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from fetchwork.client.wire import Json
 from fetchwork.db.pool import AsyncDatabase
+from fetchwork.ipc.frames import Json
 from fetchwork.queue.events import Cursor, JobEvent
 from fetchwork.queue.reader import Reader
 

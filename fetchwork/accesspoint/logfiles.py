@@ -11,7 +11,7 @@ from typing import Protocol
 from fetchwork.accesspoint import child
 from fetchwork.accesspoint.children import Account, ChildEnded
 from fetchwork.accesspoint.joblogs import Log
-from fetchwork.client.wire import Json
+from fetchwork.ipc.frames import Json
 from fetchwork.log import event
 from fetchwork.queue import logentry
 from fetchwork.queue.events import JobEvent

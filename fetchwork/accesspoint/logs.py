@@ -33,10 +33,10 @@ from fetchwork.accesspoint.children import Account
 from fetchwork.accesspoint.joblogs import JobLogs, Log
 from fetchwork.accesspoint.logfiles import Appender, Behind, LogFiles, Report, logged
 from fetchwork.accesspoint.logstate import Kept, StateFile
-from fetchwork.client.wire import Json
 from fetchwork.codes import EventType
 from fetchwork.db.pool import AsyncDatabase
 from fetchwork.errors import NOT_NOW, DatabaseUnavailable, FetchworkError
+from fetchwork.ipc.frames import Json
 from fetchwork.queue.ask import Found, Pause, Steps
 from fetchwork.queue.events import Cursor, CursorExpired, JobEvent
 from fetchwork.queue.reader import Reader

@@ -29,11 +29,11 @@ from fetchwork.accesspoint.outputs import Outputs
 from fetchwork.accesspoint.scheduler import SchedulerJobs
 from fetchwork.accesspoint.server import Channel, Moving, Server, failure
 from fetchwork.accesspoint.submitting import Submitting
-from fetchwork.client import wire
-from fetchwork.client.wire import CHANGES, Json
+from fetchwork.client.link import CHANGES
 from fetchwork.db.pool import AsyncDatabase
 from fetchwork.db.sequencing import Sequencer
 from fetchwork.errors import DatabaseUnavailable, FetchworkError, InsufficientPrivilege
+from fetchwork.ipc.frames import Json, encode
 from fetchwork.log import event
 from fetchwork.queue.ask import Evaluate, Memory
 from fetchwork.queue.operations import STEPS, STREAMS
@@ -264,7 +264,7 @@ class AccessPoint:
         began = time.monotonic()
         try:
             if op == "status":
-                await channel.send(wire.encode({"done": self.status()}))
+                await channel.send(encode({"done": self.status()}))
                 return
             if op not in ("submit", "retrieve") and op not in STEPS and op not in STREAMS:
                 raise FetchworkError(f"the access point knows no operation '{op}'")
@@ -344,7 +344,7 @@ class AccessPoint:
             self._answers.changed(asker.owner)
         if answer["common"].get("JobUniverse") == SCHEDULER_UNIVERSE:
             self._scheduler.look()
-        await channel.send(wire.encode({"done": answer}))
+        await channel.send(encode({"done": answer}))
 
     async def _retrieve(self, asker: Asker, request: Json, channel: Channel) -> None:
         jobs = request.get("jobs")
@@ -358,7 +358,7 @@ class AccessPoint:
             finally:
                 # jobs with delivered outputs have ended
                 self._answers.changed(asker.owner)
-        await channel.send(wire.encode({"done": brought}))
+        await channel.send(encode({"done": brought}))
 
     def _session(self, asker: Asker) -> ActingSession:
         async def evaluate(question: Evaluate) -> list[bool]:

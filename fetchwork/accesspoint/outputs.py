@@ -17,11 +17,11 @@ from dataclasses import dataclass, field
 
 from fetchwork.accesspoint.children import Account, Children
 from fetchwork.accesspoint.later import Later
-from fetchwork.client.wire import Json
 from fetchwork.db.calls import files
 from fetchwork.db.calls.files import CHUNK_BYTES, PART_BYTES, JobOutputs
 from fetchwork.db.pool import AsyncDatabase
 from fetchwork.errors import NOT_NOW, BucketUnavailable, FetchworkError, ProtocolError
+from fetchwork.ipc.frames import Json
 from fetchwork.log import event
 from fetchwork.queue.contents import Progress
 from fetchwork.queue.destinations import TransferFailed

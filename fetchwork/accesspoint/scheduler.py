@@ -32,11 +32,9 @@ from pathlib import Path
 from typing import TypeVar
 
 from fetchwork.accesspoint import jobargs, supervised
-from fetchwork.accesspoint.children import Account, ChildEnded, Children, received
+from fetchwork.accesspoint.children import Account, ChildEnded, Children
 from fetchwork.accesspoint.logs import LogKeeper
 from fetchwork.accesspoint.restarts import Restarts
-from fetchwork.client import wire
-from fetchwork.client.wire import Json
 from fetchwork.condor import directory
 from fetchwork.dag import environment, programs
 from fetchwork.db.calls import runs, scheduler
@@ -44,6 +42,8 @@ from fetchwork.db.calls.call import Call
 from fetchwork.db.calls.scheduler import SchedulerClaim, SchedulerRun
 from fetchwork.db.pool import AsyncDatabase
 from fetchwork.errors import NOT_NOW, FetchworkError, NotFound
+from fetchwork.ipc.frames import Json, encode
+from fetchwork.ipc.link import Link
 from fetchwork.log import event
 from fetchwork.process import Process
 
@@ -78,7 +78,7 @@ class _Run:
     """A run whose supervisor this process started."""
 
     claim: SchedulerClaim
-    link: socket.socket | None = None
+    link: Link | None = None
     #: the job's pid, once it runs
     pid: int | None = None
     kill_signal: int = signal.SIGTERM
@@ -94,7 +94,7 @@ class _Run:
         """Have the supervisor send the job a signal."""
         if self.link is not None and self.pid is not None:
             with contextlib.suppress(OSError):
-                self.link.send(wire.encode({"signal": number}))
+                self.link.socket.send(encode({"signal": number}))
 
 
 class SchedulerJobs:
@@ -275,7 +275,7 @@ class SchedulerJobs:
             await self._logs.drained()
         run.kill_signal = request["kill_signal"]
         run.link = self._children.supervisor(account)
-        hello = await received(run.link)
+        hello = await run.link.receive()
         supervisor = Process.find(int(hello["pid"]))
         refusal = await self._database.run(
             runs.start(run_id=claim.run_id, token=claim.token, starter=f"{socket.gethostname()} {supervisor}")
@@ -287,10 +287,9 @@ class SchedulerJobs:
             return
         path = self._results / str(claim.run_id)
         with path.open("wb") as result:
-            loop = asyncio.get_running_loop()
-            socket.send_fds(run.link, [b"r"], [result.fileno()])
-            await loop.sock_sendall(run.link, wire.encode(request))
-        answer = await received(run.link)
+            socket.send_fds(run.link.socket, [b"r"], [result.fileno()])
+            await run.link.send(request)
+        answer = await run.link.receive()
         if "problem" in answer:
             # the failure counts as a try: the run ends without having started
             await self._finish(claim, account, "exit", {"FetchWorkProblem": str(answer["problem"])})
@@ -312,7 +311,7 @@ class SchedulerJobs:
         assert run.link is not None
         while True:
             try:
-                answer = await received(run.link)
+                answer = await run.link.receive()
             except (EOFError, ConnectionError):
                 return {"JobPid": run.pid, "VacateReason": "its supervisor was killed"}
             if "ended" in answer:

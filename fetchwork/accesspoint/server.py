@@ -14,10 +14,11 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 from fetchwork.accesspoint.budgets import LARGE, Budget, Budgets
-from fetchwork.agent.listening import listen, who_listens
-from fetchwork.agent.peer import Peer, credentials
-from fetchwork.client import wire
+from fetchwork.client.link import MAX_REQUEST
 from fetchwork.errors import AccessPointUnavailable, FetchworkError, ProtocolError, one_line
+from fetchwork.ipc import frames
+from fetchwork.ipc.listening import listen, who_listens
+from fetchwork.ipc.peer import Peer, credentials
 from fetchwork.log import event
 
 log = logging.getLogger(__name__)
@@ -50,12 +51,12 @@ class Channel:
         if not self.gone and self._writer.transport.get_write_buffer_size() < MOST_HINTS:
             self._writer.write(frame)
 
-    async def send(self, *frames: bytes) -> None:
+    async def send(self, *parts: bytes) -> None:
         """Send frames, and wait until there is room for more; raises ConnectionError."""
         # Python 3.13's writelines ends in a TypeError once the connection is lost
         if self.gone:
             raise ConnectionResetError("the client has stopped reading the answer")
-        self._writer.writelines(frames)
+        self._writer.writelines(parts)
         try:
             async with asyncio.timeout(TAKE_S):
                 await self._writer.drain()
@@ -78,7 +79,7 @@ class Moving:
         if now < self._next_at and moved < total:
             return
         self._next_at = now + MOVED_S
-        frame = wire.encode({"page": [], "moved": moved, "total": total})
+        frame = frames.encode({"page": [], "moved": moved, "total": total})
         self._loop.call_soon_threadsafe(self._channel.hint, frame)
 
 
@@ -185,7 +186,7 @@ class Server:
     async def _serve(self, reader: asyncio.StreamReader, channel: Channel, ended: asyncio.Event) -> None:
         while self._server is not None and self._server.is_serving():
             async with asyncio.timeout(IDLE_S):
-                head = await reader.readexactly(wire.HEAD)
+                head = await reader.readexactly(frames.HEAD)
             try:
                 request = await self._request(reader, head, channel.budget)
             except ProtocolError as error:
@@ -215,12 +216,12 @@ class Server:
 
     @staticmethod
     async def _request(reader: asyncio.StreamReader, head: bytes, budget: Budget) -> dict[str, object]:
-        size = wire.length(head, wire.MAX_REQUEST)
+        size = frames.length(head, MAX_REQUEST)
         async with budget.large if size > LARGE else contextlib.nullcontext(), asyncio.timeout(ARRIVE_S):
-            return wire.decode(await reader.readexactly(size))
+            return frames.decode(await reader.readexactly(size))
 
 
 def failure(error: Exception) -> bytes:
     """Return the frame that reports an error."""
     error_class = type(error).__name__
-    return wire.encode({"error": error_class, "message": "\n".join(map(one_line, str(error).split("\n")))})
+    return frames.encode({"error": error_class, "message": "\n".join(map(one_line, str(error).split("\n")))})

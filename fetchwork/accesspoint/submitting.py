@@ -19,7 +19,6 @@ from typing import IO, TypeVar
 from fetchwork.accesspoint import described
 from fetchwork.accesspoint.children import Account, Children
 from fetchwork.accesspoint.logs import LogKeeper
-from fetchwork.client.wire import Json
 from fetchwork.codes import JobStatus
 from fetchwork.db.calls import administration, jobs
 from fetchwork.db.calls import files as file_calls
@@ -27,6 +26,7 @@ from fetchwork.db.calls.call import Call
 from fetchwork.db.database import Database
 from fetchwork.db.pool import AsyncDatabase
 from fetchwork.errors import JobStateConflict, NotFound, SubmitError
+from fetchwork.ipc.frames import Json
 from fetchwork.queue import contents
 
 T = TypeVar("T")

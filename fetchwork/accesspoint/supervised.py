@@ -7,9 +7,9 @@ import signal
 from pathlib import Path
 
 from fetchwork.accesspoint import jobargs
-from fetchwork.client.wire import Json
 from fetchwork.dag import environment, status
 from fetchwork.db.calls.scheduler import SchedulerClaim
+from fetchwork.ipc.frames import Json
 
 
 def request(claim: SchedulerClaim, access_point: Path) -> Json:

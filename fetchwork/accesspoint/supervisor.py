@@ -23,9 +23,9 @@ import subprocess
 import time
 from pathlib import Path
 
-from fetchwork.client import wire
-from fetchwork.client.wire import Json
 from fetchwork.dag import dagrun, status
+from fetchwork.ipc import frames
+from fetchwork.ipc.frames import Json
 
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
@@ -46,7 +46,8 @@ def supervise(link: socket.socket) -> None:
         _, descriptors, _, _ = socket.recv_fds(link, 1, 1)
     except ConnectionError:
         return
-    request = _frame(link)
+    reader = frames.Reader(link)
+    request = _next(reader)
     if request is None or not descriptors:
         return
     began = time.monotonic()
@@ -59,7 +60,7 @@ def supervise(link: socket.socket) -> None:
         return
     _tell(link, {"started": job.pid})
     follower = None if request["dag_log"] is None else status.Follower(request["dag_log"])
-    result = _watched(link, job, int(request["kill_signal"]), follower)
+    result = _watched(link, reader, job, int(request["kill_signal"]), follower)
     result["JobDuration"] = time.monotonic() - began
     _end_all()
     os.write(descriptors[0], json.dumps(result).encode() + b"\n")
@@ -109,7 +110,11 @@ def _started(request: Json, libc: ctypes.CDLL) -> subprocess.Popen[bytes]:
 
 
 def _watched(
-    link: socket.socket, job: subprocess.Popen[bytes], kill_signal: int, follower: status.Follower | None
+    link: socket.socket,
+    reader: frames.Reader,
+    job: subprocess.Popen[bytes],
+    kill_signal: int,
+    follower: status.Follower | None,
 ) -> Json:
     """Pass signals on and report a DAG's progress until the job has ended; return its result."""
     handle = os.pidfd_open(job.pid)
@@ -126,15 +131,16 @@ def _watched(
         if handle in ready:
             break
         if link.fileno() in ready:
-            asked = _frame(link)
+            asked = _next(reader)
             if asked is None:
                 # the access point has gone
                 poll.unregister(link)
                 abandoned = True
                 last = time.monotonic() + LAST_S
                 _send(handle, kill_signal)
-            else:
+            while asked is not None:
                 _send(handle, int(asked["signal"]))
+                asked = reader.arrived()
         elif last is not None:
             _send(handle, signal.SIGKILL)
             last = None
@@ -174,24 +180,12 @@ def _end_all() -> None:
 
 def _tell(link: socket.socket, what: Json) -> None:
     with contextlib.suppress(OSError):
-        link.sendall(wire.encode(what))
+        link.sendall(frames.encode(what))
 
 
-def _frame(link: socket.socket) -> Json | None:
+def _next(reader: frames.Reader) -> Json | None:
     """Return the next request; None if the access point has gone."""
     try:
-        head = _bytes(link, wire.HEAD)
-        return wire.decode(_bytes(link, wire.length(head, wire.MAX_ANSWER)))
-    except (EOFError, ConnectionError):
+        return reader.receive()
+    except ConnectionError:
         return None
-
-
-def _bytes(link: socket.socket, size: int) -> bytes:
-    parts = []
-    while size > 0:
-        part = link.recv(size)
-        if not part:
-            raise EOFError
-        parts.append(part)
-        size -= len(part)
-    return b"".join(parts)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from fetchwork.agent.client import HostFileStatus, stamp_of
 from fetchwork.config import HostConfig, conninfo, load
 from fetchwork.db.pool import AsyncDatabase
 from fetchwork.errors import ConfigError
+from fetchwork.ipc.peer import uid_of
 from fetchwork.log import event
 
 log = logging.getLogger(__name__)
@@ -162,3 +164,15 @@ def _name(key: Key) -> str:
     """Return a setting's name as the host file writes it."""
     first = {"databases": "database", "keywords": "keyword"}.get(key[0], key[0])
     return ".".join([first, *map(str, key[1:])])
+
+
+def trusted_accounts(config: HostConfig) -> frozenset[int]:
+    """Return the uids that may ask like the startd: root's, the agent's own, that of HTCondor's account."""
+    uids = {0, os.geteuid()}
+    for account in {"condor", config.agent.user} - {"", None}:
+        uid = uid_of(str(account))
+        if uid is not None:
+            uids.add(uid)
+        elif account == config.agent.user and os.geteuid() == 0:
+            raise ConfigError([f"agent.user: there is no account '{account}' on this host"])
+    return frozenset(uids)

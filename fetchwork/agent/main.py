@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fetchwork import __version__, handlers
-from fetchwork.agent import identity, leader, peer
+from fetchwork.agent import identity, leader
 from fetchwork.agent.client import AgentStatus, DatabaseStatus
 from fetchwork.agent.credentials import CredentialUpkeep
 from fetchwork.agent.fetching.fetches import Fetches
@@ -34,7 +34,7 @@ from fetchwork.agent.fetching.longpoll import WaitingFetches
 from fetchwork.agent.fetching.notifications import WorkNotifications
 from fetchwork.agent.fetching.slots import SlotReports
 from fetchwork.agent.files.hostfiles import AgentFiles
-from fetchwork.agent.hostfile import HostFile
+from fetchwork.agent.hostfile import HostFile, trusted_accounts
 from fetchwork.agent.lease import ROUND_S, Lease
 from fetchwork.agent.master import LAST_HOOKS_S, Master
 from fetchwork.agent.periodic import every
@@ -66,6 +66,7 @@ from fetchwork.handlers.host.session import HostSession
 from fetchwork.handlers.requests.fetch import FetchAttempt
 from fetchwork.hook.spool import Spool, write_report
 from fetchwork.hook.wire import Reply, Request
+from fetchwork.ipc.peer import Peer
 from fetchwork.log import event, reopen
 from fetchwork.process import Process
 
@@ -104,7 +105,7 @@ class Agent:
         # one context of each session: a lease does not depend on the keyword of a run
         contexts = {id(context.session): context for context in self.contexts.values()}.values()
         self.sessions = [context.session for context in contexts]
-        self.trusted = peer.trusted_accounts(config)
+        self.trusted = trusted_accounts(config)
         self.spool = Spool(str(config.agent.spool))
         self.replay = Replay(self.spool, self.contexts, self.trusted)
         self.waiting_fetches = WaitingFetches(config.agent.max_waiting_fetches)
@@ -220,7 +221,7 @@ class Agent:
 
     # -- requests
 
-    async def dispatch(self, request: Request, who: peer.Peer, end: float, gone: Signal) -> Answer:
+    async def dispatch(self, request: Request, who: Peer, end: float, gone: Signal) -> Answer:
         """Answer one request of ``who``; the end of its connection sets ``gone``."""
         began = time.monotonic()
         if request.name == "status":
@@ -240,8 +241,7 @@ class Agent:
             # the startd has seconds to live: a job that it starts now would become an orphan
             answer = Answer(Reply(), "no_master")
         else:
-            task = self._task(request, who, context, end)
-            answer = await self._handle(task, gone)
+            answer = await self._handle(self._task(request, who, context, end), gone)
         self._log(request, who, answer, began)
         if self._metrics is not None:
             self._metrics.answered(request.name, answer.outcome, time.monotonic() - began)
@@ -255,7 +255,7 @@ class Agent:
         async with self._turns.of(task.caller, task.request.name):
             return await handlers.handle(task, fetch_work=lambda task: self.fetches.answer(task, gone))
 
-    def _task(self, request: Request, who: peer.Peer, context: KeywordContext, end: float) -> Task:
+    def _task(self, request: Request, who: Peer, context: KeywordContext, end: float) -> Task:
         starter = None
         if request.name not in handlers.STARTD_HOOKS:
             hook = Process.find(who.pid)
@@ -277,7 +277,7 @@ class Agent:
         """Report the slot also while its fetch waits, so that people see it."""
         self.slots.fetched(attempt.task.context, attempt.slot_name, attempt.task.request.body, "waiting")
 
-    def _log(self, request: Request, who: peer.Peer, answer: Answer, began: float) -> None:
+    def _log(self, request: Request, who: Peer, answer: Answer, began: float) -> None:
         fields = {**answer.log_fields(), "ms": int((time.monotonic() - began) * 1000)}
         level = logging.DEBUG if answer.outcome in _QUIET else logging.INFO
         # an account may have many runs, and the limit of lines is for each run

@@ -15,8 +15,8 @@ import socket
 from pathlib import Path
 
 from fetchwork.agent.client import status
-from fetchwork.agent.peer import credentials
 from fetchwork.errors import AgentUnavailable
+from fetchwork.ipc.peer import credentials
 
 NAME = "condor_master"
 #: seconds within which startd and starters notice their master's death

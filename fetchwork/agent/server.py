@@ -20,14 +20,14 @@ from collections import Counter
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
-from fetchwork.agent.listening import listen, who_listens
 from fetchwork.agent.master import take_over
-from fetchwork.agent.peer import Peer, credentials
 from fetchwork.agent.signals import Signal, first
 from fetchwork.agent.turns import MOST_PAUSE_S, Budgets
 from fetchwork.errors import AgentUnavailable, FetchworkError, ProtocolError, one_line
 from fetchwork.handlers.context import Answer
 from fetchwork.hook.wire import MAX_BODY, MAX_HEAD, Reply, Request, RequestReader, encode_reply
+from fetchwork.ipc.listening import listen, who_listens
+from fetchwork.ipc.peer import Peer, credentials
 from fetchwork.log import event
 
 log = logging.getLogger(__name__)

@@ -20,7 +20,7 @@ from fetchwork.dag import drawing, environment, graph, nodeslog, programs, statu
 from fetchwork.errors import FetchworkError
 
 if TYPE_CHECKING:
-    from fetchwork.client.wire import Json
+    from fetchwork.ipc.frames import Json
     from fetchwork.queue.dags import DagView
     from fetchwork.queue.remote import AnySession
 

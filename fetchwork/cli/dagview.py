@@ -17,7 +17,7 @@ from fetchwork.errors import ClassAdError, NotFound
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from fetchwork.client.wire import Json
+    from fetchwork.ipc.frames import Json
     from fetchwork.queue.dags import DagView
     from fetchwork.queue.remote import AnySession
 

@@ -1,4 +1,10 @@
-"""A connection to the access point of this host."""
+"""A connection to the access point of this host.
+
+A client sends one request, ``{"op": NAME, ...}``, and reads frames: any number of ``{"page": [...]}``, then
+one ``{"done": RESULT}`` or ``{"error": CLASS, "message": TEXT}``. Then it may send another request. A page
+may carry ``looked_at``, the number of rows examined so far; an empty page may report only that. An empty page
+may also carry ``moved`` and ``total``: the bytes moved for the request so far, and their total.
+"""
 
 from __future__ import annotations
 
@@ -10,9 +16,8 @@ from contextlib import suppress
 from typing import Any
 
 from fetchwork import errors
-from fetchwork.client import wire
-from fetchwork.client.wire import Json
 from fetchwork.errors import AccessPointUnavailable, FetchworkError, ProtocolError
+from fetchwork.ipc.frames import Buffer, Json, encode
 
 #: the socket of a host's access point
 SOCKET = "/run/fetchwork/access-point.sock"
@@ -24,6 +29,13 @@ OWNER_VARIABLE = "FETCHWORK_OWNER"
 PATIENCE_S = 20.0
 #: seconds of silence after which the access point counts as dead
 SILENCE_S = 120.0
+#: largest request, in bytes
+MAX_REQUEST = 16 * 1024 * 1024
+
+#: the operations that change something: not repeated if no answer came
+CHANGES = frozenset(
+    {"change", "change_jobs", "act", "edit", "reschedule", "put_credential", "delete_credential"}
+)
 
 #: variables that name a database: with one of them set, no access point is used
 _OF_DATABASE = ("FETCHWORK_DSN", "PGHOST", "PGHOSTADDR", "PGSERVICE", "PGDATABASE")
@@ -56,6 +68,7 @@ class Link:
         self.path = path
         self._patience_s = patience_s
         self._socket: socket.socket | None = None
+        self._buffer = Buffer()
 
     def __enter__(self) -> Link:
         return self
@@ -138,10 +151,10 @@ class Link:
     # -- frames
 
     def _send(self, op: str, arguments: Json, silence_s: float | None) -> None:
-        data = wire.encode({"op": op, **arguments})
-        if len(data) > wire.MAX_REQUEST:
+        data = encode({"op": op, **arguments})
+        if len(data) > MAX_REQUEST:
             raise FetchworkError(
-                f"a request of {len(data)} bytes is too long; the access point allows {wire.MAX_REQUEST}"
+                f"a request of {len(data)} bytes is too long; the access point allows {MAX_REQUEST}"
             )
         link = self._socket or self._connect()
         link.settimeout(silence_s)
@@ -169,12 +182,12 @@ class Link:
                     ) from None
                 time.sleep(0.1)
                 continue
-            self._socket = link
+            self._socket, self._buffer = link, Buffer()
             return link
 
     def _receive(self) -> Json:
-        head = self._read(wire.HEAD)
-        frame = wire.decode(self._read(wire.length(head, wire.MAX_ANSWER)))
+        while (frame := self._buffer.take()) is None:
+            self._buffer.feed(self._read())
         if "error" in frame:
             error_class = getattr(errors, str(frame["error"]), None)
             known = (
@@ -187,20 +200,17 @@ class Link:
             raise ProtocolError("the access point sent an unexpected answer")
         return frame
 
-    def _read(self, size: int) -> bytes:
+    def _read(self) -> bytes:
+        """Return received bytes; raises AccessPointUnavailable at the end of the connection."""
         assert self._socket is not None
-        parts = []
-        while size > 0:
-            try:
-                part = self._socket.recv(min(size, 1 << 20))
-            except TimeoutError:
-                self.close()
-                raise AccessPointUnavailable(f"access point at '{self.path}' does not answer") from None
-            except OSError:
-                part = b""
-            if not part:
-                self.close()
-                raise AccessPointUnavailable(f"access point at '{self.path}' ended before it answered")
-            parts.append(part)
-            size -= len(part)
-        return b"".join(parts)
+        try:
+            part = self._socket.recv(1 << 20)
+        except TimeoutError:
+            self.close()
+            raise AccessPointUnavailable(f"access point at '{self.path}' does not answer") from None
+        except OSError:
+            part = b""
+        if not part:
+            self.close()
+            raise AccessPointUnavailable(f"access point at '{self.path}' ended before it answered")
+        return part

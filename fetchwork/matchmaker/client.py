@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 
 from fetchwork.errors import ClassAdError
+from fetchwork.ipc.frames import Json
 from fetchwork.log import event
 from fetchwork.matching.autoclusters import Autocluster
 from fetchwork.matchmaker import mark
@@ -17,7 +18,6 @@ from fetchwork.matchmaker.bounds import ENDS_A_REQUEST, ITEM_CPU_S, LOOK_CPU_S, 
 from fetchwork.matchmaker.budget import Budget
 from fetchwork.matchmaker.expansion import CannotExpand
 from fetchwork.matchmaker.knowledge import WorkersKnowledge, text_of
-from fetchwork.matchmaker.matchform import Json
 from fetchwork.matchmaker.messages import Answer, Explanation, Job, Judgement, Look, Match, Printed, Seen
 from fetchwork.matchmaker.policy import Verdict
 from fetchwork.matchmaker.printing import Run, print_plain
@@ -320,7 +320,7 @@ class Matchmaker:
         if not self._has_same_worker:
             self._known.clear()
         request = self._known.request_for(looks, lists, ads, allowances)
-        reply = await self.processes.ask(*request.to_message())
+        reply = await self.processes.ask(request.to_message())
         self._worker = self.processes.worker
         self._known.ads.update(ad.autocluster_id for ad in request.ads)
         return reply, bool(request.ads)

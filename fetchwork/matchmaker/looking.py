@@ -19,12 +19,13 @@ from fetchwork.classad.cost import check_cost
 from fetchwork.classad.jsonform import from_json
 from fetchwork.classad.values import ClassAd
 from fetchwork.errors import ClassAdError
+from fetchwork.ipc.frames import Json
 from fetchwork.matching.autoclusters import as_offered
 from fetchwork.matching.fit import JobRequest, SlotView
 from fetchwork.matching.verdicts import KnownSlot, Verdict, Verdicts, outranked
 from fetchwork.matchmaker import mark
 from fetchwork.matchmaker.bounds import AD_BYTES, KEPT_BYTES
-from fetchwork.matchmaker.matchform import Json, MatchRequest, SentLook
+from fetchwork.matchmaker.matchform import MatchRequest, SentLook
 from fetchwork.matchmaker.messages import sentence
 
 #: the most sets of slot attributes, as jobs refer to them, for which an expected slot is prepared

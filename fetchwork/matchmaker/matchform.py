@@ -1,6 +1,6 @@
 """The match request, written by the agent and read by the worker.
 
-Lists of ids and texts of ads travel as bytes after the JSON: as JSON they would cost more than the matching.
+Lists of ids and texts of ads travel as the frame's data: as JSON they would cost more than the matching.
 """
 
 from __future__ import annotations
@@ -8,9 +8,8 @@ from __future__ import annotations
 from array import array
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any
 
-Json = dict[str, Any]
+from fetchwork.ipc.frames import Json
 
 
 @dataclass(slots=True)
@@ -50,10 +49,10 @@ class MatchRequest:
     ids: list[Sequence[int]] = field(default_factory=list)
     looks: list[SentLook] = field(default_factory=list)
 
-    def to_message(self) -> tuple[Json, bytes]:
-        """Return the JSON and the bytes that ``frames`` sends."""
+    def to_message(self) -> Json:
+        """Return the frame for the worker."""
         lists = [array("q", ids).tobytes() for ids in self.ids]
-        message = {
+        return {
             "op": "match",
             "ads": [(ad.autocluster_id, ad.submitter, ad.owner, len(ad.text)) for ad in self.ads],
             "slots": list(self.slots.items()),
@@ -61,12 +60,13 @@ class MatchRequest:
             "allowances": self.allowances,
             "ids": [len(data) for data in lists],
             "looks": [asdict(look) for look in self.looks],
+            "data": b"".join([*(ad.text for ad in self.ads), *lists]),
         }
-        return message, b"".join([*(ad.text for ad in self.ads), *lists])
 
     @classmethod
-    def from_message(cls, message: Json, data: bytes) -> MatchRequest:
+    def from_message(cls, message: Json) -> MatchRequest:
         """Read a request that ``to_message`` made."""
+        data: bytes = message["data"]
         at = 0
         ads: list[SentAd] = []
         for number, submitter, owner, size in message["ads"]:

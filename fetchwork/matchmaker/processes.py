@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-import json
-import os
 import signal
-import socket
-import subprocess
-import sys
 
 from fetchwork.errors import FetchworkError
-from fetchwork.matchmaker import frames, mark
+from fetchwork.ipc.frames import Json
+from fetchwork.ipc.link import Link, Zygote
+from fetchwork.matchmaker import mark
 from fetchwork.matchmaker.bounds import REQUEST_S
-from fetchwork.matchmaker.matchform import Json
 
 #: seconds beyond the worker's own timer, which ends it
 _PATIENCE_S = 5.0
@@ -36,9 +32,8 @@ class Processes:
     """A zygote, started when first needed, and one worker of it at a time."""
 
     def __init__(self) -> None:
-        self._zygote: subprocess.Popen[bytes] | None = None
-        self._control: socket.socket | None = None
-        self._link: socket.socket | None = None
+        self._zygote = Zygote("fetchwork.matchmaker.zygote")
+        self._link: Link | None = None
         self._numbers = itertools.count(1)
         #: the number of the present worker, or of the last one
         self.worker = 0
@@ -48,14 +43,14 @@ class Processes:
     @property
     def pid(self) -> int | None:
         """The zygote's pid."""
-        return self._zygote.pid if self._zygote is not None else None
+        return self._zygote.pid
 
     @property
     def has_worker(self) -> bool:
         """Whether the next request goes to the worker that answered the last one."""
         return self._link is not None
 
-    async def ask(self, request: Json, data: bytes = b"") -> Json:
+    async def ask(self, request: Json) -> Json:
         """Send a request to the worker, which is started if necessary, and read its answer.
 
         Raises WorkerEnded if the worker ended first, MatchmakerUnavailable if the wall clock ended it, or if
@@ -63,11 +58,10 @@ class Processes:
         """
         try:
             async with asyncio.timeout(REQUEST_S + _PATIENCE_S):
-                link = self._link or await self._new_worker()
-                loop = asyncio.get_running_loop()
+                link = self._link or self._new_worker()
                 try:
-                    await loop.sock_sendall(link, frames.encode(request, data))
-                    answer = await _read(link)
+                    await link.send(request)
+                    answer = await link.receive()
                 except (ConnectionError, EOFError):
                     raise await self._how_it_ended() from None
         except (TimeoutError, OSError) as error:
@@ -86,7 +80,7 @@ class Processes:
         if self._link is None:
             return
         try:
-            await asyncio.get_running_loop().sock_sendall(self._link, frames.encode(request))
+            await self._link.send(request)
         except ConnectionError:
             return
         except BaseException:
@@ -102,23 +96,14 @@ class Processes:
 
     async def close(self) -> None:
         """End the worker and its zygote."""
-        zygote, self._zygote = self._zygote, None
-        if zygote is not None:
-            zygote.kill()
         self.drop_worker()
-        if self._control is not None:
-            self._control.close()
-            self._control = None
-        if zygote is not None:
-            await asyncio.to_thread(zygote.wait)
+        await self._zygote.close()
 
     async def _how_it_ended(self) -> Exception:
-        control = self._control
         self.drop_worker()
-        assert control is not None
         self.ended += 1
         while True:
-            words = (await asyncio.get_running_loop().sock_recv(control, 256)).decode().split()
+            words = (await self._zygote.report()).split()
             if len(words) != 4:
                 # the zygote has gone, and every worker with it
                 await self.close()
@@ -131,45 +116,7 @@ class Processes:
             return MatchmakerUnavailable(f"matchmaker was not done in {REQUEST_S:.0f} s")
         return WorkerEnded(number, phase, item)
 
-    async def _new_worker(self) -> socket.socket:
-        if self._zygote is None or self._zygote.poll() is not None or self._control is None:
-            await self.close()
-            self._start_zygote()
-        assert self._control is not None
-        ours, theirs = socket.socketpair()
-        ours.setblocking(False)
-        # closed by ``drop_worker`` if the zygote has gone
-        self._link = ours
+    def _new_worker(self) -> Link:
         self.worker = next(self._numbers)
-        with theirs:
-            socket.send_fds(self._control, [str(self.worker).encode()], [theirs.fileno()])
-        return ours
-
-    def _start_zygote(self) -> None:
-        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        ours.setblocking(False)
-        # closed by ``close`` if no process can be started
-        self._control = ours
-        with theirs:
-            self._zygote = subprocess.Popen(
-                [sys.executable, "-P", "-m", "fetchwork.matchmaker.zygote", str(theirs.fileno())],
-                pass_fds=[theirs.fileno()],
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                cwd="/",
-                env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
-            )
-
-
-async def _read(link: socket.socket) -> Json:
-    """Read one answer."""
-    loop = asyncio.get_running_loop()
-    data = bytearray()
-    while len(data) < frames.LENGTHS.size or len(data) < frames.LENGTHS.size + sum(
-        frames.LENGTHS.unpack_from(data)
-    ):
-        part = await loop.sock_recv(link, 1 << 20)
-        if not part:
-            raise EOFError
-        data += part
-    return dict(json.loads(data[frames.LENGTHS.size :]))
+        self._link = self._zygote.fork(str(self.worker))
+        return self._link

@@ -13,12 +13,14 @@ import time
 from fetchwork.classad.ads import parse_old, print_old
 from fetchwork.classad.jsonform import to_json
 from fetchwork.codes import JobStatus
+from fetchwork.ipc import frames
+from fetchwork.ipc.frames import Json
 from fetchwork.matching.fit import SlotView
-from fetchwork.matchmaker import frames, mark, policy, retrying
+from fetchwork.matchmaker import mark, policy, retrying
 from fetchwork.matchmaker.bounds import ANSWER_BYTES, REQUEST_S
 from fetchwork.matchmaker.expansion import CannotExpand
 from fetchwork.matchmaker.looking import Looking, request_of
-from fetchwork.matchmaker.matchform import Json, MatchRequest, SentAd, SentLook
+from fetchwork.matchmaker.matchform import MatchRequest, SentAd, SentLook
 from fetchwork.matchmaker.messages import sentence
 from fetchwork.matchmaker.printing import Run, build
 
@@ -33,23 +35,22 @@ class Worker:
     def serve(self, link: socket.socket) -> None:
         """Answer requests until the socket ends."""
         reader = frames.Reader(link)
-        while (received := reader.receive()) is not None:
+        while (request := reader.receive()) is not None:
             signal.setitimer(signal.ITIMER_REAL, REQUEST_S)
-            request, data = received
             if request["op"] == "slots":
                 # no answer
                 self._looking.expect(dict(request["slots"]))
             else:
-                answer = frames.encode(self._answer(request, data))
+                answer = frames.encode(self._answer(request))
                 if len(answer) > ANSWER_BYTES:
                     answer = frames.encode({"too_large": len(answer)})
                 link.sendall(answer)
             signal.setitimer(signal.ITIMER_REAL, 0)
 
-    def _answer(self, request: Json, data: bytes) -> Json:
+    def _answer(self, request: Json) -> Json:
         operation = request["op"]
         if operation == "match":
-            return self._looking.match(MatchRequest.from_message(request, data))
+            return self._looking.match(MatchRequest.from_message(request))
         if operation == "print":
             return self._print(request)
         if operation == "policy":
@@ -141,26 +142,23 @@ def rehearse() -> None:
         ids=[[1, 2]],
         looks=[SentLook(1, [], 2, 0)],
     )
-    requests: list[tuple[Json, bytes]] = [
+    requests: list[Json] = [
         match.to_message(),
-        (
-            {
-                "op": "print",
-                "run": run,
-                "slot": slot,
-                "kept": [],
-                "host": "",
-                "keyword": "",
-                "uid_domain": None,
-            },
-            b"",
-        ),
-        ({"op": "policy", "jobs": [job, {**job, "at_exit": True}, {**job, "evicted_with": (34, 102)}]}, b""),
-        ({"op": "explain", "slot": slot, "ads": [[1, "", "{}"]]}, b""),
+        {
+            "op": "print",
+            "run": run,
+            "slot": slot,
+            "kept": [],
+            "host": "",
+            "keyword": "",
+            "uid_domain": None,
+        },
+        {"op": "policy", "jobs": [job, {**job, "at_exit": True}, {**job, "evicted_with": (34, 102)}]},
+        {"op": "explain", "slot": slot, "ads": [[1, "", "{}"]]},
     ]
     with ours, theirs:
-        for request, data in requests:
-            ours.sendall(frames.encode(request, data))
+        for request in requests:
+            ours.sendall(frames.encode(request))
         ours.shutdown(socket.SHUT_WR)
         Worker(mark.Mark()).serve(theirs)
 

@@ -11,7 +11,7 @@ from fetchwork.errors import DatabaseUnavailable, FetchworkError
 from fetchwork.queue.session import Session
 
 if TYPE_CHECKING:
-    from fetchwork.client.wire import Json
+    from fetchwork.ipc.frames import Json
     from fetchwork.queue.databases import NamedDatabase
 
 #: the attribute that names an ad's database

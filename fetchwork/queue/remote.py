@@ -6,9 +6,9 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from fetchwork.client.link import SILENCE_S, Link, acting_owner, names_database, socket_path
-from fetchwork.client.wire import CHANGES, Json
+from fetchwork.client.link import CHANGES, SILENCE_S, Link, acting_owner, names_database, socket_path
 from fetchwork.errors import ConfigError
+from fetchwork.ipc.frames import Json
 
 if TYPE_CHECKING:
     from fetchwork.queue.contents import Progress

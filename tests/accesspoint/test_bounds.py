@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from fetchwork.client import wire
+from fetchwork.client.link import MAX_REQUEST
+from fetchwork.ipc import frames
 from tests.accesspoint.point import AccessPoint, RefusedError, as_account, request
 from tests.accesspoint.test_access_point import ask, items, submit
 from tests.support.direct_queue import DirectQueue
@@ -70,7 +71,7 @@ def test_requests_that_never_end_keep_no_one_else_from_asking(point: AccessPoint
     def halves() -> str:
         links = [connected(point) for _ in range(100)]
         for link in links:
-            link.sendall(wire.MAX_REQUEST.to_bytes(4, "big") + b"x" * 100)
+            link.sendall(MAX_REQUEST.to_bytes(4, "big") + b"x" * 100)
         # a request of the same account beside these connections
         return str(ask(point, "totals")[0]["jobs"])
 
@@ -82,7 +83,7 @@ def test_an_answer_that_is_not_read_holds_up_nobody(point: AccessPoint, slots: D
     reads_nothing = []
     for _ in range(6):
         link = connected(point)
-        link.sendall(wire.encode({"op": "jobs", "as": "nobody"}))
+        link.sendall(frames.encode({"op": "jobs", "as": "nobody"}))
         reads_nothing.append(link)
     assert len(as_account("nobody", lambda: items(point, "jobs", projection=["ProcId"], limit=5))) == 5
     assert as_account("daemon", lambda: ask(point, "totals"))[0]["jobs"] == 0
@@ -131,7 +132,7 @@ def test_a_description_that_never_ends_holds_up_its_submitter_alone(point: Acces
 
     def begins() -> None:
         link = connected(point)
-        link.sendall(wire.encode({"op": "submit", **request(text, key="slow")}))
+        link.sendall(frames.encode({"op": "submit", **request(text, key="slow")}))
         link.close()
 
     for _ in range(5):
@@ -145,7 +146,7 @@ def test_waiting_for_events_is_bounded_and_in_nobody_s_way(point: AccessPoint) -
     def waits() -> str:
         links = [connected(point) for _ in range(70)]
         for link in links:
-            link.sendall(wire.encode({"op": "events", "after": "now"}))
+            link.sendall(frames.encode({"op": "events", "after": "now"}))
         # six links are refused at once, no matter which were read last
         refused, _, _ = select.select(links, [], [], PATIENCE_S)
         assert ask(point, "totals")[0]["jobs"] == 0
@@ -161,7 +162,7 @@ def test_a_client_that_goes_away_in_a_submission_is_not_left_half_way(
     for n in range(5):
         with connected(point) as link:
             asked = request("executable = /bin/true\nqueue 50\n", key=f"k{n}")
-            link.sendall(wire.encode({"op": "submit", "as": "nobody", **asked}))
+            link.sendall(frames.encode({"op": "submit", "as": "nobody", **asked}))
             time.sleep(0.01 * n)
     answers = [
         ask(point, "submit", **{"as": "nobody"}, **request("executable = /bin/true\nqueue 50\n", key=f"k{n}"))

@@ -15,9 +15,9 @@ from typing import Any
 import psycopg
 import pytest
 
-from fetchwork.client import wire
 from fetchwork.client.link import Link
 from fetchwork.errors import AccessPointUnavailable
+from fetchwork.ipc import frames
 from tests.accesspoint.point import AccessPoint, as_account, request
 from tests.accesspoint.test_logs import JOBS, entries
 from tests.support.direct_queue import DirectQueue
@@ -31,7 +31,7 @@ def test_a_client_that_goes_away_does_not_stop_what_was_begun(point: AccessPoint
     with socket.socket(socket.AF_UNIX) as client:
         client.connect(str(point.socket))
         asked = request("executable = /bin/true\nqueue 3\n", key="key")
-        client.sendall(wire.encode({"op": "submit", **_as_nobody(asked)}))
+        client.sendall(frames.encode({"op": "submit", **_as_nobody(asked)}))
         with psycopg.connect(slots.connection.info.dsn, password=slots.connection.info.password) as other:
             waiting = "SELECT count(*) FROM pg_locks WHERE NOT granted"
 

@@ -1,13 +1,14 @@
 """The process that forks an access point's children."""
 
 import pwd
+import signal
 import socket
 import subprocess
 import sys
+from pathlib import Path
 
-from fetchwork.accesspoint import child
-from fetchwork.client import wire
-from tests.support.waiting import PATIENCE_S
+from fetchwork.ipc import frames
+from tests.support.waiting import PATIENCE_S, until
 
 #: a zygote whose first fork fails, as in a control group at its limit of processes
 PROGRAM = """\
@@ -47,10 +48,11 @@ def test_a_fork_that_fails_is_the_end_of_that_request_alone() -> None:
             # the child's end is reported to the zygote, which the test waits for
             with control, asked() as first, asked() as second:
                 assert first.recv(1) == b""
-                second.sendall(wire.encode({"do": "look", "path": "/no/such/file"}))
-                assert child.receive(second) == {"missing": True}
-                second.sendall(wire.encode({"do": "look", "path": "/"}))
-                assert child.receive(second) == {"missing": False}
+                answers = frames.Reader(second)
+                second.sendall(frames.encode({"do": "look", "path": "/no/such/file"}))
+                assert answers.receive() == {"missing": True}
+                second.sendall(frames.encode({"do": "look", "path": "/"}))
+                assert answers.receive() == {"missing": False}
             assert process.wait(timeout=PATIENCE_S) == 0
 
 
@@ -65,3 +67,43 @@ def test_who_is_to_run_a_job_ends_in_silence_when_the_access_point_has_gone() ->
         arguments = [sys.executable, "-c", program, str(its.fileno())]
         ended = subprocess.run(arguments, pass_fds=[its.fileno()], stderr=subprocess.PIPE, check=False)
     assert (ended.returncode, ended.stderr) == (0, b"")
+
+
+def test_signals_that_are_asked_for_at_once_all_reach_the_job(tmp_path: Path) -> None:
+    program = (
+        "import socket, sys; from fetchwork.accesspoint import supervisor;"
+        " supervisor.supervise(socket.socket(fileno=int(sys.argv[1])))"
+    )
+    script = tmp_path / "job"
+    script.write_text(
+        "#!/bin/sh\ntrap 'echo one' USR1\ntrap 'echo two; exit 3' USR2\nwhile :; do sleep 0.01; done\n"
+    )
+    script.chmod(0o755)
+    out, result = tmp_path / "out", tmp_path / "result"
+    asked = {
+        **{"executable": str(script), "name": "job", "arguments": [], "env": {}, "cwd": str(tmp_path)},
+        **{"in": "/dev/null", "out": str(out), "err": str(tmp_path / "err"), "fresh": True},
+        **{"kill_signal": signal.SIGKILL, "lock": None, "dag_log": None},
+    }
+    ours, its = socket.socketpair()
+    with ours, its, result.open("wb") as file:
+        ours.settimeout(PATIENCE_S)
+        arguments = [sys.executable, "-c", program, str(its.fileno())]
+        with subprocess.Popen(arguments, pass_fds=[its.fileno()]) as process:
+            its.close()
+            answers = frames.Reader(ours)
+            assert answers.receive() == {"pid": process.pid}
+            socket.send_fds(ours, [b"r"], [file.fileno()])
+            ours.sendall(frames.encode(asked))
+            started = answers.receive()
+            assert started is not None
+            # the shell has set its traps once it sleeps
+            until(
+                lambda: (
+                    Path(f"/proc/{started['started']}/task/{started['started']}/children").read_text() != ""
+                )
+            )
+            ours.sendall(b"".join(frames.encode({"signal": n}) for n in (signal.SIGUSR1, signal.SIGUSR2)))
+            ended = answers.receive()
+            assert ended is not None and ended["ended"]["ExitCode"] == 3
+    assert sorted(out.read_text().split()) == ["one", "two"]

@@ -7,10 +7,11 @@ from pathlib import Path
 import pytest
 
 from fetchwork import config
-from fetchwork.agent import main, peer
+from fetchwork.agent import main
 from fetchwork.agent.signals import Signal
 from fetchwork.handlers.host.runs import LiveRun
 from fetchwork.hook.wire import Request
+from fetchwork.ipc.peer import Peer
 from tests.agent.conftest import Submit, slot_ad
 
 
@@ -39,7 +40,7 @@ async def agent(conninfo: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 async def test_starts_nothing_that_would_be_an_orphan(agent: main.Agent, submit: Submit) -> None:
     submit()
     request = Request("fetch_work", slot_ad(), keyword="FW")
-    who = peer.Peer(1, 0, 0)
+    who = Peer(1, 0, 0)
     answer = await agent.dispatch(request, who, time.monotonic() + 5, Signal())
     assert (answer.reply.code, answer.reply.body, answer.outcome) == ("", b"", "no_master")
     assert agent.status()["master_gone"] is True

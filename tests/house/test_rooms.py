@@ -23,6 +23,8 @@ ROOMS: dict[str, set[str]] = {
     "log": set(),
     "process": set(),
     "compiler": set(),
+    # processes of one host that talk to each other
+    "ipc": set(),
     # run by hooks: their imports cost time at each fetch of each slot
     "sandbox": {"hookerrors"},
     "hook": {"sandbox"},
@@ -34,10 +36,10 @@ ROOMS: dict[str, set[str]] = {
     "config": set(),
     # decisions, without I/O
     "matching": {"classad"},
-    "matchmaker": {"matching", "classad"},
+    "matchmaker": {"matching", "classad", "ipc"},
     # visible to submitters
-    "client": set(),
-    "queue": {"classad", "db", "client", "sandbox", "credentials"},
+    "client": {"ipc.frames"},
+    "queue": {"classad", "db", "client", "ipc.frames", "sandbox", "credentials"},
     "following": {"queue"},
     "explain": {"queue", "matching", "matchmaker", "classad", "db"},
     "dag": set(),
@@ -46,7 +48,7 @@ ROOMS: dict[str, set[str]] = {
     "modules": {"queue", "following", "classad", "client"},
     # run by a submit host
     "accesspoint": {
-        *("queue", "client", "db", "dag", "process", "agent.listening", "agent.peer"),
+        *("queue", "client", "db", "dag", "process", "ipc"),
         # a job's policy at its end; HTCondor's commands, which the access point's children run
         *("matchmaker.policy", "condor"),
         # it fetches outputs from a bucket
@@ -77,6 +79,7 @@ ROOMS: dict[str, set[str]] = {
         "config",
         "hook.wire",
         "hook.spool",
+        "ipc",
         "process",
         "metrics.serving",
         "sandbox",
@@ -117,8 +120,8 @@ ROOMS: dict[str, set[str]] = {
             "deploy",
             "doctor",
             "explain",
-            "files",
             "following",
+            "ipc",
         ),
         *("metrics", "modules", "page", "pool", "queue", "simulate"),
     },

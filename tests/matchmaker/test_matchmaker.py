@@ -319,9 +319,9 @@ async def test_many_large_ads_of_one_submitter_go_to_the_worker_by_and_by(
     sent: list[int] = []
     ask = matchmaker.processes.ask
 
-    async def counted(request: Any, data: bytes = b"") -> Any:
-        sent.append(len(data))
-        return await ask(request, data)
+    async def counted(request: Any) -> Any:
+        sent.append(len(request["data"]))
+        return await ask(request)
 
     monkeypatch.setattr(matchmaker.processes, "ask", counted)
     large = json.dumps({"RequestCpus": 4096, "Text": "x" * 50_000})

@@ -18,8 +18,8 @@ from os import pidfd_open
 
 import pytest
 
+from fetchwork.ipc.link import Zygote
 from fetchwork.matchmaker import zygote
-from fetchwork.matchmaker.processes import Processes
 
 
 class Nursery:
@@ -86,15 +86,12 @@ def nursery() -> Iterator[Nursery]:
 @pytest.fixture(autouse=True)
 def forked_zygotes(nursery: Nursery, monkeypatch: pytest.MonkeyPatch) -> None:
     """Let an agent that runs in this process take its zygotes from the nursery, for the time of one test."""
+    popen = Zygote.popen
 
-    def start(processes: Processes) -> None:
-        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        ours.setblocking(False)
-        processes._control = ours
-        with theirs:
-            processes._zygote = nursery.zygote(theirs)  # type: ignore[assignment]
+    def fork(asked: Zygote, control: socket.socket) -> "subprocess.Popen[bytes] | Forked":
+        return nursery.zygote(control) if asked.module == zygote.__name__ else popen(asked, control)
 
-    monkeypatch.setattr(Processes, "_start_zygote", start)
+    monkeypatch.setattr(Zygote, "popen", fork)
 
 
 def main(control: socket.socket) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from fetchwork.accesspoint.budgets import Budget
 from fetchwork.accesspoint.server import Channel
-from fetchwork.agent.peer import Peer
+from fetchwork.ipc.peer import Peer
 
 
 async def _answered_after_the_reader_went() -> None:

@@ -15,11 +15,11 @@ import pytest
 from fetchwork.accesspoint import checkpoints, child
 from fetchwork.accesspoint.checkpoints import FILES, Checkpoints
 from fetchwork.accesspoint.children import Account, Children
-from fetchwork.client import wire
 from fetchwork.db.calls.call import Call
 from fetchwork.db.calls.files import LeftCheckpoint
 from fetchwork.db.pool import AsyncDatabase
 from fetchwork.errors import FetchworkError
+from fetchwork.ipc import frames
 from fetchwork.sandbox import hostsettings
 from tests.support.waiting import until_async
 
@@ -137,12 +137,12 @@ def test_no_file_is_begun_for_whose_deletion_there_may_be_no_time(
     }
     (link, other) = socket.socketpair()
     with link, other:
-        link.sendall(wire.encode({"do": "clean", **request}))
+        link.sendall(frames.encode({"do": "clean", **request}))
         link.shutdown(socket.SHUT_WR)
         # in this process, so the alarm must not end the test
         with patch.object(signal, "alarm"), patch.object(resource, "setrlimit"):
             child.serve(other)
-        assert child.receive(link) == {"deleted": deleted}
+        assert frames.Reader(link).receive() == {"deleted": deleted}
     assert (tmp_path / "log").read_text().split() == ["a", "b", "c"][:deleted]
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from fetchwork.agent.listening import listen, who_listens
+from fetchwork.ipc.listening import listen, who_listens
 
 
 @pytest.fixture

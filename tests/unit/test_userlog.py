@@ -10,8 +10,7 @@ from typing import Any
 import htcondor2
 import pytest
 
-from fetchwork.accesspoint import child
-from fetchwork.client import wire
+from fetchwork.ipc import frames
 from fetchwork.queue import logentry
 from fetchwork.queue.events import Cursor, JobEvent
 from tests.support.waiting import PATIENCE_S
@@ -297,8 +296,8 @@ def test_a_log_keeps_what_is_in_it_when_entries_are_looked_for_at_its_end(tmp_pa
             ) as process:
                 theirs.close()
                 request = {"do": "append", "path": str(log), "entries": entries, "check": True}
-                ours.sendall(wire.encode(request))
-                answer = child.receive(ours)
+                ours.sendall(frames.encode(request))
+                answer = frames.Reader(ours).receive()
                 ours.shutdown(socket.SHUT_RDWR)
                 assert process.wait(timeout=PATIENCE_S) == 0
         assert answer is not None and "written" in answer, answer

@@ -33,7 +33,6 @@ import random
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 
-from fetchwork.agent import peer
 from fetchwork.agent.root.signalrights import SignalRights
 from fetchwork.agent.runs import orphans
 from fetchwork.agent.runs.givingup import GivingUp
@@ -48,6 +47,7 @@ from fetchwork.handlers.host.runs import LiveRun, Runs, RunState
 from fetchwork.handlers.host.session import HostSession
 from fetchwork.handlers.requests.reply import DOES_NOT_ALLOW, reject, was_taken
 from fetchwork.handlers.runad import RunKey
+from fetchwork.ipc.peer import uid_of
 from fetchwork.log import event
 from fetchwork.process import Process
 
@@ -348,7 +348,7 @@ class WatchedRuns(Runs):
             if run.run_id not in living and not run.exiting:
                 self.ended(context.session, run.run_id)
         owners = {row.owner for row in rows} if context.check_accounts else set()
-        uids = await asyncio.to_thread(lambda: {owner: peer.uid_of(owner) for owner in owners})
+        uids = await asyncio.to_thread(lambda: {owner: uid_of(owner) for owner in owners})
         logs = context.starter_logs
         plain = await logs.tell_ends((row.run_id, str(row.token)) for row in rows)
         # no await from here on: a fetch must not find a run that is not watched yet

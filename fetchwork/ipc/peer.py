@@ -1,18 +1,11 @@
-"""The peer of a Unix socket, as the kernel names it, and the accounts that may send any request."""
+"""The peer of a Unix socket, as the kernel names it, and the uids of accounts."""
 
 from __future__ import annotations
 
-import os
 import pwd
 import socket
 import struct
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
-
-from fetchwork.errors import ConfigError
-
-if TYPE_CHECKING:
-    from fetchwork.config import HostConfig
 
 _CREDENTIALS = struct.Struct("3i")
 
@@ -39,15 +32,3 @@ def uid_of(account: str) -> int | None:
         return pwd.getpwnam(account).pw_uid
     except (KeyError, OSError):
         return None
-
-
-def trusted_accounts(config: HostConfig) -> frozenset[int]:
-    """Return the uids that may ask like the startd: root's, the agent's own, that of HTCondor's account."""
-    uids = {0, os.geteuid()}
-    for account in {"condor", config.agent.user} - {"", None}:
-        uid = uid_of(str(account))
-        if uid is not None:
-            uids.add(uid)
-        elif account == config.agent.user and os.geteuid() == 0:
-            raise ConfigError([f"agent.user: there is no account '{account}' on this host"])
-    return frozenset(uids)
