@@ -4,7 +4,7 @@ The agent knows a hook by its socket's peer and the starter as that process's pa
 So that a simulated starter can die as a real one does, each is a process here, as are its hooks and its job;
 they do nothing but exist and open the connections that the simulation then speaks on.
 
-    zygote (the startd)  --fork-->  starter  --fork-->  hook: connects to the agent, hands the socket back
+    actor (the startd)  --fork-->  starter  --fork-->  hook: connects to the agent, hands the socket back
                                              --fork-->  job
 
 A process ends with its parent, and when the simulation closes its control socket.
@@ -18,11 +18,11 @@ import subprocess
 import sys
 from pathlib import Path
 
-_ZYGOTE = Path(__file__).with_name("zygote.py")
+_ACTOR = Path(__file__).with_name("actor.py")
 
 
 class Actor:
-    """One process that obeys commands; see ``zygote.py``."""
+    """One process that obeys commands; see ``actor.py``."""
 
     def __init__(self, pid: int, control: socket.socket) -> None:
         self.pid = pid
@@ -36,7 +36,7 @@ class Actor:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
             process = subprocess.Popen(
-                [sys.executable, "-I", "-S", str(_ZYGOTE), str(theirs.fileno())],
+                [sys.executable, "-I", "-S", str(_ACTOR), str(theirs.fileno())],
                 pass_fds=[theirs.fileno()],
                 stdin=subprocess.DEVNULL,
             )

@@ -23,7 +23,7 @@ MAX_SMALL = 25
 #: a base name may occur in this many folders
 MAX_FOLDERS = 3
 #: base names in more folders, which should get names of their own
-SHARED_NAMES = {"credentials.py", "files.py", "hooks.py"}
+SHARED_NAMES = {"credentials.py", "hooks.py"}
 #: names of ``typing.Any`` in the package, imports counted
 MAX_ANY = 119
 
