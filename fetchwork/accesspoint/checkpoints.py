@@ -15,8 +15,8 @@ import os
 import time
 from collections.abc import Awaitable, Callable
 
+from fetchwork.accesspoint.backoff import Backoff
 from fetchwork.accesspoint.children import Account, Children
-from fetchwork.accesspoint.later import Later
 from fetchwork.db.calls import files
 from fetchwork.db.calls.files import LeftCheckpoint
 from fetchwork.db.pool import AsyncDatabase
@@ -62,7 +62,7 @@ class Checkpoints:
         self._acts = acts
         self._room = asyncio.Semaphore(MOST)
         #: by owner, the checkpoints that failed; "" stands for a failed look-up
-        self._later: dict[str, Later[str]] = {}
+        self._later: dict[str, Backoff[str]] = {}
         #: checkpoints deleted since the start
         self.deleted = 0
 
@@ -91,7 +91,7 @@ class Checkpoints:
 
     async def _pass(self, owner: str) -> None:
         """Delete one owner's unneeded checkpoints, except those in backoff."""
-        later = self._later.setdefault(owner, Later())
+        later = self._later.setdefault(owner, Backoff())
         try:
             async with self._room:
                 account = await self._account(owner)
@@ -134,7 +134,12 @@ class Checkpoints:
             event(log, logging.ERROR, "checkpoints_failed", person=owner, exc_info=True, owner=owner)
 
     async def _delete(
-        self, account: Account, cleaners: Cleaners, one: LeftCheckpoint, later: Later[str], acting: str | None
+        self,
+        account: Account,
+        cleaners: Cleaners,
+        one: LeftCheckpoint,
+        later: Backoff[str],
+        acting: str | None,
     ) -> bool:
         """Delete one checkpoint, and forget it; if it can't be deleted, return False and retry it later."""
         try:

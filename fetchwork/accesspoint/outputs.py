@@ -15,8 +15,8 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 
+from fetchwork.accesspoint.backoff import Backoff
 from fetchwork.accesspoint.children import Account, Children
-from fetchwork.accesspoint.later import Later
 from fetchwork.db.calls import files
 from fetchwork.db.calls.files import CHUNK_BYTES, PART_BYTES, JobOutputs
 from fetchwork.db.pool import AsyncDatabase
@@ -60,7 +60,7 @@ class _Passes:
     #: monotonic time of the next pass
     next_at: float = 0.0
     #: jobs in backoff
-    later: Later[_Job] = field(default_factory=Later)
+    later: Backoff[_Job] = field(default_factory=Backoff)
 
 
 class Outputs:

@@ -32,9 +32,9 @@ from pathlib import Path
 from typing import TypeVar
 
 from fetchwork.accesspoint import jobargs, supervised
+from fetchwork.accesspoint.backoff import Restarts
 from fetchwork.accesspoint.children import Account, ChildEnded, Children
 from fetchwork.accesspoint.logs import LogKeeper
-from fetchwork.accesspoint.restarts import Restarts
 from fetchwork.condor import directory
 from fetchwork.dag import environment, programs
 from fetchwork.db.calls import runs, scheduler

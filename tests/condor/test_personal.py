@@ -46,7 +46,7 @@ def test_a_pool_is_the_local_one_and_runs_jobs(pool: fetchwork.PersonalPool, dir
     job = fetchwork.Submit(
         f"executable = /bin/sh\narguments = \"-c 'exit 3'\"\ninitialdir = /tmp\nlog = {directory}/job.log\n"
     )
-    result = fetchwork.Schedd().submit(job, owner="alice")
+    result = fetchwork.Queue().submit(job, owner="alice")
     events = fetchwork.JobEventLog(f"{directory}/job.log").events(stop_after=PATIENCE_S)
     ends = (fetchwork.JobEventType.JOB_TERMINATED, fetchwork.JobEventType.JOB_ABORTED)
     end = next(event for event in events if event.type in ends)
@@ -69,7 +69,7 @@ def test_a_pool_tells_of_itself(pool: fetchwork.PersonalPool) -> None:
     assert version.stdout.startswith("$CondorVersion")
     assert not version.stdout.endswith("\n")
     schedd = pool.collector.locate(fetchwork.DaemonType.Schedd)
-    assert fetchwork.Schedd(schedd).query() == []
+    assert fetchwork.Queue(schedd).query() == []
     # agents report their slots now and then
     until(lambda: pool.collector.query(fetchwork.AdType.Startd), "the report of the slot")
     (slot,) = pool.collector.query(fetchwork.AdType.Startd)

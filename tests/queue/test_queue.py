@@ -449,7 +449,6 @@ def test_an_epoch_tells_what_its_job_is(queue: Queue, slots: DirectQueue) -> Non
 
 
 def test_names_of_the_bindings_are_there() -> None:
-    assert fetchwork.Schedd is fetchwork.Queue
     assert fetchwork.Submit is htcondor2.Submit
     assert fetchwork.JobEventType is htcondor2.JobEventType
     for method in ("query", "act", "edit", "history", "jobEpochHistory", "submit", "reschedule"):

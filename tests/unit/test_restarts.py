@@ -2,8 +2,8 @@
 
 import pytest
 
-from fetchwork.accesspoint import restarts
-from fetchwork.accesspoint.restarts import FIRST_S, LONGEST_S, QUICK_S, Restarts
+from fetchwork.accesspoint import backoff
+from fetchwork.accesspoint.backoff import FIRST_S, LONGEST_S, QUICK_S, Restarts
 
 
 class Clock:
@@ -63,7 +63,7 @@ def test_what_did_not_start_is_no_end(clock: Clock) -> None:
 
 
 def test_the_oldest_are_forgotten(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(restarts, "MOST", 2)
+    monkeypatch.setattr(backoff, "MOST", 2)
     jobs = Restarts(clock)
     for job in ("1.0", "1.0", "2.0", "2.0", "3.0", "3.0"):
         run(jobs, clock, 0.1, job)
