@@ -15,7 +15,6 @@ import resource
 import signal
 import socket
 import sys
-from pathlib import Path
 
 from fetchwork.accesspoint import child, command, supervisor
 from fetchwork.condor import commands
@@ -47,7 +46,8 @@ def main(control: socket.socket, min_uid: int) -> None:
             zygote.outlive_parent()
             supervisor.supervise(link)
             return
-        _bound()
+        zygote.limit_memory(_MEMORY_BYTES)
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         # again, because a change of account undoes it
         zygote.end_with_parent(me)
         name, _, user = what.partition(" ")
@@ -72,13 +72,6 @@ def _become(account: str, min_uid: int) -> None:
     for default in (*zygote.ENDINGS, signal.SIGCHLD):
         # programs that a submit description starts must have the default signal handlers
         signal.signal(default, signal.SIG_DFL)
-
-
-def _bound() -> None:
-    """Set the limits of a child."""
-    size = int(Path("/proc/self/statm").read_bytes().split()[0]) * resource.getpagesize()
-    resource.setrlimit(resource.RLIMIT_AS, (size + _MEMORY_BYTES, size + _MEMORY_BYTES))
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
 
 if __name__ == "__main__":

@@ -1,18 +1,11 @@
-"""Judges a job by the known slots: ``python -m fetchwork.explain.judging``, a process with strict limits.
-
-A job's expressions are a program by its submitter, and a page that serves all users may be asking. So the
-process has little CPU time for each slot, little memory and no rights; the kernel ends it if it exceeds them.
-It reads lines of JSON: the job's ad, owner and queue, then the slots. It prints one line: a ``Judged``.
-"""
+"""Judges a job by the known slots: figures by verdict, by clause of its Requirements, by resource."""
 
 from __future__ import annotations
 
-import json
-import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 
 from fetchwork.classad import clauses
 from fetchwork.classad.cost import check_cost
@@ -31,9 +24,6 @@ from fetchwork.db.calls.call import JsonObject, Record
 from fetchwork.errors import ClassAdError
 from fetchwork.matching.autoclusters import as_offered
 from fetchwork.matching.fit import JobRequest, SlotView
-from fetchwork.matchmaker import mark
-from fetchwork.matchmaker.bounds import drop_rights, limit_memory
-from fetchwork.matchmaker.messages import sentence
 
 #: the number of slots named as examples
 EXAMPLES = 3
@@ -229,34 +219,3 @@ def _why_slot_refuses(slot: ClassAd, job: ClassAd) -> list[str]:
                 name, text = format_expr(top), format_expr(part)
                 texts.append(f"{text} is {said}" if name == text else f"{name}: {text} is {said}")
     return texts
-
-
-def main() -> None:
-    """Read the job and the slots, judge, print the result."""
-    _rehearse()
-    drop_rights()
-    limit_memory()
-    at = mark.Mark()
-    asked = json.loads(sys.stdin.readline())
-    at.begin(mark.AUTOCLUSTER, 0)
-    try:
-        request = request_of(asked["ad"], asked["owner"])
-        slots = (KnownSlot(**json.loads(line)) for line in sys.stdin)
-        answer = asdict(judge(request, asked["queue"], slots, lambda: at.begin(mark.MATCH, 0)))
-    except ClassAdError as error:
-        answer = {"problem": sentence(error)}
-    at.end()
-    print(json.dumps(answer))
-
-
-def _rehearse() -> None:
-    """Evaluate once before the rights are dropped: without them late imports may not be readable."""
-    request = request_of({"Requirements": "/Expr(TARGET.Cpus > 0 && TARGET.Nothing)/"}, "")
-    slot = KnownSlot(
-        "", "", None, None, None, None, None, {"Requirements": "/Expr(true)/"}, True, False, *[None] * 3
-    )
-    judge(request, "", [slot])
-
-
-if __name__ == "__main__":
-    main()

@@ -10,10 +10,12 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import os
+import resource
 import signal
 import socket
 import traceback
 from collections.abc import Callable
+from pathlib import Path
 
 _PR_SET_PDEATHSIG = 1
 _MAX_MESSAGE = 65536
@@ -34,6 +36,15 @@ def end_with_parent(parent: int | None = None) -> None:
 def outlive_parent() -> None:
     """Undo ``end_with_parent``."""
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, 0, 0, 0, 0)
+
+
+def limit_memory(more: int) -> None:
+    """Limit this process to ``more`` bytes of address space beyond its present size; raise no limit."""
+    limit = int(Path("/proc/self/statm").read_bytes().split()[0]) * resource.getpagesize() + more
+    hard = resource.getrlimit(resource.RLIMIT_AS)[1]
+    if hard != resource.RLIM_INFINITY:
+        limit = min(limit, hard)
+    resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
 
 
 def serve(

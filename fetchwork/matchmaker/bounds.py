@@ -5,7 +5,8 @@ from __future__ import annotations
 import ctypes
 import os
 import resource
-from pathlib import Path
+
+from fetchwork.ipc import zygote
 
 #: seconds of CPU for one item: an autocluster matched with a slot, a job's policy, the ad of a run.
 #: HTCondor's own evaluations take microseconds; the longest sane Requirements seen took 3 ms
@@ -54,6 +55,5 @@ def drop_rights() -> None:
 
 def limit_memory() -> None:
     """Limit the process to ``MEMORY_BYTES`` more than now, and to no forks."""
-    size = int(Path("/proc/self/statm").read_bytes().split()[0]) * resource.getpagesize()
-    resource.setrlimit(resource.RLIMIT_AS, (size + MEMORY_BYTES, size + MEMORY_BYTES))
+    zygote.limit_memory(MEMORY_BYTES)
     resource.setrlimit(resource.RLIMIT_NPROC, (0, 0))

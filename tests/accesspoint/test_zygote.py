@@ -107,3 +107,15 @@ def test_signals_that_are_asked_for_at_once_all_reach_the_job(tmp_path: Path) ->
             ended = answers.receive()
             assert ended is not None and ended["ended"]["ExitCode"] == 3
     assert sorted(out.read_text().split()) == ["one", "two"]
+
+
+def test_a_process_gets_no_more_memory_than_its_limit_allows_already() -> None:
+    """As where a child of an access point forks another process with a limit."""
+    program = (
+        "import os, resource; from fetchwork.ipc.zygote import limit_memory;"
+        " os.geteuid() or os.setuid(65534);"
+        " limit_memory(1 << 28); first = resource.getrlimit(resource.RLIMIT_AS);"
+        " limit_memory(1 << 30); print(resource.getrlimit(resource.RLIMIT_AS) == first)"
+    )
+    told = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert told.stdout == "True\n"

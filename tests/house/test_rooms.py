@@ -41,7 +41,7 @@ ROOMS: dict[str, set[str]] = {
     "client": {"ipc.frames"},
     "queue": {"classad", "db", "client", "ipc.frames", "sandbox", "credentials"},
     "following": {"queue"},
-    "explain": {"queue", "matching", "matchmaker", "classad", "db"},
+    "explain": {"queue", "matching", "matchmaker", "classad", "db", "ipc"},
     "dag": set(),
     "condor": {"queue", "following", "explain", "classad", "dag", "compiler"},
     # the directory for PYTHONPATH: the bindings' names over the queue
