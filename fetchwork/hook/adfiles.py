@@ -1,7 +1,7 @@
-"""The ads in a job's scratch directory: PREPARE_JOB writes those that the agent sends, over the starter's.
+"""The ads in a job's scratch directory: PREPARE_JOB replaces the starter's with the agent's.
 
-The starter of a fetched job leaves .machine.ad empty, and in .job.ad what it knew before PREPARE_JOB. The
-hook runs as the job's user, in the directory that is that user's. Imported for PREPARE_JOB alone.
+The starter of a fetched job leaves .machine.ad empty, and writes .job.ad before PREPARE_JOB. The hook runs
+as the job's user, who owns the directory. Only PREPARE_JOB imports this.
 """
 
 import posix
@@ -12,9 +12,9 @@ _FILES = (".machine.ad", ".job.ad")
 
 
 def write(body: bytes) -> tuple[bytes, str]:
-    """Write the ads that follow the changes to the job's ad; the changes, and what went wrong.
+    """Write the ads that follow the changes to the job's ad; return the changes, and the problem or "".
 
-    A file is written only where the starter has written it.
+    A file is replaced only if the starter has written it.
     """
     changes, *ads = (b"\n" + body).split(b"\n" + _SEPARATOR)
     problem = ""
@@ -31,5 +31,5 @@ def write(body: bytes) -> tuple[bytes, str]:
             continue
         except OSError as exc:
             problem = f"cannot write '{name}': {exc.strerror}"
-    # the line break before the separator is the last line's
+    # the line break before the separator belongs to the last line
     return (changes[1:] + b"\n" if ads and changes else changes[1:]), problem

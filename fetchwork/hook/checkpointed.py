@@ -1,12 +1,12 @@
-"""What the starter runs in place of a job that saves checkpoints: it saves one, and becomes the job.
+"""The program that the starter runs in place of a job with checkpoints: it saves one and becomes the job.
 
-The starter starts it before each execution of the job, in the sandbox, with the job's arguments, environment
-and standard files. At the first there is nothing to save. Later the job has just ended for a checkpoint: its
-files are copied to the agent's spool of outputs, and the agent is waited for until they are in the database.
-One that is away for long is not: what is parked outlives it, and is delivered before the run ends.
-Then the process becomes the job, which so has its number, and its signals.
+The starter runs it before each execution of the job, in the sandbox, with the job's arguments, environment
+and standard files. Before the first execution there is nothing to save. Later the job has just ended for a
+checkpoint: the program stages the files in the agent's spool of outputs, and waits until the agent has
+uploaded them. It does not wait for an agent that is away for long: staged files survive the agent's restart,
+and are uploaded before the run ends. Then the process becomes the job by exec, and so has the job's pid.
 
-A checkpoint that can't be saved holds the job, as HTCondor does (FailedToCheckpoint): JOB_EXIT finds the
+If a checkpoint can't be saved, the job is held, as by HTCondor (FailedToCheckpoint): JOB_EXIT finds the
 reason in the sandbox.
 """
 
@@ -24,16 +24,16 @@ from fetchwork.sandbox.failure import FileFailure, TransferFailure
 from fetchwork.sandbox.leave import read_notes
 from fetchwork.sandbox.parking import SUFFIX
 
-#: seconds without progress after which the job goes on, and what it saved is left to the agent
+#: seconds without progress of the upload after which the job goes on
 PATIENCE_S = 300.0
-#: seconds for one answer of the agent, and between two questions to one that is away
+#: seconds for one answer of the agent, and between two requests to an agent that is away
 ANSWER_S = 20.0
 AGAIN_S = 1.0
-#: what the starter itself gives a job as its first argument
+#: a job's argv[0], as set by the starter
 _NAME = "condor_exec.exe"
 _CANNOT_EXECUTE = 6
 _ESTALE, _EDQUOT = 116, 122
-# Python ignores these, and what it becomes would; of HTCondor's, the first is ignored in jobs
+# Python ignores these, and exec keeps that; HTCondor's jobs ignore the first
 _SIGPIPE, _SIGXFSZ = 13, 25
 
 
@@ -42,7 +42,11 @@ def main(called: str, home: str) -> None:
     sandbox = posix.getcwd()
     progress = checkpoint.read(sandbox)
     if progress is None:
-        _end(sandbox, None, checkpoint.failure_of(FileFailure(2, "the job has removed what it had come to")))
+        _end(
+            sandbox,
+            None,
+            checkpoint.failure_of(FileFailure(2, "the job has removed the record of its checkpoints")),
+        )
         return
     try:
         if progress.begun:
@@ -64,7 +68,7 @@ def _save(sandbox: str, progress: checkpoint.Progress, directories: tuple[str, .
     conf = read_conf(directories)
     notes = read_notes(sandbox)
     if notes is None or "spool" not in conf:
-        raise checkpoint.failure_of(FileFailure(2, "nobody knows what to save, or where"))
+        raise checkpoint.failure_of(FileFailure(2, "the list of files to save, or the spool, is missing"))
     slot = posix.environ.get(b"_CONDOR_SLOT", b"").decode("utf-8", "replace")
     body = progress.key.encode()
     report = encode_request(Request("save_checkpoint", body, keyword=conf["keyword"], slot=slot))
@@ -89,7 +93,7 @@ def _save(sandbox: str, progress: checkpoint.Progress, directories: tuple[str, .
 
 
 def _why_full(files: Files) -> str:
-    """Why the job's account may park no more; empty if it may, or nobody says."""
+    """The reason why the job's account may stage no more files; empty if it may or the agent is away."""
     try:
         return full_of(files.ask("output_plan", "", timeout_s=QUESTION_S).split(b"\n"))
     except FetchworkError:
@@ -97,9 +101,9 @@ def _why_full(files: Files) -> str:
 
 
 def _is_ours(files: Files) -> bool:
-    """Whether the run still is, so that no other run of the job writes to the same destination.
+    """Whether the run still owns its job, so that no other run writes to the same destination.
 
-    False where nobody says so for long. Raises TransferFailure where it is over.
+    False if the agent does not answer for long. Raises TransferFailure if the run is over.
     """
     end = monotonic() + PATIENCE_S
     while monotonic() < end:
@@ -115,7 +119,7 @@ def _is_ours(files: Files) -> bool:
 
 
 def _until_delivered(files: Files, name: str) -> None:
-    """Wait until the database has what is parked; raises TransferFailure where it refuses it."""
+    """Wait until the staged files are uploaded; raises TransferFailure if the database refuses them."""
     end = monotonic() + PATIENCE_S
     before = b""
     while monotonic() < end:
@@ -147,25 +151,25 @@ def _become(sandbox: str, progress: checkpoint.Progress) -> None:
 
 
 def _ignored_by_the_starter() -> int:
-    """The signals that the job was to find ignored, a bit for each: what a child has of its parent."""
+    """The signals that the starter ignores, a bit for each: its child, the job, would inherit that."""
     try:
         with open(f"/proc/{posix.getppid()}/status", "rb") as stream:
             lines = stream.read().split(b"\n")
         return int(next(line for line in lines if line.startswith(b"SigIgn:"))[7:], 16)
     except (OSError, StopIteration, ValueError):
-        # of another name space
+        # the starter is in another PID namespace
         return 1 << (_SIGPIPE - 1)
 
 
 def _environment() -> dict[bytes, bytes]:
-    """The environment that the starter gave: Python may have put LC_CTYPE into its own."""
+    """The environment that the starter gave, without the LC_CTYPE that Python may have added."""
     with open("/proc/self/environ", "rb") as stream:
         words = stream.read().split(b"\0")
     return {name: value for name, equals, value in (word.partition(b"=") for word in words) if equals}
 
 
 def _end(sandbox: str, progress: checkpoint.Progress | None, failure: TransferFailure) -> None:
-    """Leave the reason to JOB_EXIT, and end otherwise than for a checkpoint."""
+    """Leave the reason for JOB_EXIT, and exit with a status that does not mean a checkpoint."""
     posix.write(2, f"fetchwork: {one_line(failure.reason, 500)}\n".encode("utf-8", "replace"))
     notes = read_notes(sandbox)
     status = 1

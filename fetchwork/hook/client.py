@@ -1,20 +1,20 @@
-"""What a hook executable runs: stdin to the agent, its reply to stdout, within one deadline.
+"""The program of a hook: it sends stdin to the agent and prints the reply, within one deadline.
 
 Theory of operation
 -------------------
-A hook is a new interpreter at every call, so this module imports built-in C modules and three small files of
-its own; what only a failure needs is imported where it happens. It leaves by ``_exit``, which spares taking
-the interpreter down: everything is written by then, unbuffered.
+Each call of a hook starts an interpreter, so this module imports only built-in C modules and three small
+files of its own; code for failures is imported when one happens. It leaves by ``_exit``, which saves the
+interpreter's shutdown: all output is written by then, unbuffered.
 
 HTCondor sets no time limit on most hooks, and a hook that hangs stops its slot. Each wait here (stdin, the
-connection, the agent, stdout) is a poll against one deadline of the monotonic clock; behind them stands an
-interval timer whose signal ends the process even where a file system does not answer.
+connection, the agent, stdout) is a poll against one deadline of the monotonic clock. In addition an interval
+timer's signal ends the process, even if a file system does not answer.
 
-Without an agent's answer each hook fails in the direction that HTCondor reads correctly: FETCH_WORK prints no
+Without an answer of the agent each hook fails in the way that HTCondor reads correctly: FETCH_WORK prints no
 job, PREPARE_JOB keeps the job from starting, JOB_EXIT leaves its report in the spool, and the others exit 1.
 
-This is the reference of the compiled hook (compiled/client.c), which becomes this one wherever there is more
-to do than to ask an agent that answers; it says in a ``Handover`` what it has done.
+The compiled hook (compiled/client.c) behaves like this one. It becomes this one by exec if it has to do more
+than ask an agent that answers; a ``Handover`` says how far it got.
 """
 
 import posix
@@ -39,7 +39,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from fetchwork.hook.handover import Handover
 
-# seconds. HTCondor kills JOB_EXIT after 30; FETCH_WORK waits in the agent until there is work.
+# seconds. HTCondor kills JOB_EXIT after 30; FETCH_WORK waits in the agent for work.
 _DEADLINES = {
     "fetch_work": 75.0,
     "reply_fetch": 10.0,
@@ -48,7 +48,7 @@ _DEADLINES = {
     "update_job_info": 15.0,
     "job_exit": 20.0,
 }
-#: how long after its deadline a hook that did not notice it is ended by a signal
+#: seconds after its deadline at which a signal ends a hook that hangs
 _GRACE_S = 2.0
 # pipes take this much without blocking once they are writable (PIPE_BUF)
 _PIPE_CHUNK = 4096
@@ -59,8 +59,8 @@ def main(name: str, home: str) -> None:
     status = 1
     try:
         _open_standard_descriptors()
-        # the directory that the hook was called from tells its keyword; a hook called by a symbolic link
-        # from somewhere else belongs to the directory that the link points to
+        # the directory of the call determines the keyword; if it has no hook.conf because the call went by a
+        # symbolic link from elsewhere, the link's target does
         called_from, _, file = sys.argv[0].rpartition("/")
         handover = None
         if file.endswith(".py"):
@@ -96,7 +96,7 @@ class _Hook:
                 break
         self.body = b""
         self.check = ""
-        #: PREPARE_JOB is to write credentials
+        #: whether PREPARE_JOB has to write credentials
         self.brings_credentials = False
 
     def _change_deadline(self, key: str, text: str) -> None:
@@ -106,21 +106,21 @@ class _Hook:
             wanted = 0.0
         if not 1.0 <= wanted <= 86400.0:
             raise ConfigError([f"hook.conf: {key} is '{one_line(text, 40)}'; allowed are 1 to 86400"])
-        # only FETCH_WORK may wait longer than by default: the others keep someone waiting
+        # only FETCH_WORK may exceed its default: during the others the startd or starter waits
         if self.name == "fetch_work" or wanted < self.total_s:
             self.total_s = wanted
             self._set_end()
 
     def _set_end(self) -> None:
         self.end = self.start + self.total_s
-        # a hook that takes over may have to begin after its end
+        # the compiled hook may hand over after the deadline
         _set_timer(max(0.0, self.end - monotonic()) + _GRACE_S)
 
     def run(self) -> int:
         handover = self.handover
         if handover and handover.state == "failed":
             raise FetchworkError(handover.cause)
-        # what was handed over is there, however late it is
+        # after a handover stdin is complete, so it can be read even after the deadline
         self.body = _read_stdin(max(self.end, monotonic() + 1.0) if handover else self.end)
         if self.name == "prepare_job":
             from fetchwork.hook.jobcheck import find_problem
@@ -152,7 +152,7 @@ class _Hook:
             return self._undelivered(str(exc))
         if reply.code:
             cause = f"agent: {reply.message or reply.code}"
-            # these would be answered the same the next time
+            # a repeated request would get the same answer
             if reply.code in ("bad_request", "denied"):
                 raise FetchworkError(cause)
             return self._undelivered(cause)
@@ -176,7 +176,7 @@ class _Hook:
         report = self._request(written=int(time()))
         files = sandboxed.Files(self.conf, self.body, report.slot)
         if self.name == "prepare_job":
-            # the fence first: what another run may own already gets no files
+            # the fence first: a run that has lost its job gets no files
             request = self._request(
                 deadline_ms=max(1, int((self.end - monotonic()) * 1000)), check=self.check
             )
@@ -193,7 +193,7 @@ class _Hook:
         if isinstance(parked, str):
             sandboxed.tell_parked(files, report.arg, parked)
             return 0
-        # there is nothing, or it could not be parked: the report by itself says so
+        # there are no outputs, or they could not be staged, which the report says
         self.body = parked
         self.end = monotonic() + self.total_s
         _set_timer(self.total_s + _GRACE_S)
@@ -205,11 +205,11 @@ class _Hook:
         try:
             self.body = with_output(self.body)
         except Exception as exc:
-            # the report itself must not be lost for what was to go with it
+            # the report must not be lost because its output can't be read
             _complain(self.name, f"cannot read the job's output: {type(exc).__name__}")
 
     def _with_credentials(self, reply: Reply) -> Reply:
-        """Write what credentials the agent has sent; its answer without them."""
+        """Write the credentials that the agent has sent; return its answer without them."""
         if not self.brings_credentials or reply.exit:
             return reply
         from fetchwork.hook.credentials import take
@@ -246,11 +246,11 @@ class _Hook:
 
 
 def signal_job(body: bytes, pid: int, number: int) -> None:
-    """Send signal ``number`` to the job that the ad in ``body`` is about, if ``pid`` is its JobPid."""
+    """Send signal ``number`` to the job of the ad in ``body``, if ``pid`` is its JobPid."""
     start = (b"\n" + body).find(b"\nJobPid = ")
     line = body[start:].split(b"\n", 1)[0] if start >= 0 else b""
     known = line.rpartition(b" ")[2].strip()
-    # 0 and negative numbers are groups, 1 is init: nothing that a job is
+    # 0 and negative numbers are process groups, and 1 is init
     if pid <= 1 or known != b"%d" % pid or not 1 <= number <= 64:
         raise ProtocolError(f"agent asks to send signal {number} to process {pid}, which is not the job")
     try:
@@ -262,11 +262,11 @@ def signal_job(body: bytes, pid: int, number: int) -> None:
 
 
 def _give_up(name: str, cause: str) -> int:
-    """Fail in the direction that HTCondor reads correctly."""
+    """Fail in the way that HTCondor reads correctly."""
     try:
         _complain(name, cause)
         if name == "prepare_job":
-            # the fence: a run that can't be confirmed does not start
+            # the fence: a job whose run can't be confirmed does not start
             text = one_line(cause, 400).replace('"', "'").rstrip("\\")
             status = f'HookStatusCode = 350\nHookStatusMessage = "fetchwork: {text}"\n'
             _write_all(1, status.encode("utf-8", "replace"), monotonic() + 1.0)
@@ -292,7 +292,7 @@ def _open_standard_descriptors() -> None:
         try:
             posix.fstat(fd)
         except OSError:
-            # the lowest free descriptor, which is this one
+            # open() returns the lowest free descriptor: this one
             posix.set_inheritable(posix.open("/dev/null", posix.O_RDWR), True)
 
 

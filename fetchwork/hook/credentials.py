@@ -1,7 +1,7 @@
 """PREPARE_JOB of a job that needs credentials: the agent sends them, and they become files.
 
-Imported only for such a job (``FetchWorkCredentials``). The agent has to know the scratch directory: it says
-in the job's Environment where they are, and replaces them there while the job runs.
+Imported only for such a job (``FetchWorkCredentials``). The agent needs the scratch directory: it puts the
+files' place into the job's Environment, and renews them there while the job runs.
 """
 
 import posix
@@ -10,7 +10,7 @@ from fetchwork.hookerrors import FetchworkError
 from fetchwork.sandbox import credentials
 
 _MARK = b"\nFetchWorkCredentials = true\n"
-#: in the agent's answer, behind everything else; then a line for each: its name, and the content in hex
+#: the last section of the agent's answer; each line has a credential's name and its content in hex
 _SECTION = b"-----credentials\n"
 
 
@@ -20,7 +20,7 @@ def are_needed(body: bytes) -> bool:
 
 
 def with_directory(body: bytes) -> bytes:
-    """The ad, with the scratch directory; raises FetchworkError for one that no ad can name."""
+    """Return the ad with the scratch directory; raises FetchworkError if an ad can't hold its name."""
     sandbox = posix.getcwd()
     if not sandbox.isprintable() or '"' in sandbox or "\\" in sandbox:
         raise FetchworkError("the scratch directory has a name that can't be told to the agent")
@@ -29,9 +29,9 @@ def with_directory(body: bytes) -> bytes:
 
 
 def take(answer: bytes) -> bytes:
-    """Write the credentials of the agent's answer into files; the rest of the answer.
+    """Write the credentials of the agent's answer into files; return the rest of the answer.
 
-    Raises FetchworkError: a job that needs them does not start without.
+    Raises FetchworkError: a job that needs credentials does not start without them.
     """
     rest, section, lines = answer.rpartition(_SECTION)
     if not section:

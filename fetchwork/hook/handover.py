@@ -1,6 +1,6 @@
-"""What the compiled hook (compiled/client.c) has done so far, where it becomes the hook in Python by exec.
+"""The state in which the compiled hook (compiled/client.c) becomes the hook in Python by exec.
 
-Imported only by a hook that is called as NAME.py: the compiled one stands under NAME then.
+Only a hook that is called as NAME.py imports this: the compiled hook is then installed as NAME.
 """
 
 import posix
@@ -10,10 +10,10 @@ _VARIABLE = b"FETCHWORK_HANDOVER"
 
 
 class Handover:
-    """The ``state`` that the compiled hook left, its ``cause`` in words, and when and whence it was called.
+    """The compiled hook's ``state``, the ``cause`` in words, its start time, and the directory of its call.
 
-    afresh      nothing was asked yet
-    unanswered  the agent did not answer, or could not do it
+    afresh      the agent was not asked
+    unanswered  the agent did not answer, or its error may be temporary
     failed      the same request would fail again
     """
 
@@ -25,7 +25,7 @@ class Handover:
 
 
 def take() -> Handover | None:
-    """Return the handover, if there is one, and take it out of the environment."""
+    """Return the handover, if there is one, and remove it from the environment."""
     value = posix.environ.pop(_VARIABLE, None)
     if value is None:
         return None

@@ -1,10 +1,10 @@
-"""Finds, as the job's user and before the start, the problems over which the starter would fail.
+"""Finds problems at which the starter would fail, before the job starts and as the job's user.
 
 A job whose Cmd does not exist ends with JOB_EXIT ``evict`` and without a reason. PREPARE_JOB runs just
-before, as the same account and on the same file systems, so it can find the reason, and says it in the words
-in which HTCondor holds such a job (os_proc.cpp, user_proc.cpp, baseshadow.cpp). It costs the hook's CPU
-budget: it uses built-in modules, and in place of the ClassAd library a reader of the few attributes that it
-needs. Expressions are left to the starter, and so is what only the start itself shows.
+before, as the same account and on the same file systems, so it can find the reason. It uses HTCondor's words
+for the hold (os_proc.cpp, user_proc.cpp, baseshadow.cpp). To save CPU, it uses built-in modules, and its own
+reader for the few attributes that it needs instead of the ClassAd library. It does not check expressions, or
+problems that only the start itself shows.
 """
 
 import posix
@@ -35,22 +35,21 @@ _ENOENT, _EACCES, _ENOTDIR, _EISDIR = 2, 13, 20, 21
 
 
 def find_problem(ad: bytes, *, is_filled: bool = False) -> str:
-    """Return the problem of the job of an old-syntax ad, in one line; empty where there is none.
+    """Return the problem of the job of an old-syntax ad, in one line; empty if there is no problem.
 
-    ``is_filled``: it has a sandbox, in which its inputs are by now; what they have no part in was looked at
-    before they came.
+    ``is_filled``: the inputs are in the sandbox now, and the checks that do not depend on them are done.
     """
     job = read_literals(ad, _WANTED)
     iwd = job.get("iwd", ".")
     problem = ""
-    # into a sandbox everything comes later
+    # a sandbox is filled later
     if iwd is not None and job.get("fetchworksandbox") != "true":
         problem = _check_directory(iwd) or _check_files(job, iwd)
     return problem or _check_quoting(job) or _check_container(job, is_filled)
 
 
 def read_literals(ad: bytes, wanted: frozenset[str]) -> dict[str, str | None]:
-    """Return the wanted attributes as text, by lower-case name; None for one that is an expression."""
+    """Return the wanted attributes as text, by lower-case name; None for an expression."""
     literals: dict[str, str | None] = {}
     for line in ad.decode("utf-8", "surrogateescape").split("\n"):
         name, equals, value = line.partition(" = ")
@@ -64,10 +63,10 @@ def _literal(value: str) -> str | None:
     if value in ("true", "false") or value.isdecimal():
         return value
     if len(value) >= 2 and value[0] == value[-1] == '"':
-        # in old syntax a backslash is itself, but before a quote
+        # in old syntax a backslash escapes only a quote
         return value[1:-1].replace('\\"', '"')
     if value.startswith('eval("\\"') and value.endswith('\\"")'):
-        # how fetchwork prints a string with control characters: a literal of new syntax, which has escapes
+        # fetchwork prints a string with control characters as a literal of new syntax, which has escapes
         inner = value[6:-2].replace('\\"', '"')[1:-1].encode("utf-8", "surrogateescape")
         return unicode_escape_decode(inner)[0].encode("latin-1").decode("utf-8", "surrogateescape")
     return None
@@ -121,11 +120,11 @@ def _check_cmd(cmd: str, job: dict[str, str | None], iwd: str) -> str:
 
 
 def _check_interpreter(path: str) -> str:
-    # the kernel says of a script whose interpreter is missing that the script does not exist
+    # if a script's interpreter is missing, the kernel's error is that the script does not exist
     try:
         fd = posix.open(path, posix.O_RDONLY | posix.O_CLOEXEC)
     except OSError:
-        # executable, but not readable: a program may be so
+        # a program may be executable and not readable
         return ""
     try:
         head = posix.read(fd, 256)
@@ -143,7 +142,7 @@ def _check_interpreter(path: str) -> str:
 
 
 def _errno_of_writing(path: str) -> int:
-    """Why a file can't be opened to write, which may have to be made for it."""
+    """The error number of opening a file to write, which may create it; 0 if that succeeds."""
     number = _errno_of(path, "no directory", posix.W_OK, _EISDIR)
     if number != _ENOENT:
         return number
@@ -151,7 +150,7 @@ def _errno_of_writing(path: str) -> int:
 
 
 def _errno_of(path: str | bytes, type_of: str, right: int, otherwise: int) -> int:
-    """0 for what is there, is of that type and may be used so; ``otherwise`` for what is of another.
+    """The error number of using a path with this right; ``otherwise`` if it has another type, 0 if it works.
 
     The types are "directory", "file" (a regular one), "no directory" and "any".
     """
@@ -160,7 +159,7 @@ def _errno_of(path: str | bytes, type_of: str, right: int, otherwise: int) -> in
     except OSError as exc:
         return exc.errno or _ENOENT
     except ValueError:
-        # it holds a NUL character, of which the starter knows nothing
+        # a path with a NUL character: it is left to the starter
         return 0
     is_type = {
         "directory": S_ISDIR(mode),
@@ -176,18 +175,18 @@ def _errno_of(path: str | bytes, type_of: str, right: int, otherwise: int) -> in
 def _check_quoting(job: dict[str, str | None]) -> str:
     for name in ("Arguments", "Environment"):
         text = job.get(name.lower())
-        # a quote inside quotes is written twice, so they balance where their number is even
+        # a quote inside quotes is doubled, so an even number of quotes is balanced
         if text and text.count("'") % 2:
             return f"{name} has an unbalanced single quote"
     for word in split_words(job.get("environment") or ""):
         if word.find("=") < 1:
-            # the word may be half of a secret
+            # the message does not show the word, which may be part of a secret
             return "Environment has a word that is not NAME=VALUE"
     return ""
 
 
 def split_words(text: str) -> list[str]:
-    """The words of HTCondor's V2 syntax: blanks separate, single quotes group, doubled they are one."""
+    """The words of HTCondor's V2 syntax: blanks separate, single quotes group, two of them are one."""
     words = []
     word = ""
     started = quoted = False
@@ -204,7 +203,7 @@ def split_words(text: str) -> list[str]:
 
 
 def quoted_word(word: str) -> str:
-    """A word as HTCondor shows it: only what needs quotes is quoted."""
+    """A word as HTCondor shows it, with quotes around the characters that need them."""
     shown = "" if word else "''"
     for char in word:
         if char not in " \t\n\r\v'":
@@ -216,7 +215,7 @@ def quoted_word(word: str) -> str:
 
 
 def _characters(text: str) -> list[str]:
-    # inside quotes a doubled one becomes the two-character part "''", which stands for itself
+    # a doubled quote inside quotes becomes the two-character part "''", which stands for one quote
     parts: list[str] = []
     quoted = False
     at = 0
@@ -242,10 +241,10 @@ def _check_container(job: dict[str, str | None], is_filled: bool) -> str:
     if "://" not in image and job.get("fetchworksandbox") != "true":
         image = join(job.get("iwd") or ".", image)
     elif "://" not in image:
-        # it comes later
+        # the image is transferred later
         image = ""
     if is_filled:
-        # the runtime was looked at before the inputs came
+        # the runtime was checked before the inputs came
         return problem_of_image(image)
     return problem_of(image, by_configuration=job.get("containerimage") is None)
 
@@ -256,5 +255,5 @@ def _in_container(job: dict[str, str | None]) -> bool:
 
 
 def join(directory: str, path: str) -> str:
-    """Return a path of a job, which is relative to its Iwd."""
+    """Return a job's path, which may be relative to its Iwd, as a full path."""
     return path if path.startswith("/") else f"{directory}/{path}"

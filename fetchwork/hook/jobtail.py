@@ -1,7 +1,7 @@
-"""The end of a job's output for ``fetchwork tail``, read by JOB_EXIT where a job asks for it.
+"""The end of a job's output for ``fetchwork tail``, which JOB_EXIT reads if the job asks for it.
 
 ``FetchWorkTailBytes = N`` in the job ad asks for the last N bytes of Out and of Err, 64 KiB of each at most.
-They join the report as FetchWorkStdout and FetchWorkStderr. Imported by the hook only then.
+The report has them as FetchWorkStdout and FetchWorkStderr. The hook imports this only then.
 """
 
 import posix
@@ -33,7 +33,7 @@ def with_output(ad: bytes) -> bytes:
 
 def _read_end(path: str, size: int) -> str:
     try:
-        # not to wait for the other end of a pipe
+        # O_NONBLOCK: no wait for the other end of a pipe
         fd = posix.open(path, posix.O_RDONLY | posix.O_NONBLOCK | posix.O_CLOEXEC)
     except (OSError, ValueError):
         return ""
@@ -55,7 +55,7 @@ def _read_end(path: str, size: int) -> str:
 
 
 def _print(text: str) -> str:
-    """An old-syntax value, as ``fetchwork.classad.ads``, which says why, prints it; a test compares them."""
+    """Print a string in old syntax as ``fetchwork.classad.ads`` does, which says why; a test compares."""
     if not any(_is_odd(char) for char in text):
         return '"' + text.replace('"', '\\"') + '"'
     inner = "".join(map(_escape, text)).replace('"', '\\"')

@@ -1,4 +1,4 @@
-"""A connection of a hook to the agent: one request after the other, each within a deadline."""
+"""A hook's connection to the agent, for one request after the other, each within a deadline."""
 
 from _socket import AF_UNIX, SOCK_STREAM, socket
 from time import monotonic, sleep
@@ -18,7 +18,7 @@ class Link:
         self._socket: socket | None = None
 
     def ask(self, request: Request, *, keep: bool = False) -> Reply:
-        """The agent's answer; raises AgentUnavailable. With ``keep`` the connection stays for the next."""
+        """Return the agent's answer; raises AgentUnavailable. With ``keep`` the connection stays open."""
         answered = False
         try:
             sock = self._socket or self._connect()
@@ -34,7 +34,7 @@ class Link:
         return reply
 
     def close(self) -> None:
-        """End the connection; the next request makes another."""
+        """Close the connection; the next request opens another."""
         if self._socket is not None:
             self._socket.close()
             self._socket = None
@@ -47,7 +47,7 @@ class Link:
                 sock.connect(self.path)
                 return sock
             except BlockingIOError:
-                # so many connections wait to be accepted that the kernel takes no more
+                # the agent's backlog of connections is full
                 sleep(min(0.02, self._left()))
             except TimeoutError:
                 raise
@@ -61,7 +61,7 @@ class Link:
             sock.settimeout(self._left())
             sock.sendall(encode_request(request))
         except (BrokenPipeError, ConnectionResetError):
-            # an agent that refuses a request does not read all of it, but has answered
+            # an agent that refuses a request answers before it has read all of it
             pass
         reader = ReplyReader()
         while True:

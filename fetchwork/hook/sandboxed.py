@@ -1,9 +1,8 @@
-"""PREPARE_JOB and JOB_EXIT of a job with a sandbox: its files come by the agent, and leave by it.
+"""PREPARE_JOB and JOB_EXIT of a job with a sandbox, whose files come and leave through the agent.
 
-Imported only for such a job (``FetchWorkSandbox``). What is done with the files is in
-``fetchwork.sandbox``; this is what it needs of the hook: connections to the agent, and time. HTCondor sets
-PREPARE_JOB no limit, so it has one of its own: it ends when nothing moves for STALL_S. JOB_EXIT has what
-HTCondor gives it.
+Imported only for such a job (``FetchWorkSandbox``). ``fetchwork.sandbox`` has the rules for the files; this
+module adds the connections to the agent and the time limits. HTCondor sets no limit on PREPARE_JOB, so the
+hook gives up after STALL_S without progress. JOB_EXIT has HTCondor's limit.
 """
 
 import posix
@@ -24,11 +23,11 @@ MARK = b"FetchWorkSandbox = true"
 STALL_S = 900.0
 #: seconds for one answer of the agent, which may have to wait for its database
 ANSWER_S = 60.0
-#: of JOB_EXIT: for the question how the job ended, and for the news that its files are parked
+#: seconds for JOB_EXIT's two short requests: how the job ended, and that its files are staged
 QUESTION_S = 5.0
-#: seconds that JOB_EXIT keeps of HTCondor's limit
+#: seconds of HTCondor's limit that JOB_EXIT keeps in reserve
 RESERVE_S = 4.0
-#: beside the hooks, and run in a job's place where that saves checkpoints
+#: the program beside the hooks that runs in place of a job with checkpoints
 SAVER = "checkpointed"
 _KEYS = (b"FetchWorkRunId = ", b"FetchWorkToken = ")
 
@@ -39,22 +38,22 @@ def has_sandbox(body: bytes) -> bool:
 
 
 def key_lines(body: bytes) -> bytes:
-    """What of a job's ad says which run it is."""
+    """The lines of a job's ad that identify the run."""
     return b"".join(line + b"\n" for line in body.split(b"\n") if line.startswith(_KEYS))
 
 
 class Files:
-    """What a hook asks of the agent about its job's files: over one connection, made anew where it broke."""
+    """A hook's requests about its job's files, on one connection that is reopened if it breaks."""
 
     def __init__(self, conf: dict[str, str], body: bytes, slot: str) -> None:
         self._link = Link(conf["socket"], 0.0)
         self._keyword = conf["keyword"]
         self._slot = slot
-        # which run it is; the rest of the ad would have to be read at each chunk
+        # only the run's identity: the agent would have to parse the rest of the ad for each chunk
         self._body = key_lines(body)
 
     def ask(self, name: str, arg: str, body: bytes = b"", timeout_s: float = ANSWER_S) -> bytes:
-        """The body of the agent's answer; raises FetchworkError."""
+        """Return the body of the agent's answer; raises FetchworkError."""
         request = Request(
             name,
             self._body + body,
@@ -72,7 +71,7 @@ class Files:
         return reply.body
 
     def close(self) -> None:
-        """End the connection."""
+        """Close the connection."""
         self._link.close()
 
 
@@ -84,10 +83,10 @@ def _set_timer(seconds: float) -> None:
 
 
 def prepare(files: Files, body: bytes, directories: tuple[str, ...]) -> bytes:
-    """Fill the sandbox, which is the working directory; the lines that the starter is to read.
+    """Fill the sandbox, which is the working directory; return the lines for the starter.
 
-    ``directories`` are those where the hooks are. Raises FetchworkError; what the agent was told is that the
-    job is held where it is a TransferFailure.
+    ``directories`` have the hooks. Raises FetchworkError. A TransferFailure has been reported to the agent,
+    which holds the job.
     """
     from fetchwork.sandbox import checkpoint
     from fetchwork.sandbox.fill import fill
@@ -117,7 +116,7 @@ def prepare(files: Files, body: bytes, directories: tuple[str, ...]) -> bytes:
 def _before_each_execution(
     ad: dict[str, object], body: bytes, changes: bytes, directories: tuple[str, ...]
 ) -> bytes:
-    """Have the starter run what saves checkpoints, and then becomes the job."""
+    """Have the starter run the program that saves checkpoints and then becomes the job."""
     from fetchwork.hook.jobcheck import join, read_literals
     from fetchwork.sandbox import checkpoint
 
@@ -138,13 +137,13 @@ def _before_each_execution(
 
 
 def _unused(problem: str) -> bytes:
-    """The line that says why the last checkpoint is not used."""
+    """The ad's line with the reason why the last checkpoint is not used."""
     text = one_line(problem, 400).replace("\\", "/").replace('"', "'")
     return f'FetchWorkCheckpointUnused = "{text}"\n'.encode("utf-8", "replace") if problem else b""
 
 
 def _problem_of(body: bytes, changes: bytes) -> str:
-    """What the starter would fail over now that the files are there."""
+    """The problem at which the starter would fail with the inputs in place."""
     from fetchwork.hook.jobcheck import find_problem
 
     lines = [line for line in body.split(b"\n") if not (changes and line.startswith(b"Cmd = "))]
@@ -156,7 +155,7 @@ def _problem_of(body: bytes, changes: bytes) -> str:
 
 
 class _Patience:
-    """Asks an agent again that is being restarted, or has lost its database, while the timer allows."""
+    """Repeats requests while the agent restarts or has no database, within the hook's time."""
 
     def __init__(self, files: Files, patience_s: float = STALL_S / 3) -> None:
         self._files = files
@@ -182,9 +181,9 @@ class _Patience:
 
 
 def park(files: Files, conf: dict[str, str], body: bytes, report: Request, start: float) -> str | bytes:
-    """Park what the job leaves; the name of the directory.
+    """Stage the job's outputs; return the directory's name.
 
-    Where there is nothing to be parked, or it can't be, the ad that JOB_EXIT is to report instead.
+    Without outputs, or if staging fails, return the ad that JOB_EXIT has to report instead.
     """
     from fetchwork.sandbox.checkpoint import read
     from fetchwork.sandbox.failure import of_output
@@ -205,17 +204,17 @@ def park(files: Files, conf: dict[str, str], body: bytes, report: Request, start
         unwanted = unwanted or b"unwanted" in how
         full = full_of(how)
     except FetchworkError:
-        # without an agent: as the starter says it
+        # without an agent the starter's reason decides
         pass
     try:
         if "spool" not in conf:
-            raise of_output("hook.conf names no spool to park files in", 2)
+            raise of_output("hook.conf names no spool in which files can be staged", 2)
         ended = Ended(evicted=evicted, unwanted=unwanted, status=status, full=full)
         directory = conf["spool"] + SUFFIX
         progress = read(posix.getcwd())
         if progress is not None and progress.failed is not None and not evicted:
             held = _with_failure(body, TransferFailure(*progress.failed))
-            # what it saved before is to be there before its run ends
+            # the checkpoints saved before are uploaded before the run ends
             more = {"how": "failure", "after": progress.parked(directory)}
             return park_report(directory, encode_request(_with_body(report, held)), more) or held
 
@@ -228,12 +227,12 @@ def park(files: Files, conf: dict[str, str], body: bytes, report: Request, start
     except (FetchworkError, OSError) as exc:
         number = exc.errno if isinstance(exc, OSError) and exc.errno else 5
         failure = of_output(one_line(str(exc), 400), number)
-    # a job is not complete whose output is lost
+    # without its output the job is not complete
     return _with_failure(body, failure)
 
 
 def sign_with(files: Files, end: float | None = None) -> "Sign":
-    """What asks the agent for a presigned URL, until the monotonic time ``end``, or as long as for inputs."""
+    """Return a function that gets a presigned URL; by default it may take as long as for inputs."""
     from fetchwork.sandbox.jsontext import to_json
 
     def sign(url: str) -> str:
@@ -244,7 +243,7 @@ def sign_with(files: Files, end: float | None = None) -> "Sign":
 
 
 def full_of(how: list[bytes]) -> str:
-    """Why the job's account may park no more, from the lines that answer ``output_plan``; empty if it may."""
+    """The reason in ``output_plan``'s answer why the job's account may stage no more; empty if it may."""
     return next((line[5:].decode("utf-8", "replace") for line in how if line.startswith(b"full ")), "")
 
 
@@ -261,7 +260,7 @@ def _with_failure(body: bytes, failure: TransferFailure) -> bytes:
 
 
 def tell_parked(files: Files, reason: str, name: str) -> None:
-    """Let the agent know at once; one that is not there finds it later."""
+    """Announce the staged directory to the agent, which otherwise finds it at its next sweep."""
     try:
         files.ask("job_exit", reason, b'FetchWorkParked = "%s"\n' % name.encode(), QUESTION_S)
     except FetchworkError:

@@ -1,15 +1,15 @@
 """JOB_EXIT waits for the UPDATE_JOB_INFO that its starter began just before it.
 
-The starter ends with JOB_EXIT, whatever else it has started. The startd of HTCondor 25 then finds that a
-process of the starter's is still there, and sleeps for a second or two, in which no slot is looked
-after (Claim::starterExited). So the hook that decides about the starter's end has to be the last.
+The starter ends with JOB_EXIT even if another hook of it still runs. The startd of HTCondor 25 then finds a
+remaining process of the starter, and sleeps for a second or two, in which it serves no slot
+(Claim::starterExited). So JOB_EXIT has to be the last hook to end.
 """
 
 import posix
 from time import monotonic, sleep
 
 _NAME = b"update_job_info"
-#: no longer than what it is to spare
+#: no longer than the sleep that this avoids
 MOST_S = 1.0
 _STEP_S = 0.002
 
@@ -26,13 +26,13 @@ def _is_updating() -> bool:
     try:
         children = _read(f"/proc/{starter}/task/{starter}/children").split()
     except OSError:
-        # a kernel without it
+        # a kernel without this file
         return False
     return any(_runs(child.decode()) for child in children)
 
 
 def _runs(pid: str) -> bool:
-    """Whether a process is an UPDATE_JOB_INFO that has not ended, be it in Python or compiled."""
+    """Whether a process is a live UPDATE_JOB_INFO, in Python or compiled."""
     try:
         status = _read(f"/proc/{pid}/stat")
     except OSError:

@@ -1,13 +1,13 @@
 """Reports that could not be delivered: written by hooks as files, read and delivered by the agent.
 
-The directory is the agent's (``sandbox.spooldir``): the job's user writes into it, but can neither list it,
-nor read or touch the files of others. A file is the request that the agent never got, byte by byte
-(PROTOCOL.md), with the time of writing in its head.
+The directory is the agent's (``sandbox.spooldir``): a job's user can write files into it, but can't list it,
+or read or change others' files. A file has the bytes of the undelivered request (PROTOCOL.md), with the time
+of writing in its head.
 
-An account may forge what it may write: the reading side trusts nothing but the file's owner, which the kernel
-knows, and treats it like the peer of a socket. A file that is not a report is moved to ``bad/`` (mode 700)
-and logged, so that it neither blocks the others nor is read again. However much one account writes, the
-reports of the others are among the next that are read.
+An account may forge its files: the agent trusts only the file's owner, whom the kernel knows, and treats the
+owner like the peer of a socket. A file that is not a report is moved to ``bad/`` (mode 700) and logged, so
+that it neither delays other reports nor is read again. Owners take turns, so a flood of one account's files
+does not delay the reports of others.
 """
 
 import os
@@ -23,16 +23,16 @@ BAD = "bad"
 MAX_REPORT = MAX_HEAD + MAX_BODY
 _SUFFIX = ".report"
 _PARTIAL = ".partial"
-#: files looked at together
+#: most files of one round
 AT_ONCE = 1000
-#: a partial file of this age has lost its writer
+#: age in seconds at which a partial file has lost its writer
 _PARTIAL_LIFE_S = 3600.0
 
 
 def write_report(directory: str, request: Request, uid: int = -1) -> str:
-    """Write a report that survives a power cut once this returns, and return its path.
+    """Write a report that survives a power cut from then on, and return its path.
 
-    Root writes it for the account ``uid``, as if that had written it.
+    With ``uid``, which needs root, the file belongs to that account.
     """
     data = encode_request(
         Request(
@@ -44,7 +44,7 @@ def write_report(directory: str, request: Request, uid: int = -1) -> str:
             written=int(time.time()),
         )
     )
-    # the time first: the names sort as they were written
+    # names begin with the time, so they sort by it
     name = f"{directory}/{time.time_ns():020d}-{os.urandom(16).hex()}"
     try:
         fd = os.open(
@@ -59,8 +59,8 @@ def write_report(directory: str, request: Request, uid: int = -1) -> str:
                 view = view[os.write(fd, view) :]
             os.fsync(fd)
             os.rename(name + _PARTIAL, name + _SUFFIX)
-            # the directory can't be opened by those who can't list it. Renaming changes the file's own inode,
-            # so syncing the file once more brings its name to the disk with it (ext4, xfs, btrfs).
+            # an account that can't list the directory can't open it to sync it. Renaming changes the file's
+            # own inode, so a second sync of the file writes its name, too (ext4, xfs, btrfs).
             os.fsync(fd)
         except OSError:
             try:
@@ -76,7 +76,7 @@ def write_report(directory: str, request: Request, uid: int = -1) -> str:
 
 
 class Report:
-    """One report: the request, and ``uid``, the account that wrote it."""
+    """A report: the request, and ``uid``, the account that wrote it."""
 
     def __init__(self, name: str, uid: int, request: Request) -> None:
         self.name = name
@@ -106,13 +106,13 @@ class Spool:
 
     def __init__(self, directory: str) -> None:
         self.directory = directory
-        # files that are not reports and can't be moved either: rejected once, then passed over
+        # rejected files that can't be moved: they are not read again
         self._stuck: set[str] = set()
 
     def make(self, owner: int | None = None, group: int | None = None) -> None:
-        """Make the directory, or put it right, for an agent of this uid and gid (default: the caller's).
+        """Make or correct the directory for an agent of this uid and gid (default: the caller's).
 
-        Raises FetchworkError where that is not possible, and where it belongs to another account.
+        Raises FetchworkError, above all if the directory belongs to another account.
         """
         owner = os.geteuid() if owner is None else owner
         group = os.getegid() if group is None else group
@@ -130,7 +130,7 @@ class Spool:
 
     @staticmethod
     def _own(path: str, owner: int, group: int, mode: int) -> None:
-        # by descriptor: what is looked at is what is changed
+        # by descriptor, so that the directory that was checked is the one that is changed
         fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
         try:
             status = os.fstat(fd)
@@ -148,7 +148,7 @@ class Spool:
     def waiting(self, limit: int = AT_ONCE) -> list[str]:
         """Return the names of up to ``limit`` files to ``read``, oldest first.
 
-        Where there are more, each owner has a share: a flood by one account does not delay the others.
+        If there are more, owners take turns: a flood of one account's files does not delay the others.
         """
         try:
             listed = set(os.listdir(self.directory))
@@ -183,7 +183,7 @@ class Spool:
         bad = os.path.join(self.directory, BAD)
         files: list[tuple[int, str]] = []
         deleted = 0
-        # no failure here may keep reports from being delivered; the doctor tells how many files there are
+        # a failure here may not stop the delivery of reports; `fetchwork doctor` counts these files
         try:
             names = os.listdir(bad)
         except OSError:
@@ -205,7 +205,7 @@ class Spool:
         return deleted
 
     def delete(self, report: Report) -> None:
-        """Forget a report that was delivered, or that will never be wanted."""
+        """Delete a report that was delivered or is not needed."""
         try:
             os.unlink(os.path.join(self.directory, report.name))
         except FileNotFoundError:
@@ -214,11 +214,11 @@ class Spool:
             raise FetchworkError(f"cannot delete report '{report.name}': {exc.strerror}") from exc
 
     def reject(self, report: Report, reason: str) -> Rejected | None:
-        """Move aside a report that the agent can't deliver however often it tries; None if it has gone."""
+        """Move aside a report that can never be delivered; None if the file is gone."""
         return self._set_aside(report.name, reason)
 
     def _shared_out(self, names: list[str]) -> list[str]:
-        """The names in an order in which owners take turns, without partial files that have a writer."""
+        """The names in an order in which owners take turns, without files that are being written."""
         turns: dict[int, int] = {}
         order: list[tuple[int, str]] = []
         for name in names:
@@ -249,7 +249,7 @@ class Spool:
             raise ProtocolError("was never completed")
         if not stat.S_ISREG(status.st_mode):
             raise ProtocolError("is not a regular file")
-        # the file may be another by now: what counts is what was opened
+        # the name may be another file's by now: the checks are repeated on the open file
         fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
         with os.fdopen(fd, "rb") as file:
             status = os.fstat(fd)
@@ -279,7 +279,7 @@ class Spool:
             return None
         try:
             if stat.S_ISDIR(status.st_mode):
-                # to move another's directory one must be root; an empty one is no loss
+                # only root may move another account's directory; an empty one can be deleted
                 os.rmdir(path)
             else:
                 os.rename(path, os.path.join(self.directory, BAD, name))

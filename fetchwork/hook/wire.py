@@ -1,18 +1,18 @@
-"""The agent's protocol: bytes to frozen requests and replies, and back. PROTOCOL.md says it for people.
+"""The agent's protocol: parses bytes to immutable requests and replies, and prints them (PROTOCOL.md).
 
-No sockets in here. A reader is fed whatever bytes came and gives one message at a time, so that several
-requests may follow each other on one connection; how much it holds is bounded before it is believed.
+This module has no sockets. A reader takes bytes in pieces of any size, and returns one message at a time, so
+that a connection can carry several requests. A message's size is checked before its body is read.
 
-Hook executables import this module at every start, so it imports nothing but the exceptions, and its
-classes are written by hand: ``dataclasses`` alone would cost a third of a hook.
+A hook imports this module at every start, so it imports only the exceptions, and its classes are written by
+hand: importing ``dataclasses`` would take a third of a hook's time.
 """
 
 from fetchwork.hookerrors import ProtocolError, one_line
 
 VERSION = "fetchwork/1"
-#: bytes of the first line and the headers
+#: most bytes of the first line and the headers
 MAX_HEAD = 8 * 1024
-#: bytes of a body, unless a reader is told otherwise
+#: most bytes of a body, unless a reader has its own limit
 MAX_BODY = 16 * 1024 * 1024
 
 HOOKS = ("fetch_work", "reply_fetch", "evict_claim", "prepare_job", "update_job_info", "job_exit")
@@ -33,16 +33,16 @@ class _Message:
         return hash(tuple(getattr(self, name) for name in self.__slots__))
 
     def __repr__(self) -> str:
-        # never the body: an ad holds the token of its run
+        # without the body, whose ad has the run's token
         fields = ", ".join(f"{name}={getattr(self, name)!r}" for name in self.__slots__ if name != "body")
         return f"{type(self).__name__}({fields}, body=<{len(getattr(self, 'body', b''))} bytes>)"
 
 
 class Request(_Message):
-    """What a hook asks of the agent; ``name`` is one of HOOKS, or ``status``.
+    """A request to the agent; PROTOCOL.md lists the names and headers.
 
-    ``written`` is the time at which a report went to the spool, in seconds since 1970; else 0. So many bytes
-    at the end of the body are ``files``, and so many may be in that of the answer (``inline``).
+    ``written`` is the time at which a report was spooled, in seconds since 1970, else 0. ``files`` is the
+    number of bytes at the end of the body that are files, ``inline`` the most such bytes of the answer.
     """
 
     __slots__ = (
@@ -97,9 +97,9 @@ class Request(_Message):
 
 
 class Reply(_Message):
-    """What the agent answers: with an empty ``code`` a result, else an error and its ``message``.
+    """The agent's reply: a result, or an error with its ``code`` and ``message``.
 
-    So many bytes at the end of the body are ``files``.
+    ``files`` is the number of bytes at the end of the body that are files.
     """
 
     __slots__ = ("body", "code", "exit", "files", "message", "pid", "signal", "stderr")
@@ -181,7 +181,7 @@ def _finish(head: str, body: bytes) -> bytes:
 
 
 class _Reader:
-    """Holds the bytes that came; at most one head and one body of them are kept waiting."""
+    """A buffer of received bytes, which holds at most one head and one body."""
 
     def __init__(self, max_body: int = MAX_BODY) -> None:
         self._max_body = max_body
@@ -191,16 +191,16 @@ class _Reader:
         self._length = 0
 
     def feed(self, data: bytes) -> None:
-        """Take bytes as they came from the connection."""
+        """Add received bytes."""
         self._buffer += data
 
     @property
     def empty(self) -> bool:
-        """True between two messages: a connection that ends here ended well."""
+        """Whether no message is incomplete: a connection may end here."""
         return self._words is None and not self._buffer
 
     def _next(self) -> bytes | None:
-        """The body of the next message once it is complete, its head in _words and _headers."""
+        """Return the next message's body, None if incomplete; its head is in _words and _headers."""
         if self._words is None:
             end = self._buffer.find(b"\n\n", 0, MAX_HEAD)
             if end < 0:
@@ -255,9 +255,9 @@ class RequestReader(_Reader):
     """The agent's end of a connection."""
 
     def next_request(self) -> Request | None:
-        """Return the next request, or None until more bytes came; raises ProtocolError.
+        """Return the next request, or None until it is complete; raises ProtocolError.
 
-        After that error the reader is of no more use: answer ``error bad_request`` and close.
+        After an error the caller answers ``error bad_request`` and closes the connection.
         """
         body = self._next()
         if body is None:
@@ -284,7 +284,7 @@ class ReplyReader(_Reader):
     """A hook's end of a connection."""
 
     def next_reply(self) -> Reply | None:
-        """Return the next reply, or None until more bytes came; raises ProtocolError."""
+        """Return the next reply, or None until it is complete; raises ProtocolError."""
         body = self._next()
         if body is None:
             return None

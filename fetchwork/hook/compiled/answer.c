@@ -1,9 +1,9 @@
-/* What the agent's answer asks for: the job's signal, files of the starter's (adfiles.py), stdout. */
+/* Acts on the agent's answer: a signal to the job, the starter's ad files (adfiles.py), stdout. */
 #include "hook.h"
 
 #include <signal.h>
 
-/* The JobPid of the ad in `body`, as it stands there. */
+/* The text of JobPid in the ad of `body`. */
 struct text job_pid(struct text body)
 {
     struct text line;
@@ -22,7 +22,7 @@ static void signal_job(long long pid, long long number)
 {
     char text[32];
     snprintf(text, sizeof text, "%lld", pid);
-    /* 0 and negative numbers are groups, 1 is init: nothing that a job is */
+    /* 0 and negative numbers are process groups, and 1 is init */
     if (pid <= 1 || pid > INT_MAX || number < 1 || number > 64 ||
         !equals(job_pid(hook.body), text))
         hand_over("failed", "agent asks to send signal %lld to process %lld, which is not the job", number, pid);
@@ -48,7 +48,7 @@ void print_answer(struct text body)
     }
 }
 
-/* What comes before the next separator, or all that is left. */
+/* Take the text before the next separator off `rest`, or all of it. */
 static struct text next_ad(struct text *rest)
 {
     struct text part = *rest;
@@ -63,7 +63,7 @@ static struct text next_ad(struct text *rest)
     return part;
 }
 
-/* A new file of this name in the working directory; false, with errno, where that fails. */
+/* Make a new file in the working directory; false, with errno, if that fails. */
 bool make_file(const char *name, struct text data, mode_t mode)
 {
     int fd = open(name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
@@ -71,14 +71,14 @@ bool make_file(const char *name, struct text data, mode_t mode)
     return (fd < 0 || close(fd) == 0) && fine;
 }
 
-/* PREPARE_JOB: write the ads behind the changes to the job's ad, over the starter's; the changes (adfiles.py). */
+/* PREPARE_JOB: replace the starter's ad files by the ads in the answer; return the changes to the job's ad. */
 static struct text write_ads(struct text body)
 {
     static const char *const NAMES[] = {".machine.ad", ".job.ad"};
     struct text rest = body, changes = next_ad(&rest);
     for (size_t n = 0; n < sizeof NAMES / sizeof *NAMES && rest.length; n++) {
         struct text ad = next_ad(&rest);
-        /* only where the starter has written one */
+        /* only if the starter has written the file */
         if (unlink(NAMES[n]) < 0 ? errno != ENOENT : !make_file(NAMES[n], ad, 0644)) {
             char line[MAX_HEAD];
             snprintf(line, sizeof line, "cannot write '%s': %s", NAMES[n], strerror(errno));
@@ -92,7 +92,7 @@ int deliver(struct reply reply)
 {
     if (!reply.ok) {
         struct text cause = reply.message.length ? reply.message : reply.code;
-        /* these would be answered the same the next time */
+        /* a repeated request would get the same answer */
         bool for_good = equals(reply.code, "bad_request") || equals(reply.code, "denied");
         hand_over(for_good ? "failed" : "unanswered", "agent: %.*s", (int)cause.length, cause.at);
     }

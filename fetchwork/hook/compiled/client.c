@@ -1,19 +1,20 @@
-/* The hooks as one compiled program: what client.py does where an agent answers, without an interpreter.
+/* The hooks as one compiled program: client.py's common case, an agent that answers, without an interpreter.
  *
- * It speaks PROTOCOL.md. `fetchwork hooks install --compiled` builds it, and lays it in place of each hook;
- * the hook in Python, which is the reference, then stands beside it as NAME.py.
+ * It speaks PROTOCOL.md. `fetchwork hooks install --compiled` builds it, and installs it under each hook's
+ * name; the hook in Python, which defines the behaviour, is installed beside it as NAME.py.
  *
  * Theory of operation
  * -------------------
- * Nearly every call of a hook goes well: read stdin, ask the agent, print its answer. That is done here. For
- * everything else (no agent, a report for the spool, a job with a problem, the end of a job's output,
- * anything odd in hook.conf or in an answer) this program becomes the hook in Python by exec, and tells it in FETCHWORK_HANDOVER what has happened so far: the hook's deadline goes on, the agent is not
- * asked a second time, and what people read is written in one place. handover.py is the other side.
+ * Nearly every call of a hook reads stdin, asks the agent and prints its answer. This program does that. For
+ * everything else (no agent, a report for the spool, a job with a problem, the end of a job's output, an
+ * unusual hook.conf or answer) it becomes the hook in Python by exec. FETCHWORK_HANDOVER describes how far it
+ * got: so the hook keeps its deadline, the agent is not asked a second time, and the messages for people are
+ * written in one place. handover.py is the other side.
  *
- * So the checks of prepare_job say here only "certainly no problem" or "let Python look".
+ * So the checks of prepare_job have two results here: "certainly no problem", or "Python has to check".
  *
- * It needs POSIX, and of Linux memfd_create and AT_EXECFN. Each wait is a poll against one deadline of the
- * monotonic clock; behind them stands an alarm, which goes on after exec.
+ * It needs POSIX, and Linux's memfd_create and AT_EXECFN. Each wait is a poll against one deadline of the
+ * monotonic clock. In addition there is an alarm, which exec keeps.
  */
 #include "hook.h"
 
@@ -24,10 +25,10 @@
 #define BUILD "none"
 #endif
 
-/* what `fetchwork doctor` looks for in the executable */
+/* `fetchwork doctor` searches the executable for this text */
 static const char marker[] __attribute__((used)) = "fetchwork-hook protocol=" VERSION " build=" BUILD;
 
-/* of JOB_EXIT's time, for the files that it sends at once: the long way needs the rest */
+/* the part of JOB_EXIT's time for sending small files at once; the hook in Python may need the rest */
 static const double QUICK_PART = 0.4;
 
 static const struct kind KINDS[] = {
@@ -58,7 +59,7 @@ static void read_stdin(void)
     }
 }
 
-/* Whether stdin names an attribute. */
+/* Whether stdin contains an attribute's name. */
 static bool has(const char *attribute)
 {
     return memmem(hook.body.at, hook.body.length, attribute, strlen(attribute)) != NULL;
@@ -75,7 +76,7 @@ static bool take_name(const char *path)
     return false;
 }
 
-/* The name that the hook is installed under, and its directories; as the kernel names a script to Python. */
+/* Find the hook's name and directories in the path that the kernel executed, as Python does for a script. */
 static void find_home(void)
 {
     const char *path = (const char *)getauxval(AT_EXECFN);
@@ -102,7 +103,7 @@ static void open_standard_descriptors(void)
     /* UPDATE_JOB_INFO, REPLY_FETCH and EVICT_CLAIM start with 1 and 2 closed: the socket would become stdout */
     for (int fd = 0; fd < 3; fd++)
         if (fcntl(fd, F_GETFD) < 0)
-            /* the lowest free descriptor, which is this one */
+            /* open() returns the lowest free descriptor: this one */
             open("/dev/null", O_RDWR);
 }
 
@@ -124,7 +125,7 @@ int main(int argc, char **argv)
                strlen(conf.keyword) > 200;
     bool prepares = is_hook("prepare_job"), exits = is_hook("job_exit");
     bool sandbox = (prepares || exits) && has("FetchWorkSandbox");
-    /* credentials and the end of the output are Python's */
+    /* the hook in Python handles credentials and the end of the output */
     if (odd || (exits && has("FetchWorkTailBytes")) || (prepares && has("FetchWorkCredentials")) ||
         (prepares && !sandbox && !job_is_fine(hook.body)))
         hand_over("afresh", "%s", "");

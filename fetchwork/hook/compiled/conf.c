@@ -1,4 +1,4 @@
-/* hook.conf, and what it says of the hook's deadline. */
+/* hook.conf and the hook's deadline. */
 #include "hook.h"
 
 struct conf conf;
@@ -12,7 +12,7 @@ static const char *strip(char *text)
     return text;
 }
 
-/* Read what hook.conf says; false where it holds what is for Python to read. */
+/* Parse hook.conf; false if only Python can read it. */
 bool parse_conf(char *text, size_t length)
 {
     char own[64];
@@ -70,13 +70,13 @@ void set_deadline(void)
 {
     const char *text = conf.own_deadline_s ? conf.own_deadline_s : conf.deadline_s;
     if (text) {
-        /* what Python may read otherwise it reads itself */
+        /* a number that Python might read otherwise is left to Python */
         char *end;
         double wanted = strtod(text, &end);
         if (*text < '0' || *text > '9' || strspn(text, "0123456789.") != strlen(text) || *end || wanted < 1.0 ||
             wanted > 86400.0)
             hand_over("afresh", "%s", "");
-        /* only FETCH_WORK may wait longer than by default: the others keep someone waiting */
+        /* only FETCH_WORK may exceed its default: during the others the startd or starter waits */
         if (is_hook("fetch_work") || wanted < hook.kind.total_s)
             hook.kind.total_s = wanted;
     }

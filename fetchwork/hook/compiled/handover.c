@@ -1,4 +1,4 @@
-/* The hook's clock, and its ways out: a remark, the hook in Python, giving up. */
+/* The hook's clock, and its ways to end: becoming the hook in Python, or giving up; and its remarks. */
 #include "hook.h"
 
 #include <signal.h>
@@ -8,7 +8,7 @@
 
 struct hook hook;
 
-/* how long after its deadline a hook that did not notice it is ended by a signal */
+/* seconds after its deadline at which a signal ends a hook that hangs */
 static const double GRACE_S = 2.0;
 
 bool is_hook(const char *name)
@@ -50,7 +50,7 @@ bool wait_for(int fd, short events, double end)
     }
 }
 
-/* Write to a file; false, with errno, where not all of it could be. */
+/* Write all data to a file; false, with errno, if that fails. */
 bool write_all(int fd, struct text data)
 {
     while (data.length) {
@@ -72,12 +72,12 @@ void complain(const char *cause)
         return;
 }
 
-/* Only where the hook in Python can't be started: fail in the direction that HTCondor reads correctly. */
+/* Fail in the way that HTCondor reads correctly; only if the hook in Python can't be started. */
 _Noreturn void give_up(const char *cause)
 {
     complain(cause);
     if (is_hook("prepare_job")) {
-        /* the fence: a run that can't be confirmed does not start */
+        /* the fence: a job whose run can't be confirmed does not start */
         static const char status[] =
             "HookStatusCode = 350\nHookStatusMessage = \"fetchwork: the hook in Python can't be started\"\n";
         if (wait_for(1, POLLOUT, now() + 1.0) && write(1, status, sizeof status - 1) < 0)
@@ -86,16 +86,16 @@ _Noreturn void give_up(const char *cause)
     _exit(is_hook("fetch_work") ? 0 : 1);
 }
 
-/* Make `body` the stdin of whoever comes next. */
+/* Make `body` the stdin of the next program. */
 static bool put_back_stdin(void)
 {
     int fd = memfd_create("stdin", MFD_CLOEXEC);
     return fd >= 0 && write_all(fd, hook.body) && lseek(fd, 0, SEEK_SET) == 0 && dup2(fd, 0) == 0;
 }
 
-/* Become the hook in Python. `state` tells it where to go on:
- *     afresh      nothing was asked yet
- *     unanswered  the agent did not answer, or could not do it
+/* Become the hook in Python. `state` says how far this program got:
+ *     afresh      the agent was not asked
+ *     unanswered  the agent did not answer, or its error may be temporary
  *     failed      the same request would fail again
  */
 _Noreturn void hand_over(const char *state, const char *format, ...)
@@ -106,7 +106,7 @@ _Noreturn void hand_over(const char *state, const char *format, ...)
     vsnprintf(cause, sizeof cause, format, more);
     va_end(more);
     snprintf(program, sizeof program, "%s/%s.py", hook.home, hook.kind.name);
-    /* the cause is last: it alone may hold anything */
+    /* the cause is last because it may contain any character */
     snprintf(value, sizeof value, "%s\n%.6f\n%s\n%s", state, hook.start, hook.called_from, cause);
     if (setenv("FETCHWORK_HANDOVER", value, 1) == 0 && (!hook.read || put_back_stdin())) {
         hook.argv[0] = program;

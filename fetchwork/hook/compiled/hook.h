@@ -1,4 +1,4 @@
-/* What the parts of the compiled hook offer to each other: each uses those above it, and handover.c. */
+/* The interfaces between the parts of the compiled hook: a part uses the parts above it, and handover.c. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -36,7 +36,7 @@ char *one_line(struct text text, size_t limit, char *out);
 
 /* -- handover.c */
 
-/* a hook, and its seconds in all */
+/* a hook, and its time limit in seconds */
 struct kind {
     const char *name;
     double total_s;
@@ -49,7 +49,7 @@ extern struct hook {
     double start, end;
     /* the directory that the hook was called from, and the one that it is installed in */
     char called_from[PATH_MAX], home[PATH_MAX];
-    /* what came on stdin, once it was read to its end: whoever comes next gets it from here */
+    /* stdin, complete if `read`: the hook in Python gets it from here */
     struct text body;
     bool read;
 } hook;
@@ -65,7 +65,7 @@ _Noreturn void hand_over(const char *state, const char *format, ...) __attribute
 
 /* -- conf.c */
 
-/* of hook.conf; NULL: not there */
+/* settings of hook.conf; NULL: not set */
 extern struct conf {
     const char *keyword, *socket, *deadline_s, *own_deadline_s;
 } conf;
@@ -85,7 +85,7 @@ enum outcome { MORE, WHOLE, BROKEN };
 
 struct reply {
     bool ok;
-    /* the end of the body is files */
+    /* `files` are the end of the body */
     struct text code, message, stderr_line, body, files;
     long long exit, signal, pid;
 };
@@ -94,11 +94,11 @@ enum outcome parse_reply(struct text data, struct reply *reply, char *why);
 
 /* -- link.c */
 
-/* What is asked of the agent: what came on stdin, and behind it files. */
+/* A request to the agent: its body is stdin, followed by files. */
 struct request {
     const char *name;
     struct text files;
-    /* so many bytes of files are taken with the answer */
+    /* the most bytes of files that the answer may have */
     int inline_bytes;
 };
 

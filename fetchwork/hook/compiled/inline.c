@@ -1,13 +1,13 @@
 /* Few and small files, within the request and its answer (fetchwork/sandbox/inline.py).
  *
- * What is not plain is Python's, which does all of it anew: nothing here is of harm to that.
+ * If anything is unusual, the hook in Python does all of it again; the steps taken here do not disturb it.
  */
 #include "hook.h"
 
 #include <dirent.h>
 
 enum {
-    /* of files within a request or an answer */
+    /* limits of the files within a request or an answer */
     MOST_INPUT = 2 << 20,
     MOST_OUTPUT = 512 << 10,
     MOST_FILES = 64,
@@ -16,14 +16,14 @@ enum {
 
 static const char NOTES[] = ".fetchwork.files", EXECUTABLE[] = "condor_exec.exe";
 
-/* Whether a name can be in a line and in JSON without an escape, and is one at the top of a directory. */
+/* Whether a name needs no escape in a line or in JSON, and names a file at the top of a directory. */
 static bool is_plain_name(const char *name)
 {
     return *name && is_plain(name) && strlen(name) <= NAME_MAX && !strpbrk(name, "/\"\\") &&
            strcmp(name, ".") != 0 && strcmp(name, "..") != 0;
 }
 
-/* Decimal digits and `stop`, which are taken off `text`; false where it begins otherwise. */
+/* Take decimal digits and `stop` off `text`; false if it begins otherwise. */
 static bool take_number(struct text *text, char stop, long long *number)
 {
     size_t at = 0;
@@ -44,7 +44,7 @@ static bool take(struct text *text, long long length, struct text *part)
     return true;
 }
 
-/* As make_file; what had the name before goes. */
+/* As make_file, after deleting a file of that name. */
 static bool replace_file(const char *name, struct text data, mode_t mode)
 {
     return (unlink(name) == 0 || errno == ENOENT) && make_file(name, data, mode);
@@ -55,7 +55,7 @@ static long long changed_at(const struct stat *status)
     return (long long)status->st_mtim.tv_sec * 1000000000 + status->st_mtim.tv_nsec;
 }
 
-/* The files at the top of the working directory as JSON; false where one has a name that is not plain. */
+/* Print the files at the top of the working directory as JSON; false if a name is not plain. */
 static bool print_catalogue(FILE *out)
 {
     DIR *directory = opendir(".");
@@ -75,7 +75,7 @@ static bool print_catalogue(FILE *out)
     return fine;
 }
 
-/* Whether nothing is wrong with the job now that its inputs are there; `cmd` is the line that names its program. */
+/* Whether the job has no problem with its inputs in place; `cmd` is the line that names its program. */
 static bool filled_job_is_fine(const char *cmd)
 {
     char *ad = NULL;
@@ -93,7 +93,7 @@ static bool filled_job_is_fine(const char *cmd)
     return fine;
 }
 
-/* PREPARE_JOB: fill the working directory; `cmd` takes the line for the starter. False where Python should. */
+/* PREPARE_JOB: fill the working directory; `cmd` takes the line for the starter. False if Python has to do it. */
 static bool fill(struct text section, char *cmd, size_t cmd_size)
 {
     char home[PATH_MAX], *notes = NULL;
@@ -124,7 +124,7 @@ static bool fill(struct text section, char *cmd, size_t cmd_size)
         snprintf(cmd, cmd_size, "Cmd = \"%s/%s\"\n", home, EXECUTABLE);
     fine = fine && filled_job_is_fine(cmd) && print_catalogue(out) && fputs("}}", out) >= 0;
     fine = out && fclose(out) == 0 && fine;
-    /* last: JOB_EXIT takes it for a word that all came */
+    /* last: for JOB_EXIT this file proves that the inputs are complete */
     if (fine && !replace_file(NOTES, (struct text){notes, size}, 0600)) {
         unlink(NOTES);
         fine = false;
@@ -133,7 +133,7 @@ static bool fill(struct text section, char *cmd, size_t cmd_size)
     return fine;
 }
 
-/* What is a file's of the starter, and never output. */
+/* Whether the name is that of a file of the starter or of fetchwork, which is never output. */
 static bool is_of_the_starter(const char *name)
 {
     static const char *const NAMES[] = {
@@ -147,7 +147,7 @@ static bool is_of_the_starter(const char *name)
     return false;
 }
 
-/* What the notes of PREPARE_JOB say: what to take, and the catalogue of that time; false where Python reads them. */
+/* Read PREPARE_JOB's notes: the rule for outputs, and the files at the start; false if Python has to read them. */
 bool parse_notes(struct text notes, struct text *rule, struct text *before)
 {
     static const char first[] = "{\"easy\":\"", second[] = ",\"before\":{";
@@ -157,7 +157,7 @@ bool parse_notes(struct text notes, struct text *rule, struct text *before)
     const char *at = memmem(rest.at, rest.length, second, sizeof second - 1);
     if (!at || memcmp(notes.at + notes.length - 2, "}}", 2) != 0)
         return false;
-    /* from the brace on: there is always a character before an entry */
+    /* including the brace, so that each entry has a character before it */
     at += sizeof second - 2;
     *before = (struct text){at, (size_t)(notes.at + notes.length - at)};
     return true;
@@ -169,7 +169,7 @@ static bool read_notes(char *text, size_t size, struct text *rule, struct text *
     ssize_t length = fd < 0 ? -1 : read(fd, text, size);
     if (fd >= 0)
         close(fd);
-    /* one that fills all of it may go on */
+    /* if the buffer is full, the file may be longer */
     return length >= 0 && (size_t)length < size && parse_notes((struct text){text, (size_t)length}, rule, before);
 }
 
@@ -182,14 +182,14 @@ bool is_as_before(struct text before, const char *name, const struct stat *statu
     return at && (at[-1] == '{' || at[-1] == ',');
 }
 
-/* What a job left, as it goes into a request. */
+/* A job's outputs in the form of a request. */
 struct left {
     FILE *out;
     size_t size;
     int count;
 };
 
-/* Add a file; one that is `optional` need not be there. False for what is not plain. */
+/* Add a file; an `optional` one may be missing. False if it is not plain. */
 static bool add_left(struct left *left, const char *name, bool optional)
 {
     static char data[MOST_OUTPUT + 1];
@@ -207,7 +207,7 @@ static bool add_left(struct left *left, const char *name, bool optional)
         got += (size_t)more;
     }
     close(fd);
-    /* as long as it is said to be: nobody writes to it any more */
+    /* it has the size of its inode: no process writes to it any more */
     fine = fine && got == (size_t)status.st_size;
     if (fine) {
         left->size += got;
@@ -226,7 +226,7 @@ static bool add_changed(struct left *left, struct text before)
         struct stat status;
         if (is_of_the_starter(entry->d_name) || lstat(entry->d_name, &status) != 0)
             continue;
-        /* a link may be to a file */
+        /* a link may point to a file */
         if (S_ISLNK(status.st_mode))
             fine = false;
         else if (S_ISREG(status.st_mode) && !is_as_before(before, entry->d_name, &status))
@@ -237,7 +237,7 @@ static bool add_changed(struct left *left, struct text before)
     return fine;
 }
 
-/* The files that the job leaves by this rule (inline.py). */
+/* Add the outputs that this rule selects (inline.py). */
 static bool add_by_rule(struct left *left, struct text rule, struct text before)
 {
     struct text word;
@@ -257,7 +257,7 @@ static bool add_by_rule(struct left *left, struct text rule, struct text before)
     return fine;
 }
 
-/* JOB_EXIT: what a job leaves that ended by itself; false where Python should look. */
+/* JOB_EXIT: collect the outputs of a job that ended by itself; false if Python has to do it. */
 static bool collect(struct text *files)
 {
     static char notes[MOST_NOTES];
@@ -283,7 +283,7 @@ int prepare_with_files(double end)
     if (wants_container(hook.body))
         hand_over("afresh", "%s", "");
     struct reply reply = ask((struct request){"prepare_job", {NULL, 0}, MOST_INPUT}, end);
-    /* refused is refused; else without files, or with some that can't be written, it is Python's */
+    /* a refusal is final; but if the files are missing or can't be written, Python has to do it */
     if (!reply.ok || (reply.exit == 0 && (!reply.files.length || !fill(reply.files, cmd, sizeof cmd))))
         hand_over("afresh", "%s", "");
     if (reply.exit == 0)

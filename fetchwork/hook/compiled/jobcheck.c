@@ -1,4 +1,4 @@
-/* The job, as its user sees it before its start: jobcheck.py in short. */
+/* Checks the job as its user before its start: a short form of jobcheck.py. */
 #include "hook.h"
 
 #include <strings.h>
@@ -11,15 +11,15 @@ static const char *const WANTED_NAMES[WANTED] = {
     "wantsif", "wantdockerimage", "wantsandboximage", "singularityimage",
 };
 
-/* a job's attributes: text, or NULL where there is none or it is an expression */
+/* a job's attributes as text; NULL: absent, or an expression */
 struct job {
     char *literals[WANTED];
     bool given[WANTED];
-    /* where the texts are */
+    /* the memory of the texts */
     char *room;
 };
 
-/* The value as text, which takes of `room`; NULL for an expression. False where Python should read it. */
+/* The value as text, stored in `room`; NULL for an expression. False if Python has to read it. */
 static bool read_literal(struct text value, char **literal, char **room)
 {
     while (value.length && value.at[value.length - 1] == '\r')
@@ -50,7 +50,7 @@ static bool read_literal(struct text value, char **literal, char **room)
     return true;
 }
 
-/* Read the attributes that matter; the caller frees `room`. False where Python should read them. */
+/* Read the attributes to check; the caller frees `room`. False if Python has to read them. */
 static bool read_job(struct text ad, struct job *job)
 {
     struct text line;
@@ -154,7 +154,7 @@ static bool quotes_balance(const char *text)
     return balanced;
 }
 
-/* Whether each word of HTCondor's V2 syntax is NAME=VALUE; quotes balance. */
+/* Whether each word in HTCondor's V2 syntax is NAME=VALUE; the quotes are balanced. */
 static bool is_environment(const char *text)
 {
     bool started = false, quoted = false, named = false;
@@ -181,13 +181,13 @@ static bool is_environment(const char *text)
     return !started || named;
 }
 
-/* whether a container can be had is a question for programs */
+/* the checks of a container run programs, so they are left to Python */
 static bool has_container(const struct job *job)
 {
     return memchr(job->given + WANTCONTAINER, true, WANTED - WANTCONTAINER) != NULL;
 }
 
-/* Whether a container is wanted, or may be. */
+/* Whether the job wants a container, or may want one. */
 bool wants_container(struct text ad)
 {
     struct job job = {0};
@@ -196,7 +196,7 @@ bool wants_container(struct text ad)
     return wants;
 }
 
-/* Whether jobcheck.find_problem would find none; false where it might. */
+/* Whether jobcheck.find_problem would certainly find no problem. */
 bool job_is_fine(struct text ad)
 {
     struct job job = {0};

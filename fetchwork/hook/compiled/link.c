@@ -1,4 +1,4 @@
-/* Asking the agent: what link.py does. */
+/* Asks the agent, as link.py does. */
 #include "hook.h"
 
 #include <sys/socket.h>
@@ -14,7 +14,7 @@ static int connect_agent(double end)
     memcpy(address.sun_path, conf.socket, strlen(conf.socket) + 1);
     int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     while (connect(fd, (struct sockaddr *)&address, sizeof address) != 0) {
-        /* so many connections wait to be accepted that the kernel takes no more */
+        /* EAGAIN: the agent's backlog of connections is full */
         if (errno != EAGAIN && errno != EINTR)
             hand_over("unanswered", "cannot connect to agent socket '%s': %s", conf.socket, strerror(errno));
         double left = end - now();
@@ -26,13 +26,13 @@ static int connect_agent(double end)
     return fd;
 }
 
-/* Send all parts in one go where the socket takes it: an agent that gets less wakes up twice. */
+/* Send all parts with one call if possible: after a partial request the agent would wake up twice. */
 static void send_parts(int fd, struct iovec *parts, size_t count, double end)
 {
     for (struct iovec *stop = parts + count; parts < stop;) {
         struct msghdr message = {.msg_iov = parts, .msg_iovlen = (size_t)(stop - parts)};
         ssize_t sent = sendmsg(fd, &message, MSG_NOSIGNAL);
-        /* an agent that refuses a request does not read all of it, but has answered */
+        /* an agent that refuses a request answers before it has read all of it */
         if (sent < 0 && (errno == EPIPE || errno == ECONNRESET))
             return;
         if (sent < 0 && errno == EAGAIN && !wait_for(fd, POLLOUT, end))

@@ -3,7 +3,7 @@
 
 #include <time.h>
 
-/* The start of a file of /proc; empty where there is none. */
+/* The first bytes of a file in /proc; empty if it can't be read. */
 static struct text read_proc(char *out, size_t size, long pid, const char *name)
 {
     char path[64];

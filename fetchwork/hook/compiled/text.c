@@ -1,4 +1,4 @@
-/* Bytes that others wrote, read as text. */
+/* Text from untrusted bytes. */
 #include "hook.h"
 
 bool equals(struct text text, const char *word)
@@ -18,7 +18,7 @@ bool is_plain(const char *text)
     return *text == '\0';
 }
 
-/* Up to the next `stop`, which is taken off `rest` too; false where nothing is left. */
+/* Take the part before the next `stop` off `rest`, with `stop`; false if nothing is left. */
 bool next_part(struct text *rest, char stop, struct text *part)
 {
     if (rest->at == NULL)
@@ -31,7 +31,7 @@ bool next_part(struct text *rest, char stop, struct text *part)
     return true;
 }
 
-/* The next character of UTF-8, which is taken off `text`; -1, and nothing taken, where it is none. */
+/* Take the next UTF-8 character off `text`; -1, and nothing is taken, if the bytes are not UTF-8. */
 static long next_character(struct text *text)
 {
     static const long LEAST[] = {0, 0x80, 0x800, 0x10000};
@@ -64,7 +64,7 @@ bool is_utf8(struct text text)
     return true;
 }
 
-/* What moves the cursor, breaks the line or can't be seen; Python's isprintable() knows some more. */
+/* Whether a character moves the cursor, breaks the line or is invisible; Python's isprintable() knows more. */
 static bool is_odd(long character)
 {
     static const long RANGES[][2] = {
@@ -78,7 +78,7 @@ static bool is_odd(long character)
     return false;
 }
 
-/* `text` as one line of at most `limit` characters, with what is odd as spaces; `out` takes 4 bytes of each. */
+/* Copy `text` to `out` as one line, odd characters as spaces; `out` has room for `limit` characters of 4 bytes. */
 char *one_line(struct text text, size_t limit, char *out)
 {
     size_t count = 0, cut = 0, length = 0;

@@ -1,4 +1,4 @@
-/* The agent's reply: what wire.py reads. */
+/* Parses the agent's reply, as wire.py does. */
 #include "hook.h"
 
 static enum outcome broken(char *why, const char *format, struct text shown)
@@ -8,7 +8,7 @@ static enum outcome broken(char *why, const char *format, struct text shown)
     return BROKEN;
 }
 
-/* The header of that name among lines; the empty text at NULL where it is absent. */
+/* The value of the header with this name; NULL with length 0 if it is absent. */
 static struct text header(struct text lines, struct text name)
 {
     struct text line;
@@ -54,7 +54,7 @@ static enum outcome check_headers(struct text lines, char *why)
     return WHOLE;
 }
 
-/* Read a reply of which `data` has come so far. `why` takes MAX_CAUSE bytes. */
+/* Parse the part of a reply that was received so far. `why` has room for MAX_CAUSE bytes. */
 enum outcome parse_reply(struct text data, struct reply *reply, char *why)
 {
     memset(reply, 0, sizeof *reply);
