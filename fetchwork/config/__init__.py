@@ -38,7 +38,7 @@ __all__ = [
 
 
 def default_file() -> Path:
-    """The host file where none is named: ``FETCHWORK_CONFIG``, else ``/etc/fetchwork/host.toml``."""
+    """The default host file: ``FETCHWORK_CONFIG``, else ``/etc/fetchwork/host.toml``."""
     return Path(os.environ.get("FETCHWORK_CONFIG") or DEFAULT_FILE)
 
 
@@ -59,7 +59,7 @@ def load(path: Path | str | None = None) -> HostConfig:
 
 
 def parse(text: str, source: str = "host.toml") -> HostConfig:
-    """Read a host file's text; ``source`` is what messages call it."""
+    """Read a host file's text; messages name it ``source``."""
     try:
         data = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:

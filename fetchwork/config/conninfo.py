@@ -1,4 +1,4 @@
-"""libpq connection strings, as far as a host file needs to judge one without a database driver."""
+"""libpq connection strings, with the checks that a host file needs, without a database driver."""
 
 import re
 from urllib.parse import parse_qsl, unquote
@@ -50,7 +50,7 @@ SETTINGS = frozenset(
 
 
 def parse(text: str) -> dict[str, str]:
-    """Return the settings of a connection string or URI; raises ValueError with what is wrong."""
+    """Return the settings of a connection string or URI; raises ValueError with the problem."""
     if re.match(r"[A-Za-z]+://", text):
         settings = _parse_uri(text)
     else:
@@ -70,7 +70,7 @@ def parse(text: str) -> dict[str, str]:
 
 
 def problem(text: str) -> str | None:
-    """Return what is wrong with a connection string, or None; never the string, it may hold a password."""
+    """Return the problem of a connection string, or None; without the string, which may hold a password."""
     try:
         settings = parse(text)
     except ValueError as error:

@@ -24,7 +24,7 @@ _LISTEN = re.compile(r"(?P<address>[A-Za-z0-9.-]*|\[[0-9A-Fa-f:.]+\]):(?P<port>[
 
 @functools.cache
 def full_hostname() -> str:
-    """HTCondor's name for this machine; where there is no HTCondor to ask, the machine's own."""
+    """HTCondor's name for this machine; without HTCondor, the machine's own name."""
     return _asked_of_htcondor() or socket.getfqdn()
 
 
@@ -79,7 +79,7 @@ def _asked_of_htcondor() -> str | None:
 def listen_address(text: str) -> tuple[str, int]:
     """The address and port of 'ADDRESS:PORT', '[IPV6]:PORT' or ':PORT'; raises ValueError.
 
-    The last means all addresses: '::', where a socket of IPv6 takes IPv4's connections too, else '0.0.0.0'.
+    The last means all addresses: '::' if an IPv6 socket accepts IPv4 connections too, else '0.0.0.0'.
     """
     found = _LISTEN.fullmatch(text)
     if found is None or not 1 <= int(found["port"]) <= 65535:

@@ -19,7 +19,7 @@ _SOCKET_PATH_BYTES = 100
 
 
 class Problem(NamedTuple):
-    """One thing wrong with a host file: the key, what is wrong with it and what is allowed."""
+    """A problem of a host file: the key, the problem, and the allowed values."""
 
     key: Key
     wrong: str
@@ -27,7 +27,7 @@ class Problem(NamedTuple):
 
 
 def contradictions(config: HostConfig) -> Iterator[Problem]:
-    """Yield what is wrong between settings that are each well formed."""
+    """Yield the conflicts between settings that are valid by themselves."""
     yield from _database_problems(config)
     yield from _agent_problems(config)
     yield from _keyword_problems(config)

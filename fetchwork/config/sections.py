@@ -112,7 +112,7 @@ class Host(_Section):
 
 
 class Database(_Section):
-    """``[database.NAME]``: where a queue lives; give ``conninfo`` or ``service``."""
+    """``[database.NAME]``: the database of a queue; give ``conninfo`` or ``service``."""
 
     conninfo: Annotated[str, AfterValidator(_conninfo_text)] = Field(
         "",
@@ -208,7 +208,7 @@ class Files(_Section):
 
 
 class SlotType(_Section):
-    """``[[slots.type]]``: some equal slots; HTCondor shares out evenly what is not set here."""
+    """``[[slots.type]]``: a number of equal slots; HTCondor divides unset resources evenly."""
 
     number: int | None = _number(None, 1, 99, "HTCondor's slot type number")
     count: int = _number(1, 1, 4096, "slots of this type")
@@ -355,17 +355,17 @@ class HostConfig(_Section):
         return self.agent.root_part or self.agent.user == ""
 
     def is_told_replies(self, keyword: str) -> bool:
-        """Whether REPLY_FETCH tells what a startd makes of the offers to the slots of ``keyword``.
+        """Whether REPLY_FETCH reports the startd's decision on offers to the slots of ``keyword``.
 
-        It does not where the agent updates running jobs and all these slots are undivided: their next fetch
-        tells it (``handlers.requests.reply``). A partitionable slot asks again in any case.
+        It does not if the agent updates running jobs and none of these slots is partitionable: a slot's next
+        fetch shows the decision (``handlers.requests.reply``). A partitionable slot asks again in any case.
         """
         slots = [slot for slot in self.slot_list() if slot.keyword == keyword]
         return not (self.agent_updates and slots) or any(slot.type.partitionable for slot in slots)
 
     @property
     def memory_by_cgroup(self) -> bool:
-        """Whether HTCondor is to give every job of this host a cgroup with a limit of memory."""
+        """Whether HTCondor gives every job of this host a cgroup with a memory limit."""
         asked = self.slots.limit_memory
         return bool(self.slots.fetched_only) if asked is None else asked
 

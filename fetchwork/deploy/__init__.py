@@ -1,4 +1,4 @@
-"""From a host file to HTCondor configuration, and back: does HTCondor use what the file says?"""
+"""Makes HTCondor configuration from a host file, and checks that HTCondor uses it."""
 
 from fetchwork.deploy.render import CONDOR_FILE, UNIT_FILE, render
 

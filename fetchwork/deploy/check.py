@@ -1,4 +1,4 @@
-"""Finds what keeps a host file's settings from working on this machine: on its disk and in its HTCondor.
+"""Finds problems that keep a host file's settings from working, on this machine's disk and in its HTCondor.
 
 Contradictions within the file are found when it is read (:mod:`fetchwork.config`). Here come the paths that
 it names and, where HTCondor is installed, the settings of HTCondor that differ from the file.
@@ -26,12 +26,12 @@ from fetchwork.hook.spool import MODE
 #: the directory of the systemd units that an administrator installs
 UNIT_DIRECTORY = Path("/etc/systemd/system")
 
-# settings that ours adds to: ours must be part of what HTCondor has
+# settings to which ours is added: HTCondor's value must contain ours
 _ADDED_TO = ("DAEMON_LIST", "STARTD_ATTRS")
 
 
 class Finding(NamedTuple):
-    """One problem, and what is allowed; a warning is a finding that may be intended."""
+    """A problem and the allowed values; a warning may be intended."""
 
     where: str
     wrong: str
@@ -183,7 +183,7 @@ def check_spool(config: HostConfig, where: str) -> Iterator[Finding]:
 
 
 def _group_of_others(spool: Path, status: os.stat_result, where: str) -> Iterator[Finding]:
-    """Yield what is wrong with the group by which the agent reads what jobs leave: others may be in it."""
+    """Yield a problem if other accounts are in the group by which the agent reads jobs' outputs."""
     if status.st_uid == 0:
         return
     owns = {each.pw_name: each.pw_uid for each in pwd.getpwall() if each.pw_gid == status.st_gid}
@@ -204,7 +204,7 @@ def _group_of_others(spool: Path, status: os.stat_result, where: str) -> Iterato
 
 
 def check_leftovers(config: HostConfig, unit_directory: Path = UNIT_DIRECTORY) -> Iterator[Finding]:
-    """Yield what earlier versions of the host file had installed, and this one does not want."""
+    """Yield installed parts of earlier versions of the host file that this version does not need."""
     yield from _left_unit(config, unit_directory)
     yield from _left_hooks(config)
 
@@ -227,7 +227,7 @@ def _left_unit(config: HostConfig, unit_directory: Path) -> Iterator[Finding]:
 
 
 def _left_hooks(config: HostConfig) -> Iterator[Finding]:
-    """Hooks of removed keywords, which may still ask our agent; those that ask another are not ours."""
+    """Hooks of removed keywords that still name our agent; hooks that name another agent are not ours."""
     ours = {config.hooks(name) for name in config.keywords}
     for conf in sorted({conf for hooks in ours for conf in hooks.parent.glob("*/hook.conf")}):
         directory = conf.parent
@@ -331,7 +331,7 @@ class _Difference(NamedTuple):
 def check_condor(config: HostConfig, condor: CondorConfig) -> Iterator[Finding]:
     """Yield the settings of HTCondor that differ from the host file."""
     expected = parse_settings(render(config, condor.version())[CONDOR_FILE])
-    # generated elsewhere, where the version was not known, it suits this one too
+    # a file that was generated without a known version suits this version too
     any_version = parse_settings(render(config)[CONDOR_FILE])
     actual = condor.settings()
     keyword_names = {

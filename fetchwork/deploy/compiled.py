@@ -28,9 +28,9 @@ def this_build() -> Build:
 
 
 def build_of(executable: Path) -> Build | None:
-    """The build that an executable is of; None where it is no compiled hook of ours.
+    """The build of an executable; None if it is not a compiled hook of ours.
 
-    Raises OSError where it can't be read.
+    Raises OSError if it can't be read.
     """
     match = compiler.marked(executable, _MARKER)
     return Build(match[1].decode(), match[2].decode()) if match else None

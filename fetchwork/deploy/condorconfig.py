@@ -58,7 +58,7 @@ class CondorConfig:
         return Settings(parse_settings(self._ask("-dump")))
 
     def value(self, name: str) -> str | None:
-        """Return what the startd would use for a setting, macros expanded; None where it is not set."""
+        """Return the startd's value of a setting with macros expanded; None if it is not set."""
         try:
             return self._ask("-subsystem", "STARTD", name).strip()
         except CondorConfigError as error:
@@ -67,7 +67,7 @@ class CondorConfig:
             raise
 
     def origins(self, names: Sequence[str]) -> dict[str, str]:
-        """Return where settings were set last, as ``FILE:LINE`` or ``<Environment>``; none for defaults."""
+        """Return the last place of each setting, ``FILE:LINE`` or ``<Environment>``; without defaults."""
         if not names:
             return {}
         text = self._ask("-verbose", *names, partly=True)

@@ -8,7 +8,7 @@ not be able to enter the environment that fetchwork itself is installed in.
     DIR/hook.conf         keyword, socket, spool, deadlines
     DIR/lib -> lib-HASH   the modules, compiled: those who run them can't write
 
-Compiled hooks take the place of the six, which then are DIR/fetch_work.py ...: they do what is rare.
+Compiled hooks take the names of the six; the hooks in Python are then DIR/fetch_work.py ..., for rare cases.
 
 Installing again while slots run is safe: every file is replaced by renaming, the modules all at once.
 """
@@ -97,9 +97,9 @@ def install(
 ) -> list[Path]:
     """Install the hooks of one keyword into ``directory`` and return the executables.
 
-    ``python`` starts them (default: /usr/bin/python3), or what the ``compiled`` ones leave to it; None: what
-    is in the directory stays compiled. Raises ConfigError with every setting that can't work, FetchworkError
-    where the file system or the compiler refuses.
+    ``python`` runs the hooks (default: /usr/bin/python3). ``compiled``: None leaves the directory's hooks
+    compiled or not, as they are. Raises ConfigError with every setting that can't work, and FetchworkError
+    if the file system or compiler fails.
     """
     directory = Path(directory)
     if compiled is None:
@@ -139,7 +139,7 @@ def install(
 
 
 def fetch_deadline_s(max_fetch_wait_s: int) -> int | None:
-    """Seconds that FETCH_WORK has for a wait of so many in the agent; None: what it has anyway will do."""
+    """FETCH_WORK's deadline in seconds for this wait in the agent; None if the default is enough."""
     return max_fetch_wait_s + _WAIT_MARGIN_S if max_fetch_wait_s > 30 else None
 
 
@@ -191,7 +191,7 @@ def _give_to_agent(directory: Path, owner: int) -> None:
 
 
 def _make_directories(directory: Path) -> list[Path]:
-    """Make a directory and those above it, which every account may enter; return the new ones."""
+    """Make a directory and its parents, which every account may enter; return the new ones."""
     made = [each for each in (directory, *directory.parents) if not each.exists()][::-1]
     for each in made:
         each.mkdir()
@@ -234,7 +234,7 @@ def _check_directory(directory: Path) -> Iterator[str]:
             mode = each.stat().st_mode
         except OSError:
             continue
-        # HTCondor refuses hooks in such a directory; above it, an account that may rename may replace
+        # HTCondor refuses hooks in a world-writable directory; below one, an account could rename it
         if mode & stat.S_IWOTH and (each == directory or not mode & stat.S_ISVTX):
             yield f"directory '{each}' is world-writable: HTCondor does not run hooks from there"
         if os.geteuid() == 0 and not mode & stat.S_IXOTH:
@@ -267,7 +267,7 @@ def _install_modules(directory: Path, interpreter: Path) -> None:
 
 
 def _install_compiled(directory: Path, options: tuple[str, ...] | None) -> None:
-    """Build the compiled hook and lay it in place of each hook: one file with six names."""
+    """Build the compiled hook and install it under the six names: one file with six hard links."""
     built = directory / f".compiled-{os.getpid()}"
     try:
         compile_hook(built, options)

@@ -16,7 +16,7 @@ FETCHES_NOTHING = "FETCHES_NOTHING"
 
 
 def startd_keyword(config: HostConfig) -> str | None:
-    """Return the keyword of every slot that is not named by itself; None where only named slots fetch."""
+    """Return the keyword of all slots without one of their own; None if only named slots fetch."""
     slots = config.slot_list()
     if not slots:
         return _keyword(config.slots.default)

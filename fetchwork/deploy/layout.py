@@ -22,7 +22,7 @@ Memory = 1024
 def shortage(config: HostConfig, condor: CondorConfig) -> str | None:
     """The cores or memory that the slots of a host file ask for and HTCondor does not have here.
 
-    The startd would not start. None where they fit, or HTCondor does not say.
+    The startd would not start. None if they fit, or HTCondor does not say.
     """
     for setting, of_condor in (("cpus", "NUM_CPUS"), ("memory_mib", "MEMORY")):
         asked = sum(each.count * (getattr(each, setting) or 0) for each in config.slots.type)
@@ -30,14 +30,14 @@ def shortage(config: HostConfig, condor: CondorConfig) -> str | None:
         if not asked or getattr(config.host, setting):
             continue
         has = condor.value(of_condor) or condor.value(f"DETECTED_{of_condor}") or ""
-        # 0 where it can't tell
+        # 0 if it is unknown
         if has.isdigit() and 0 < int(has) < asked:
             return f"asks for {asked} {setting}, and HTCondor has {has} here ({of_condor})"
     return None
 
 
 def slots_in_words(settings: Settings) -> tuple[str, bool] | None:
-    """The slots in words, and whether one is partitionable; None where HTCondor alone knows."""
+    """The slots in words, and whether one is partitionable; None if only HTCondor knows."""
     if settings.get("NUM_SLOTS"):
         return None
     counts = {

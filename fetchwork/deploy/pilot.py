@@ -36,7 +36,7 @@ LOCAL_CONFIG_DIR = {directory}/{config_directory}
 
 
 def prepare(config: HostConfig, condor: CondorConfig) -> tuple[Path, str]:
-    """Make the pilot's directories; return its configuration file and what belongs into it."""
+    """Make the pilot's directories; return the path and text of its configuration file."""
     directory = config.pilot_directory
     try:
         for path in (directory / CONFIG_DIRECTORY, *(directory / "condor" / name for name in _DIRECTORIES)):
@@ -64,5 +64,5 @@ def _installed(condor: CondorConfig) -> dict[str, str]:
         return {name: value for name, value in told.items() if value}
     master = shutil.which("condor_master")
     if master is None:
-        raise FetchworkError("'condor_master' is not on PATH, so it is not known where HTCondor is installed")
+        raise FetchworkError("'condor_master' is not on PATH, so HTCondor's installation can't be found")
     return {"RELEASE_DIR": str(Path(master).resolve().parents[1])}

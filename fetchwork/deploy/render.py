@@ -1,4 +1,4 @@
-"""Renders a host file as HTCondor configuration and, where systemd runs the agent, as its unit.
+"""Renders a host file as HTCondor configuration and, if systemd runs the agent, as its unit.
 
 All decisions are made here; the templates hold the words. The same host file always gives the same bytes.
 """
@@ -117,7 +117,7 @@ def _context(config: HostConfig, version: tuple[int, ...] | None) -> dict[str, o
 
 
 def hooks_of(config: HostConfig, keyword: str) -> list[str]:
-    """The hooks that HTCondor is to call for the slots of a keyword, in its order."""
+    """The hooks that HTCondor calls for the slots of a keyword, in HTCondor's order."""
     left_out = set()
     if config.agent_updates:
         left_out.add("UPDATE_JOB_INFO")
@@ -146,7 +146,7 @@ def _row(slots: str, name: str, keyword: Keyword | None) -> SlotRow:
 
 
 def slot_resources(config: HostConfig, number: int) -> str:
-    """The value of ``SLOT_TYPE_<number>``; HTCondor shares out evenly what the host file does not set."""
+    """The value of ``SLOT_TYPE_<number>``; HTCondor divides the resources without a setting evenly."""
     slot_type = dict(config.slot_types())[number]
     parts = [
         f"cpus={slot_type.cpus or 'auto'}",
@@ -160,7 +160,7 @@ def slot_resources(config: HostConfig, number: int) -> str:
 
 
 def idle_delay(config: HostConfig) -> str:
-    """Seconds between two fetches of a slot without a job, by slot where keywords differ.
+    """Seconds between two fetches of a slot without a job, by slot if keywords differ.
 
     Each fetch of a partitionable slot fills one dynamic slot, so this is how fast a host with one fills. That
     is why it asks again at once while it has room, unless the host file names a delay. A fetch that finds

@@ -39,7 +39,7 @@ class WorkersKnowledge:
         ads: Mapping[int, Autocluster],
         allowances: dict[str, float],
     ) -> MatchRequest:
-        """Return the match request for these looks, with the list of autoclusters of each look."""
+        """Return the match request for these looks, with the autoclusters that each may match."""
         request = MatchRequest(allowances=allowances)
         if len(self.slots) > MAX_SLOTS:
             request.old_slots = list(self.slots.values())

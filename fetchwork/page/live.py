@@ -89,7 +89,7 @@ class _Watch:
         self._task = asyncio.ensure_future(self._read())
 
     def enter(self) -> asyncio.Event:
-        """A listener, which is set after a change."""
+        """Return a new listener: an event that is set after a change."""
         changed = asyncio.Event()
         self.listeners.add(changed)
         return changed

@@ -1,9 +1,9 @@
-"""The cache folder: what a pool needs and takes long to make is made once and kept.
+"""The cache folder, which keeps parts of pools that take long to make.
 
 An entry is a directory that is never changed. It is built under another name and renamed when it is whole, so
 an entry that exists is complete, and a lock makes two builders of one entry take turns. Beside it lies its
-manifest, a line for each file with its owner, mode, size and time; an entry that no longer agrees with its
-manifest was spoiled, and is made anew.
+manifest, a line for each file with its owner, mode, size and time. An entry that differs from its manifest
+was changed, and is made again.
 """
 
 import fcntl
@@ -21,7 +21,7 @@ Say = Callable[[str], None]
 
 
 def cache_directory() -> Path:
-    """The cache folder, made if it is not there; every account may look into it."""
+    """Return the cache folder, made if it does not exist; every account may read it."""
     named = os.environ.get("FETCHWORK_CACHE")
     if named:
         folder = Path(named).absolute()
@@ -39,7 +39,7 @@ def cache_directory() -> Path:
 def cached(name: str, build: Callable[[Path], None], say: Say = lambda _: None) -> Path:
     """The cache entry ``name``; if it is not there ``build`` fills the directory that it is given.
 
-    An entry that was spoiled is put aside and made anew, which ``say`` gets a line about. An exception of
+    A changed entry is put aside and made again; ``say`` gets a line about it. An exception of
     ``build`` is raised here, and leaves no entry.
     """
     entry = cache_directory() / name
@@ -73,7 +73,7 @@ def manifest(directory: Path) -> str:
 
 
 def spoiled(entry: Path) -> str | None:
-    """Return in what way an entry differs from what was made, None if it does not."""
+    """Return the difference between an entry and its manifest; None if they agree."""
     try:
         made = _manifest_of(entry).read_text(errors="surrogateescape")
     except FileNotFoundError:

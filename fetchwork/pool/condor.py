@@ -66,7 +66,7 @@ DAEMON_LIST = MASTER COLLECTOR STARTD
 
 
 class Condor:
-    """HTCondor in ``directory``; ``find_machine`` is called when a program is to run."""
+    """HTCondor in ``directory``; ``find_machine`` is called when a program is run."""
 
     def __init__(self, directory: Path, find_machine: Callable[[], Machine]) -> None:
         self.directory = directory
@@ -221,7 +221,7 @@ class Condor:
     ) -> subprocess.CompletedProcess[str]:
         """Run a command on HTCondor's machine, with its configuration, as ``user`` of that machine.
 
-        ``options`` are those of subprocess.run; output is captured unless they say otherwise.
+        ``options`` are those of subprocess.run; by default output is captured.
         """
         environment = {**os.environ, **self._environment()}
         defaults: dict[str, Any] = {"text": True, "check": False, "stdin": subprocess.DEVNULL}

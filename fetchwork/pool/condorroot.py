@@ -29,8 +29,8 @@ SOURCE = "/opt/fetchwork/src"
 # accounts for jobs, beside Debian's own; numbers that Debian does not give out by itself
 ACCOUNTS = {"alice": 21001, "bob": 21002}
 
-# A new number whenever a root is made in another way. Roots of number 1 could be changed by the pools that
-# ran in them, and in those that pytest had made HTCondor's log directory was missing.
+# A new number whenever a root is made in another way. Number 1's roots could be changed by their pools, and
+# lacked HTCondor's log directory if pytest had made them.
 _RECIPE = 2
 
 #: the source of the mount at "/" of all that runs in a pool root
@@ -38,7 +38,7 @@ ROOT_MOUNT = "fetchwork-root"
 
 # `own_root ROOT VENV LAYERS`, run with mounts of its own, replaces ROOT by a view of it with VENV read-only
 # in it. Behind the view nothing changes: changes stay in memory, and end with the last process that has these
-# mounts. LAYERS is `overlay` or `copies`; where overlays do not work `copies` is taken in any case.
+# mounts. LAYERS is `overlay` or `copies`; if overlays do not work, `copies` is used in any case.
 OWN_ROOT = """
 own_root() {
     (
@@ -127,7 +127,7 @@ class CondorRoot:
 def installed_root(suite: str, say: Callable[[str], None] = lambda _: None) -> Path:
     """A root directory with HTCondor from a Debian suite, made if it is not there or was spoiled.
 
-    ``say`` gets progress. Raises HTCondorUnavailable where it can't be made.
+    ``say`` gets progress. Raises HTCondorUnavailable if it can't be made.
     """
     if os.geteuid() != 0:
         raise HTCondorUnavailable(
@@ -137,7 +137,7 @@ def installed_root(suite: str, say: Callable[[str], None] = lambda _: None) -> P
 
 
 def condor_root(suite: str = DEFAULT_SUITE, say: Callable[[str], None] = lambda _: None) -> CondorRoot:
-    """The pool root of a Debian suite: HTCondor, and what fetchwork needs, made as ``installed_root`` is."""
+    """The pool root of a Debian suite: ``installed_root`` with fetchwork's requirements."""
     root = installed_root(suite, say)
     requirements, constraints = _requirements()
     wanted = "\n".join([root.name, *requirements, *constraints])
@@ -196,7 +196,7 @@ def _build_venv(root: Path, partial: Path, requirements: list[str], constraints:
     log = partial.name.removesuffix(".partial")
     _run([*inside, "python3", "-m", "venv", "--without-pip", VENV], log)
     (packages,) = partial.glob("lib/python3.*/site-packages")
-    # by this Python's pip, which knows where this machine gets its packages from
+    # by this Python's pip, which knows this machine's package index
     limits = partial / "constraints.txt"
     limits.write_text("\n".join(constraints))
     pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-compile", "--only-binary=:all:"]
@@ -212,7 +212,7 @@ def _build_venv(root: Path, partial: Path, requirements: list[str], constraints:
 def _environment() -> dict[str, str]:
     """Our environment without HTCondor's settings: its package's scripts would heed them.
 
-    The Python bindings set CONDOR_CONFIG to the null device where they find no configuration.
+    The Python bindings set CONDOR_CONFIG to the null device if they find no configuration.
     """
     ours = {name: value for name, value in os.environ.items() if "CONDOR" not in name.upper()}
     # chroot and debootstrap are among the programs for administrators

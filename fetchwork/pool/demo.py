@@ -148,7 +148,7 @@ def _submit(pool: PersonalPool, database: Database, say: Say) -> None:
 
 
 def _follow(console: Console, database: Database) -> None:
-    """Show what happens until nothing more will."""
+    """Show events until all jobs have ended."""
     deadline = time.monotonic() + TIMEOUT_S
     with _display(console) as show:
         while time.monotonic() < deadline:
@@ -196,7 +196,7 @@ def _display(console: Console) -> Iterator[Show]:
 
 
 def _show(console: Console, jobs: list[Row]) -> bool:
-    """Print the results; whether they are what they should be."""
+    """Print the results; return whether they are correct."""
     table = Table("job", "owner", "by", "slot", "exit", "ran", "status", box=box.SIMPLE, pad_edge=False)
     good = len(jobs) == JOBS
     for job in jobs:

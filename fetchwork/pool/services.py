@@ -49,7 +49,7 @@ class ServedPage(Resident):
 
     @staticmethod
     def installed() -> bool:
-        """Whether there is what it needs."""
+        """Whether its requirements are installed."""
         return all(importlib.util.find_spec(name) is not None for name in _NEEDED)
 
     @property

@@ -1,11 +1,11 @@
 """Plays the startds and starters of many slots, for load tests and for breaking things on purpose.
 
-The life of a slot here is the one that was observed on real HTCondor 23.9.6 and 25.14.1: which hook is called
-when, with which ad, what happens to its output, and what happens in silence. A hook executable reads its
+Its slots behave as observed on HTCondor 23.9.6 and 25.14.1: the hooks that are called, their order and ads,
+the effects of their output, and the failures without a message. A hook executable reads its
 stdin; the simulation asks an agent's socket, by the same protocol. Jobs are virtual: they take as long as
 their ad says, and use nothing.
 
-It stands in for HTCondor where the queue is tested, never where something is claimed about HTCondor.
+It replaces HTCondor in tests of the queue, but proves nothing about HTCondor itself.
 """
 
 from fetchwork.simulate.behaviour import BEHAVIOURS, Behaviour, Clock, Timing

@@ -14,8 +14,8 @@ from fetchwork.config.toml import to_toml
 from fetchwork.errors import AgentUnavailable
 
 _READY_S = 60.0
-#: updates are the simulated hooks': what an agent finds below a simulated starter is no job but, as like as
-#: not, the simulation itself, and an agent that updates runs by itself signals what is to end
+#: the simulated hooks make the updates: an agent that updates runs itself signals the processes below a
+#: starter, and below a simulated starter that may be the simulation itself
 PROGRAM = """
 import sys
 from fetchwork.cli import main
@@ -28,8 +28,8 @@ sys.exit(main())
 class AgentProcess:
     """The agent of a host called ``name``, with everything that it keeps in ``directory``.
 
-    ``agent`` and ``keyword`` are settings of those tables of a host file; ``program`` is the Python that
-    becomes the agent, ``wrapper`` the command that starts it.
+    ``agent`` and ``keyword`` are settings of these tables of a host file; ``program`` is the Python that
+    runs the agent, ``wrapper`` a command before it.
     """
 
     def __init__(
@@ -106,7 +106,7 @@ class AgentProcess:
             await asyncio.sleep(0.02)
 
     async def status(self, timeout_s: float = _READY_S) -> client.AgentStatus:
-        """The agent's state; AgentUnavailable where none answers."""
+        """Return the agent's state; raises AgentUnavailable if no agent answers."""
         return await asyncio.to_thread(client.status, self.socket, timeout_s)
 
     def signal(self, number: signal.Signals) -> None:

@@ -21,9 +21,9 @@ class Behaviour:
     first_fetch_with_update: bool
     #: resources and START are checked for static slots too
     checks_static_slots: bool
-    #: the starter fails in silence where none of these is in the job ad
+    #: the starter fails without a message if the job ad has none of these
     user_attributes: tuple[str, ...]
-    #: a run is killed when the claim's lease is over, which the starter of newer versions renews
+    #: a run is killed at the end of the claim's lease; the starters of newer versions renew the lease
     lease_kills: bool
     #: the ad of JOB_EXIT has the reason of an eviction
     tells_vacate_reason: bool

@@ -47,7 +47,7 @@ class Actor:
     _process: "subprocess.Popen[bytes] | None" = None
 
     async def fork(self, uid: int | None = None) -> "Actor":
-        """A child of this process, as another account where a uid is named."""
+        """A child of this process; under another account if ``uid`` is given."""
         answer, descriptors = await self._tell(f"fork {-1 if uid is None else uid}")
         return Actor(int(answer), socket.socket(fileno=descriptors[0]))
 
@@ -73,7 +73,7 @@ class Actor:
         """SIGKILL, to its children as well."""
         self.end_job()
         self._control.close()
-        # the process exits on the end of its control socket; SIGKILL is what the agent is to see at once
+        # the process would exit with its control socket, but the agent has to see the SIGKILL at once
         try:
             handle = os.pidfd_open(self.pid)
         except ProcessLookupError:
@@ -93,7 +93,7 @@ class Actor:
             try:
                 return await asyncio.shield(asking)
             except asyncio.CancelledError:
-                # the answer comes, and what it brings is not needed any more
+                # the answer still comes, but is not needed any more
                 await asyncio.wait({asking})
                 if asking.exception() is None:
                     for descriptor in asking.result()[1]:

@@ -1,6 +1,6 @@
-"""A simulated hook process: what it asks of the agent, and what it does without an answer.
+"""A simulated hook process: its request to the agent, and its behaviour without an answer.
 
-The protocol is the real one. If the agent does not answer, these do what a hook executable does:
+The protocol is the real one. If the agent does not answer, it does the same as a hook executable:
 FETCH_WORK brings no work, PREPARE_JOB refuses, JOB_EXIT leaves its report in the spool.
 
 A fault harness sees each step of each hook (``Step``) and may end the hook there, or do anything else.
@@ -123,7 +123,7 @@ class Hooks:
         starter_slot: str = "",
         parent: Actor | None = None,
     ) -> Outcome:
-        """Run one hook to its end; ``parent`` is the process that started it, where processes are real."""
+        """Run one hook to its end; ``parent`` is the process that started it, if processes are real."""
         began = time.monotonic()
         request = Request(
             name,

@@ -21,8 +21,8 @@ class Host(World):
     """A startd whose slots fetch from one agent.
 
     ``family`` gives each starter, hook and job a process of its own, as the agent's detectors want to see
-    them; without it everything is virtual, and the agent's peer is this process. A startd whose configuration
-    has no REPLY_FETCH, as ``calls_reply_fetch`` says, does not tell what it makes of an offer.
+    them; without it everything is virtual, and the agent's peer is this process. Without REPLY_FETCH in its
+    configuration (``calls_reply_fetch``) a startd does not report its decision on an offer.
     """
 
     def __init__(

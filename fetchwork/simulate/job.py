@@ -28,7 +28,7 @@ class VirtualJob:
     exit_signal: int | None
     #: the starter exits before it calls a hook
     silent: bool
-    #: Create_Process fails, or what the starter opens before it
+    #: Create_Process fails, or the opening of a file before it
     cannot_exec: bool
     lease_s: float | None
 

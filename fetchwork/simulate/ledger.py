@@ -37,7 +37,7 @@ class Execution:
 
 @dataclass
 class Ledger:
-    """Executions, how often what happened, and how long each kind of hook took (seconds)."""
+    """The executions, the counts of events, and the seconds that each kind of hook took."""
 
     executions: list[Execution] = field(default_factory=list)
     counts: Counter[str] = field(default_factory=Counter)

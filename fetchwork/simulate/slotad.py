@@ -30,7 +30,7 @@ class SlotState:
         slot = f"slot{number}" if parent_number is None else f"slot{parent_number}_{number}"
         self.name = f"{slot}@{machine}"
         self.state, self.activity = "Unclaimed", "Idle"
-        #: when it entered its state, in seconds since the epoch; 0 where it never had another
+        #: time at which it entered its state, in seconds since the epoch; 0 for its first state
         self.state_since = 0
         #: its free resources
         self.cpus, self.memory_mib, self.disk_kib = spec.cpus, spec.memory_mib, spec.disk_kib

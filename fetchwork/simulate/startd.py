@@ -1,7 +1,7 @@
-"""One slot of a startd: when it fetches, what it does with what it gets.
+"""One slot of a startd: the times of its fetches, and the life of a fetched job.
 
-A slot makes one FETCH_WORK at a time. After each it arms a timer with FetchWorkDelay; a poll looks at all
-slots now and then. The output of FETCH_WORK is used when it has exited: an ad that the slot can't take is
+A slot makes one FETCH_WORK at a time. After each it arms a timer with FetchWorkDelay; a poll checks all
+slots at intervals. The output of FETCH_WORK is used when it has exited: an ad that the slot can't take is
 rejected, an ad that it takes is answered with "accept" before there is a claim or a starter. When the job has
 ended the slot is Claimed/Idle and fetches once more under the same claim; without an ad the claim ends.
 """
@@ -16,7 +16,7 @@ from fetchwork.simulate.starter import Starter
 from fetchwork.simulate.textad import TextAd
 from fetchwork.simulate.world import World
 
-#: from a job's end to the next fetch where the end itself starts it
+#: from a job's end to the next fetch, if the end itself starts the fetch
 _AT_JOB_END_S = 0.025
 
 
@@ -85,14 +85,14 @@ class Slot(SlotState):
         """Wait until the next fetch is due."""
         clock = self.world.clock
         done_at = clock.now()
-        # armed when a fetch has completed, with the delay of that moment; 0 means a second
+        # the timer is set when a fetch has completed, to the delay of that moment; 0 counts as a second
         timer = done_at + max(1.0, self._delay())
         while not self._given_back:
             self._changed.clear()
             changed = await self._sleep_until(min(timer, clock.now() + self.world.until_poll()))
             delay = self._delay()
             if changed:
-                # only the older startd looks at once when a claim has become idle
+                # only the older startd fetches at once when a claim has become idle
                 if self.world.behaviour.fetches_at_job_end and delay <= 0:
                     await clock.sleep(_AT_JOB_END_S)
                     return
@@ -213,7 +213,7 @@ class Slot(SlotState):
             self._enter("Claimed", "Idle")
 
     def job_began(self, at: float) -> None:
-        """A job's process is there: what lay between it and the one before is a gap."""
+        """Note that a job's process has started, and the gap since the job before."""
         if self._job_ended_at is not None:
             self.world.ledger.gaps.append(at - self._job_ended_at)
 
@@ -229,7 +229,7 @@ class Slot(SlotState):
             await asyncio.gather(self._starting, return_exceptions=True)
 
     async def stop(self) -> None:
-        """End what runs here without a word."""
+        """Kill everything that runs here, without a hook."""
         tasks = [task for task in (self._starting, *self._replies) if task is not None]
         for task in tasks:
             task.cancel()

@@ -74,7 +74,7 @@ class Starter:
     # ---- its life
 
     async def run(self) -> None:
-        """From the spawn to the exit of the starter; cancelled where it is killed."""
+        """Run the starter from its spawn to its exit; a kill cancels this."""
         timing = self.world.timing
         try:
             await self.world.clock.sleep(timing.starter_start_s)
@@ -184,7 +184,7 @@ class Starter:
     # ---- hooks
 
     async def _exit_hook(self, ad: TextAd, reason: str) -> Outcome | None:
-        """Call JOB_EXIT; None where the starter lost its patience and killed it."""
+        """Call JOB_EXIT; None if the starter killed it at its timeout."""
         self.world.ledger.counts[f"job_exit {reason}"] += 1
         try:
             async with asyncio.timeout(self.world.timing.job_exit_timeout_s):

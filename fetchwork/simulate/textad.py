@@ -1,7 +1,7 @@
 """Ads as HTCondor's daemons pass them to hooks: ``Name = expression`` lines, the expressions left as text.
 
-A simulated daemon looks at a dozen attributes of each ad and passes the others on, thousands of times a
-second, so an expression is parsed only when it is asked for.
+A simulated daemon reads a dozen attributes of each ad and passes the others on, thousands of times a second,
+so an expression is parsed only when it is read.
 """
 
 import re
@@ -18,7 +18,7 @@ class TextAd:
 
     @classmethod
     def parse(cls, text: bytes | str) -> "TextAd | None":
-        """The ad that the lines say, or None where one of them says nothing: HTCondor then drops them all."""
+        """Parse an ad's lines; None if one is malformed: HTCondor then drops them all."""
         ad = cls()
         lines = text.decode("utf-8", "replace") if isinstance(text, bytes) else text
         for line in lines.replace("\r\n", "\n").split("\n"):
@@ -32,7 +32,7 @@ class TextAd:
         return ad
 
     def copy(self) -> "TextAd":
-        """Another ad that says the same."""
+        """Return a copy."""
         other = TextAd()
         other._lines = dict(self._lines)
         return other

@@ -50,12 +50,12 @@ class World:
         self._polling_since = self.clock.now() - random.uniform(0, self.timing.polling_interval_s)  # noqa: S311
 
     def until_poll(self) -> float:
-        """Seconds to the startd's next look at all its slots."""
+        """Seconds to the startd's next poll of all its slots."""
         interval = self.timing.polling_interval_s
         return interval - (self.clock.now() - self._polling_since) % interval
 
     def job_pid(self) -> int:
-        """The pid of a virtual job, which no process can have: an agent that looks finds it gone."""
+        """The pid of a virtual job, which no process can have: an agent that checks finds no process."""
         return next(self._pids)
 
     def slot_ad(self, slot: SlotState) -> TextAd:

@@ -83,7 +83,7 @@ def test_job_among_a_starters_children_is_the_one_that_is_no_hook() -> None:
     try:
         assert starter.stdout.readline() == b"ready\n"
         identity = process_of(starter)
-        # between fork and exec a hook has its parent's command line, and a job has another one than later
+        # between fork and exec a hook has its parent's command line, and a job's differs from its later one
         until(lambda: [command_of(one).split(b"\0")[0] for one in identity.children()] == COMMANDS)
         found = orphans.child_of(identity)
         assert found is not None

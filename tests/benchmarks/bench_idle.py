@@ -164,7 +164,7 @@ class Bench:
         self.submits += 1
 
     async def transactions(self) -> int:
-        """All transactions so far but the submissions, once every server has reported its own."""
+        """All transactions so far without those of submissions, after every server has reported its count."""
         await asyncio.sleep(REPORT_S)
         row = self.reader.execute(
             "SELECT xact_commit + xact_rollback FROM pg_stat_database WHERE datname = 'bench'"

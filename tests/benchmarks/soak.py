@@ -5,8 +5,8 @@ Usage: soak.py [--short] [--runs N] [--jobs N] [--faults N] [--first-seed N] [--
 
 ``--short`` runs a little of each part in a few minutes: enough to show that it works, and no figures.
 
-Each run has a database of its own with two or three simulated hosts, on whose agents, hooks, network and
-PostgreSQL that many faults come (tests/faults/seeded.py). A run that finds a defect is printed with its seed
+Each run has its own database and two or three simulated hosts. N faults hit their agents, hooks, network and
+PostgreSQL (tests/faults/seeded.py). A run that finds a defect is printed with its seed
 and its plan, and can be repeated with ``--first-seed N --runs 1``. The exit status is 1 then.
 
 Meanwhile a pool of its own goes without PostgreSQL for ten minutes, with all its slots busy at first. Last,

@@ -11,7 +11,7 @@ from tests.clients.conftest import Clients
 
 pytestmark = [pytest.mark.all, pytest.mark.slow, pytest.mark.condor]
 
-#: the package and its dependencies, without installing them in a root that must stay as it is
+#: download the package and its dependencies; the root they would be installed in must not change
 FETCH = """
 set -e
 mkdir -p "$1/tree"

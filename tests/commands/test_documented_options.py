@@ -48,7 +48,7 @@ def test_no_documented_option_is_unknown(suite: str, run: Callable[..., Answer],
             try:
                 answer = run(command, option, "1", "1", directory=tmp_path, stdin=b"queue\n")
             except (AssertionError, DatabaseUnavailable):
-                # the option was accepted as far as the queue, which does not exist
+                # the command accepted the option, and then failed because there is no queue
                 continue
             said = (answer.out, answer.err.replace(option, "-nosuchoption"))
             if said == (bad.out, bad.err):

@@ -1,7 +1,7 @@
 """A host that is cut off ends its jobs by itself, so that none runs twice for long.
 
-The bound: host_lease after the host's last beat the database gives the runs away; at the next update after
-that same time the host's agent has their jobs killed. Both clocks start with the same call, so two executions
+At host_lease after the host's last beat the database offers its jobs to others. At the next update after the
+same time the host's agent has them killed. Both clocks start with the same call, so two executions
 of a job overlap by no more than an update interval and the hook's own time.
 """
 

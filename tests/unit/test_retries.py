@@ -71,7 +71,7 @@ def asked(ad: dict[str, Any], subcode: int = 102, code: int = 34) -> list[dict[s
         ),
         ("retry_request_memory = 1024.5", "SET RequestMemory 1025", {}, [1025]),
         ("retry_request_memory = 1.0019 tb", "SET RequestMemory 1049625", {}, [1049625]),
-        # no more than it had: it is held
+        # a retry with no more memory than before would not help: the job is held
         ("retry_request_memory = 1GB", "SET RequestMemory 1024", {}, []),
     ],
 )

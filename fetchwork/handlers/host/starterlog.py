@@ -226,10 +226,10 @@ class StarterLogs:
             if os.geteuid() == 0 and uid is not None:
                 os.fchown(fd, uid, -1)
                 if path.name.endswith(_TELLS_END):
-                    # readable by all who know the name, such as a fetch without an agent
+                    # every account that knows the name may read it
                     os.fchmod(fd, 0o644)
             else:
-                # writable by all who know the name: the starter and the job
+                # every account that knows the name may write it: the starter and the job do
                 os.fchmod(fd, 0o666)
         finally:
             os.close(fd)

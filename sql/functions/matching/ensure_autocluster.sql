@@ -6,8 +6,8 @@
 -- second waited, a submission of a million jobs would delay all others with equal jobs, and two submissions
 -- with several autoclusters could deadlock.
 -- Locks: KEY SHARE on the autocluster, so that it is not forgotten (functions/maintenance/forget.sql). A new
--- submitter gets its row later (functions/maintenance/fold.sql): here it would wait for another transaction
--- with the same one.
+-- submitter gets its row later (functions/maintenance/fold.sql): a row made here would wait for another
+-- transaction that makes the same.
 CREATE OR REPLACE FUNCTION fetchwork.ensure_autocluster(whole jsonb, job fetchwork.job)
 RETURNS integer
 LANGUAGE plpgsql
