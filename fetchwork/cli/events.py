@@ -65,7 +65,7 @@ def cli(
         event = JobEvent(text)
         if as_json:
             line = output.to_json(
-                {"cursor": event.cursor, "epoch": event.epoch, "run_id": event.run_id, **event}
+                {"cursor": event.cursor, "epoch": event.epoch, "run_id": event.run_id, **event.to_json()}
             )
         elif log_format:
             line = event.log_entry.rstrip("\n")

@@ -98,7 +98,9 @@ def job(session: ActingSession, *, job: str) -> Json:
         "ad": ad,
         "in_queue": ad["JobStatus"] not in (JobStatus.COMPLETED,) and "CompletionDate" not in ad,
         "runs": _all(session, RUNS, here),
-        "events": [{"cursor": event.cursor, "at": event.epoch, **dict(event)} for event in events[-EVENTS:]],
+        "events": [
+            {"cursor": event.cursor, "at": event.epoch, **event.to_json()} for event in events[-EVENTS:]
+        ],
         "output": _output(session, cluster, proc),
     }
 
@@ -137,7 +139,7 @@ def events(session: ActingSession, *, after: str, job: str | None) -> Json:
         id_of(job)
     reader = Reader(after=after, job=job)
     found = session.run(collected(reader.events(0)))
-    shown = [{"cursor": event.cursor, "at": event.epoch, **dict(event)} for event in found[:5000]]
+    shown = [{"cursor": event.cursor, "at": event.epoch, **event.to_json()} for event in found[:5000]]
     if len(shown) < len(found):
         return {"events": shown, "cursor": shown[-1]["cursor"]}
     return {"events": shown, "cursor": str(reader.position) if reader.position else after}

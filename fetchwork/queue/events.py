@@ -195,6 +195,12 @@ class JobEvent(Mapping[str, Any]):
     def __repr__(self) -> str:
         return f"JobEvent(type={self.type.name}, job={self.job_id}, cursor={self.cursor!r})"
 
+    def to_json(self) -> dict[str, Any]:
+        """Its attributes in HTCondor's JSON form."""
+        # an ad is as the database has it
+        info = json.loads(self._info[0]) if self._info else {}
+        return {name: info[name] if isinstance(info.get(name), dict) else self[name] for name in self}
+
     @property
     def log_entry(self) -> str:
         """Its whole entry in an event log."""

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from psycopg.types.json import Jsonb
 from starlette.testclient import TestClient
 
 from fetchwork.classad.bindings import JobAction
@@ -99,6 +100,22 @@ def test_events_are_read_from_a_cursor(page: TestClient, queue: Queue) -> None:
     assert get(page, "/events", after=answer["cursor"])["events"] == []
     of_job = get(page, "/events", after=cursor, job=f"{cluster}.1")
     assert [event["Proc"] for event in of_job["events"]] == [1]
+
+
+def test_an_event_that_holds_an_ad_is_json(page: TestClient, root: DirectQueue, queue: Queue) -> None:
+    resources = {"Cpus": 1, "Memory": 512}
+    job = root.submit()
+    run = root.claim()
+    assert run is not None
+    slot = {"name": "slot1@h1", "cpus": 1, "memory_mib": 512, "fetched_at": 1795225768}
+    root.connection.execute("SELECT fetchwork.report_slots(%s, %s)", [root.host(), Jsonb([slot])])
+    assert root.start(run, slot="slot1@h1") is None
+    assert len(list(queue.events(stop_after=0))) == 2
+    for events in (
+        get(page, "/events", after="e0.0", job=job)["events"],
+        get(page, f"/jobs/{job}")["events"],
+    ):
+        assert [event.get("ExecuteProps") for event in events] == [None, resources]
 
 
 @pytest.mark.parametrize("name", ["slots", "hosts", "queues", "submitters", "limits", "totals", "demand"])
