@@ -13,49 +13,60 @@ take no time.
 Then the host's slots are full of jobs that fail at once: two kinds of one owner, one job of a second owner,
 and with ``--owners 2`` as many of the second. A third owner's jobs are submitted as before.
 
-Last, a job's account floods the agent's socket with ``--flood`` threads of several processes, with requests
-of the maximal size and with small ones. Only root can measure that.
+Then, one after the other (``scenes.py``):
 
-The last lines are the slowest start beside the hostile ads, the failing jobs and the flood; the goal of each
-is 2 s.
+- a job's account floods the agent's socket with ``--flood`` threads of several processes, with requests of
+  the maximal size and with small ones (only root can measure that);
+- a role that may connect, and nothing else, keeps PostgreSQL's queue of notifications full;
+- the same role has a transaction open, in the queue's database and in another of the server;
+- one person floods the page with slow questions and with requests that are never finished.
+
+Beside each of these the third owner submits a job, has it run, and reads its events until its end; beside the
+page's flood by way of the page. The time is that from submission to the reading of the end; the job itself
+takes 0.05 s of it.
+
+The last lines are the slowest time beside each, and ``slowest bystander s``, the slowest of all; the goal is
+2 s.
 """
 
 import argparse
 import asyncio
 import contextlib
 import json
-import os
-import pwd
-import signal
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import psycopg
 
 from fetchwork.db import schema
 from fetchwork.pool.postgres import PostgresServer
+from fetchwork.queue import Queue
 from fetchwork.simulate import BEHAVIOURS, Host, Ledger, SlotSpec, Timing
 from fetchwork.simulate.agents import AgentProcess
 from fetchwork.simulate.hooks import connect_to
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
+from tests.benchmarks import scenes
+from tests.benchmarks.scenes import MALLORY, Page
 from tests.matchmaker.hostile import HOSTILE, made_by_chance
 
-#: the hostile submitter's name sorts before the other's
-MALLORY, BOB = "daemon", "nobody"
+#: the hostile submitter's name (MALLORY) sorts before this one
+BOB = "nobody"
 #: owners of the jobs that fail at once
 FAILING = ("bin", "games")
 #: this many of them failed before the first job of another owner is submitted
 MANY = 24
 SLOTS = 8
 PATIENCE_S = 120.0
+#: the cursor before all events
+BEGINNING = "e0.0"
+PLAIN = {"Cmd": "/bin/true", "Iwd": "/", "Owner": BOB, "SimulatedSeconds": 0.05}
 SUBMIT = "SELECT fetchwork.submit_cluster('{}', ARRAY[%s]::jsonb[])"
 
 
@@ -151,11 +162,18 @@ class Bench:
         assert row is not None
         return int(row[0])
 
+    def faulty(self) -> int:
+        """The number of autoclusters that the host could not evaluate."""
+        row = self.connection.execute(
+            "SELECT count(DISTINCT autocluster_id) FROM fetchwork.autocluster_fault"
+        ).fetchone()
+        assert row is not None
+        return int(row[0])
+
     async def start_one(self) -> float:
         """Seconds from the submission of an exit-status-only job to its start."""
-        ad = json.dumps({"Cmd": "/bin/true", "Iwd": "/", "Owner": BOB, "SimulatedSeconds": 0.05})
         asked = time.time()
-        row = self.connection.execute(SUBMIT, [ad]).fetchone()
+        row = self.connection.execute(SUBMIT, [json.dumps(PLAIN)]).fetchone()
         assert row is not None
         seen = 0
         async with asyncio.timeout(PATIENCE_S):
@@ -174,99 +192,101 @@ class Bench:
             await asyncio.sleep(rest_s)
         return times
 
-    async def run(
-        self,
-        directory: Path,
-        jobs: int,
-        rest_s: float,
-        hostile: list[str],
-        failing: tuple[int, int],
-        flood: int,
-    ) -> tuple[list[float], list[float], list[float], list[float]]:
-        """Measure alone, beside hostile ads, beside failing jobs of some owners, and beside a flood."""
+    async def end_many(self, jobs: int, rest_s: float, page: Page | None = None) -> list[float]:
+        """The times from submission to the reading of the end, by SQL or by way of the page."""
+        times = []
+        for _ in range(jobs):
+            began = time.monotonic()
+            await asyncio.to_thread(self._end_by_page, page) if page else await asyncio.to_thread(self._end)
+            times.append(time.monotonic() - began)
+            await asyncio.sleep(rest_s)
+        return times
+
+    def _end(self) -> None:
+        row = self.connection.execute(SUBMIT, [json.dumps(PLAIN)]).fetchone()
+        assert row is not None
+        with Queue(self.conninfo) as queue:
+            for event in queue.events(job=row[0], after=BEGINNING, stop_after=PATIENCE_S):
+                if event.type.name == "JOB_TERMINATED":
+                    return
+        raise TimeoutError(f"no end of job {row[0]}.0")
+
+    @staticmethod
+    def _end_by_page(page: Page) -> None:
+        cluster = page.ask(BOB, "/jobs", {"ad": PLAIN})["cluster"]
+        deadline = time.monotonic() + PATIENCE_S
+        after = BEGINNING
+        while time.monotonic() < deadline:
+            answer = page.ask(BOB, f"/events?after={after}&job={cluster}&wait_s=10")
+            if any(event["MyType"] == "JobTerminatedEvent" for event in answer["events"]):
+                return
+            after = answer["cursor"]
+        raise TimeoutError(f"no end of job {cluster}.0")
+
+    @contextlib.asynccontextmanager
+    async def host(self, directory: Path) -> AsyncIterator[AgentProcess]:
+        """A host of simulated slots that fetch jobs, and its agent."""
         agent = AgentProcess(
             directory, "sim1", self.conninfo, keyword={"max_fetch_wait_s": 10, "fetch_delay_s": 1}
         )
-        host = None
+        await agent.start()
+        host = Host(
+            agent.name,
+            connect_to(agent.socket),
+            [SlotSpec()] * SLOTS,
+            spool=agent.spool,
+            behaviour=BEHAVIOURS["25.14"],
+            timing=Timing(unclaimed_delay_s=1.0, polling_interval_s=1.0),
+            ledger=self.ledger,
+        )
+        host.start()
         try:
-            await agent.start()
-            host = Host(
-                agent.name,
-                connect_to(agent.socket),
-                [SlotSpec()] * SLOTS,
-                spool=agent.spool,
-                behaviour=BEHAVIOURS["25.14"],
-                timing=Timing(unclaimed_delay_s=1.0, polling_interval_s=1.0),
-                ledger=self.ledger,
-            )
-            host.start()
-            await self.start_one()
-            alone = await self.start_many(jobs, rest_s)
-            told = await asyncio.to_thread(self.submit_hostile, hostile)
-            print(f"hostile ads: {dict(told)}, {self.waiting()} autoclusters wait", file=sys.stderr)
-            beside = await self.start_many(jobs, rest_s)
-            print("beside them: " + " ".join(f"{seconds:.2f}" for seconds in beside), file=sys.stderr)
-            print(f"hostile jobs by JobStatus: {self.states()}, ran: {self.ran()}", file=sys.stderr)
-            self.connection.execute(
-                "SELECT fetchwork.remove(ARRAY(SELECT JobId FROM fetchwork.jobs WHERE Owner = %s))", [MALLORY]
-            )
-            self.submit_failing(*failing)
-            await self.until_failed(MANY)
-            bystander = await self.start_many(jobs, rest_s)
-            print("beside failing jobs: " + " ".join(f"{s:.2f}" for s in bystander), file=sys.stderr)
-            print(f"black holes: {self.black_holes()}", file=sys.stderr)
-            with flooded(agent.socket, flood):
-                await asyncio.sleep(rest_s)
-                drowned = await self.start_many(jobs, rest_s)
-            print("beside a flood: " + " ".join(f"{s:.2f}" for s in drowned), file=sys.stderr)
+            yield agent
         finally:
-            if host is not None:
-                await host.vanish()
+            await host.vanish()
             await agent.stop()
-            ended = agent.log.read_text().count("autocluster_ended_matchmaker")
-            print(f"autoclusters that ended the matchmaker: {ended}", file=sys.stderr)
-        return alone, beside, bystander, drowned
+
+    async def jobs_of_others(
+        self, jobs: int, rest_s: float, hostile: list[str], failing: tuple[int, int]
+    ) -> dict[str, list[float]]:
+        """The times of starts alone, beside hostile ads, and beside jobs of some owners that fail."""
+        await self.start_one()
+        times = {"alone": await self.start_many(jobs, rest_s)}
+        told = await asyncio.to_thread(self.submit_hostile, hostile)
+        say(f"hostile ads: {dict(told)}, {self.waiting()} autoclusters wait")
+        times["hostile ads"] = await self.start_many(jobs, rest_s)
+        say(f"hostile jobs by JobStatus: {self.states()}, ran: {self.ran()}")
+        say(f"autoclusters that ended the matchmaker or took too much of its time: {self.faulty()}")
+        self.connection.execute(
+            "SELECT fetchwork.remove(ARRAY(SELECT JobId FROM fetchwork.jobs WHERE Owner = %s))", [MALLORY]
+        )
+        self.submit_failing(*failing)
+        await self.until_failed(MANY)
+        times["failing jobs"] = await self.start_many(jobs, rest_s)
+        say(f"black holes: {self.black_holes()}")
+        return times
+
+    async def scenes(
+        self, server: PostgresServer, agent: AgentProcess, page: Page, jobs: int, rest_s: float, threads: int
+    ) -> dict[str, list[float]]:
+        """The times of whole jobs beside each scene; the queue is database "queue" of the server."""
+        beside: dict[str, contextlib.AbstractContextManager[None]] = {
+            "a flooded socket": scenes.flooded_socket(agent.socket, threads),
+            "a full queue of notifications": scenes.full_notification_queue(server),
+            "open transactions": scenes.open_transactions(server, "queue"),
+            "a flooded page": page.flooded(threads),
+        }
+        times = {}
+        for name, scene in beside.items():
+            with scene:
+                await asyncio.sleep(rest_s)
+                times[name] = await self.end_many(jobs, rest_s, page if "page" in name else None)
+        return times
 
 
-_FLOOD = r"""
-import itertools, os, socket, sys, threading, uuid
-key = b'FetchWorkRunId = 1\nFetchWorkToken = "%s"\n' % str(uuid.uuid4()).encode()
-def flood():
-    for number in itertools.count():
-        try:
-            with socket.socket(socket.AF_UNIX) as link:
-                link.settimeout(10)
-                link.connect(sys.argv[1])
-                body = key + b"Some = 1\n" * (100_000 if number % 8 else 0)
-                head = b"fetchwork/1 update_job_info\nkeyword: FETCHWORK\nlength: %d\n\n" % len(body)
-                for _ in range(number % 50):
-                    link.sendall(head + body)
-                    if not link.recv(4096):
-                        break
-        except OSError:
-            pass
-any(os.fork() == 0 for _ in range(6))
-for _ in range(int(sys.argv[2]) // 7):
-    threading.Thread(target=flood, daemon=True).start()
-threading.Event().wait()
-"""
-
-
-@contextlib.contextmanager
-def flooded(agent_socket: Path, threads: int) -> Iterator[None]:
-    """Let an account of jobs flood an agent's socket meanwhile."""
-    if not threads or os.geteuid() != 0:
-        yield
-        return
-    program = ["/usr/bin/python3", "-I", "-c", _FLOOD, str(agent_socket), str(threads)]
-    account = pwd.getpwnam(MALLORY)
-    with subprocess.Popen(
-        program, user=account.pw_uid, group=account.pw_gid, extra_groups=[], start_new_session=True
-    ) as flood:
-        try:
-            yield
-        finally:
-            os.killpg(flood.pid, signal.SIGKILL)
+def say(text: str) -> None:
+    """Print a line on stderr, where the figures are not."""
+    print(text, file=sys.stderr, flush=True)
 
 
 def told(times: list[float]) -> str:
@@ -282,31 +302,42 @@ def main() -> None:
     parser.add_argument("--rest", type=float, default=1.0, help="seconds between two plain jobs")
     parser.add_argument("--failing", type=int, default=600, help="jobs that fail at once")
     parser.add_argument("--owners", type=int, default=1, help="owners of so many such jobs")
-    parser.add_argument("--flood", type=int, default=56, help="threads that flood the agent's socket")
+    parser.add_argument("--flood", type=int, default=56, help="threads of each flood")
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="fetchwork-bench-") as name:
         directory = Path(name)
         directory.chmod(0o755)
-        server = PostgresServer(directory / "postgres")
+        server = PostgresServer(directory / "postgres", settings=scenes.SETTINGS)
         server.start()
         try:
             server.create_database("queue")
             schema.init(server.conninfo("queue"))
-            bench = Bench(server.conninfo("queue"))
-            ads = hostile_ads(options.hostile, options.seed)
-            failing = (options.failing, options.owners)
-            alone, beside, bystander, drowned = asyncio.run(
-                bench.run(directory, options.jobs, options.rest, ads, failing, options.flood)
-            )
-            bench.connection.close()
+            scenes.make_stranger(server)
+            times = asyncio.run(measured(server, directory, options))
         finally:
             server.stop("immediate")
-    print(f"submit to start, without hostile ads: {told(alone)}")
-    print(f"submit to start, beside {options.hostile} hostile ads: {told(beside)}")
-    print(f"plain start s: {max(beside):.2f}")
-    print(f"slowest bystander s: {max(bystander):.2f}")
-    print(f"slowest beside a flood s: {max(drowned):.2f}")
+    alone = times.pop("alone")
+    print(f"submit to start, without anything else: {told(alone)}")
+    for beside, of_bystander in times.items():
+        print(f"beside {beside}: {told(of_bystander)}")
+    print(f"slowest bystander s: {max(map(max, times.values())):.2f}")
+
+
+async def measured(
+    server: PostgresServer, directory: Path, options: argparse.Namespace
+) -> dict[str, list[float]]:
+    """All times, by what stood in the way."""
+    bench = Bench(server.conninfo("queue"))
+    page = Page(bench.conninfo, directory)
+    ads = hostile_ads(options.hostile, options.seed)
+    failing = (options.failing, options.owners)
+    async with bench.host(directory) as agent:
+        times = await bench.jobs_of_others(options.jobs, options.rest, ads, failing)
+        with page.served():
+            times |= await bench.scenes(server, agent, page, options.jobs, options.rest, options.flood)
+    bench.connection.close()
+    return times
 
 
 if __name__ == "__main__":
