@@ -73,7 +73,7 @@ def _judge(link: socket.socket, asker: int, ad: JsonObject, owner: str, queue: s
     # once with the rights that the import of further modules may need
     request = request_of({"Requirements": "/Expr(TARGET.Cpus > 0 && TARGET.Nothing)/"}, "")
     slot = KnownSlot(
-        "", "", None, None, None, None, None, {"Requirements": "/Expr(true)/"}, True, False, *[None] * 3
+        "", "", None, None, None, None, None, {"Requirements": "/Expr(true)/"}, True, False, *[None] * 4
     )
     judge(request, "", [slot])
     drop_rights()

@@ -28,6 +28,9 @@ from fetchwork.matching.fit import JobRequest, SlotView
 #: the number of slots named as examples
 EXAMPLES = 3
 
+#: seconds without a fetch after which a free slot is not expected to ask soon
+QUIET_S = 900.0
+
 #: the verdicts on a slot; the first that applies counts
 VERDICTS = {
     "other_queue": "drawing from other queues",
@@ -38,6 +41,7 @@ VERDICTS = {
     "resting": "that refused jobs of this autocluster, and are not offered any for a while",
     "black_hole": "of hosts on which jobs failed in a row, offered one now and then",
     "busy": "matching, but busy",
+    "quiet": "matching, but have not asked for a quarter of an hour: HTCondor is stopped, or START false",
     "free": "matching and free",
 }
 
@@ -60,6 +64,7 @@ class KnownSlot(Record):
     bad_reason: str | None
     refusals: int | None
     rest_until: float | None
+    asked_s_ago: float | None
 
     @property
     def is_free(self) -> bool:
@@ -69,6 +74,13 @@ class KnownSlot(Record):
         return self.run_id is None and (
             self.state in ("Unclaimed", "Owner") or (self.state == "Claimed" and self.activity == "Idle")
         )
+
+    @property
+    def occupation(self) -> str:
+        """The verdict on a slot that has enough left for the job."""
+        if not self.is_free:
+            return "busy"
+        return "quiet" if (self.asked_s_ago or 0.0) > QUIET_S else "free"
 
 
 @dataclass(slots=True)
@@ -167,10 +179,12 @@ def judge(
             text = f"{slot.machine}: {' '.join((slot.bad_reason or '').split())}"
             refusals.setdefault(text, Refusal(text)).add(slot.name)
         else:
-            verdict = "free" if slot.is_free and offer.fits(request) else "busy"
+            verdict = slot.occupation if offer.fits(request) else "busy"
         verdicts[verdict] += 1
-    for clause, names in zip(judged.clauses, unknown, strict=True):
-        clause.unknown = sorted(names) if judged.slots else []
+    # if nothing was evaluated, there is nothing to tell of the clauses
+    judged.clauses = judged.clauses if judged.slots > verdicts["other_queue"] else []
+    for clause, names in zip(judged.clauses, unknown, strict=False):
+        clause.unknown = sorted(names)
     judged.verdicts = {name: verdicts[name] for name in VERDICTS if verdicts[name]}
     judged.resources = dict(resources.most_common())
     judged.refusals = sorted(refusals.values(), key=lambda refusal: (-refusal.slots, refusal.text))

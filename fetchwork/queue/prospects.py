@@ -31,7 +31,8 @@ SELECT s.name, s.machine, s.state, s.activity, s.slottype AS slot_type, s.runid 
     s.fetchworkqueues AS queues, s.ad,
     h.alive, h.bad_reason,
     h.black_hole_since_at IS NOT NULL OR %s = ANY(h.failing_owners) AS black_hole,
-    r.refusals, extract(epoch FROM r.rest_until_at)::float8 AS rest_until
+    r.refusals, extract(epoch FROM r.rest_until_at)::float8 AS rest_until,
+    extract(epoch FROM now() - s.last_fetch_at)::float8 AS asked_s_ago
 FROM fetchwork.slots AS s
 JOIN fetchwork.hosts AS h ON h.machine = s.machine
 LEFT JOIN fetchwork.rests AS r

@@ -139,6 +139,15 @@ def test_slot_of_another_queue_is_not_looked_at(queue: Queue, slots: DirectQueue
     found = look(queue, slots.submit())
     assert found.verdicts == {"other_queue": 1}
     assert found.reasons == ['No slot draws from queue "default" (1 slot known).']
+    assert found.clauses == []
+
+
+def test_slot_that_asks_no_more_is_not_expected_to(queue: Queue, slots: DirectQueue, hosts: Hosts) -> None:
+    hosts.tell("slot1@h1")
+    slots.connection.execute("UPDATE fetchwork.slot SET last_fetch_at = last_fetch_at - interval '20 min'")
+    found = look(queue, slots.submit())
+    assert found.verdicts == {"quiet": 1}
+    assert "or START false" in found.reasons[0]
 
 
 def test_silent_agent_is_told(queue: Queue, slots: DirectQueue, hosts: Hosts) -> None:
