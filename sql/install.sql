@@ -45,6 +45,7 @@
 \ir functions/values/global_job_id.sql
 \ir functions/values/parse_job_id.sql
 \ir functions/values/is_expression.sql
+\ir functions/values/shown_value.sql
 \ir functions/values/attribute_of.sql
 \ir functions/values/can_be_undefined.sql
 \ir functions/values/expression_names.sql

@@ -128,6 +128,7 @@ def _submitted(words: Sequence[str], *, quiet: bool = False) -> int:
     for name in submitdag.files(words):
         if not Path(name).is_file():
             raise FetchworkError(f"there is no DAG file '{name}'")
+    _refuse_second(submitdag.files(words))
     refusals = submitdag.refusals(words, os.environ, Path.cwd())
     if refusals:
         raise FetchworkError("; ".join(refusals))
@@ -146,6 +147,20 @@ def _submitted(words: Sequence[str], *, quiet: bool = False) -> int:
     if ended.returncode or found is None:
         raise FetchworkError("condor_submit_dag did not submit the DAG")
     return int(found[1])
+
+
+def _refuse_second(names: Sequence[str]) -> None:
+    """Raise FetchworkError if a DAG of the same file runs: its condor_dagman would end a second one."""
+    from fetchwork.queue.remote import opened
+
+    with opened(None) as session:
+        for ad in session.items("scheduler_jobs", projection=list(dagview.WANTED)):
+            runs = ad["JobStatus"] in (JobStatus.IDLE, JobStatus.RUNNING)
+            theirs = dagview.files(ad) if runs else []
+            if theirs and names and Path(str(ad["Iwd"]), theirs[0]).resolve() == Path(names[0]).resolve():
+                raise FetchworkError(
+                    f"DAG {ad['ClusterId']} runs '{names[0]}'; 'fetchwork watch {ad['ClusterId']}' shows it"
+                )
 
 
 @cli.command(name="status")

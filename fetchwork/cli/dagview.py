@@ -62,6 +62,13 @@ def files(ad: Json) -> list[str]:
     return [words[at + 1] for at, word in enumerate(words[:-1]) if word.lower() == "-dag"]
 
 
+def command_line(ad: Json) -> str:
+    """The command line of a job, or the files and the progress of a DAG that has reported any."""
+    if status.TOTAL not in ad:
+        return output.command_line(ad)
+    return f"{', '.join(files(ad))}: {progress(ad)}"
+
+
 def exit_status(view: DagView) -> int:
     """The exit status of a command that waited for a DAG's end: the DAG's own."""
     code = view["ad"].get("ExitCode")

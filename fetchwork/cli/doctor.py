@@ -41,7 +41,8 @@ def cli(file: Path | None, as_json: bool) -> int:
     if as_json:
         print_json([line._asdict() for line in lines])
     if not as_json and os.geteuid() != 0 and any(line.verdict == "FAIL" for line in lines):
-        click.echo("fetchwork: not run as root: some of this may be missing rights", err=True)
+        # on stdout, where the lines are: on stderr it may come between two of them
+        click.echo("not run as root: some of this may be missing rights")
     return int(any(line.verdict == "FAIL" for line in lines))
 
 

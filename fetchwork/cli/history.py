@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from fetchwork.cli import options, output
+from fetchwork.cli import dagview, options, output
 from fetchwork.cli.progress import looking
 from fetchwork.codes import STATUS_LETTERS
+from fetchwork.dag import status
 
 if TYPE_CHECKING:
     from fetchwork.queue.remote import AnySession
@@ -29,7 +30,11 @@ PROJECTION = [
     "RemoteWallClockTime",
     "ExitCode",
     "ExitSignal",
+    status.TOTAL,
+    *status.ATTRIBUTES.values(),
 ]
+#: clusters whose output files wait that are named below the table
+SHOWN = 5
 
 
 @click.command(cls=options.HTCondorCommand)
@@ -87,17 +92,24 @@ def cli(
     elif as_json:
         output.print_json_list(ended)
     else:
-        _list(ended)
+        _list(ended, set(session.perform("output_clusters")))
 
 
-def _list(ads: Iterator[Json]) -> None:
+def _list(ads: Iterator[Json], with_outputs: set[int]) -> None:
+    """Print a line for each job; ``with_outputs``: clusters of which the database still has output files."""
+    kept: dict[int, None] = {}
     output.echo(f"{' ID':<9}{'OWNER':<14}{'SUBMITTED':<13}{'RUN_TIME':>11} ST EXIT {'COMPLETED':<12} CMD")
     for ad in ads:
+        if ad["ClusterId"] in with_outputs:
+            kept[ad["ClusterId"]] = None
         signal, code = ad.get("ExitSignal"), ad.get("ExitCode")
         ending = f"-{signal}" if signal is not None else "" if code is None else str(code)
         output.echo(
             f"{ad['ClusterId']:>4}.{ad['ProcId']:<3} {ad['Owner']:<14}{output.moment(ad['QDate']):<13}"
             f"{output.run_time(ad.get('RemoteWallClockTime', 0)):>11}"
             f" {STATUS_LETTERS[ad['JobStatus']]:<2} {ending:>4}"
-            f" {output.moment(ad['EnteredCurrentStatus']):<12} {output.command_line(ad)}"
+            f" {output.moment(ad['EnteredCurrentStatus']):<12} {dagview.command_line(ad)}"
         )
+    if kept:
+        some = " ".join(map(str, [*kept][:SHOWN])) + (" ..." if len(kept) > SHOWN else "")
+        output.echo(f"\nThe database has output files of {some}: 'fetchwork transfer-data JOB' brings them.")

@@ -232,6 +232,8 @@ def _list(lines: Iterable[tuple[Json, str]], held: bool, running: bool) -> None:
         if columns
         else f"{' ID':<9}{'OWNER':<14}{'SUBMITTED':<13}{'RUN_TIME':>11} ST PRI CMD"
     )
+    from fetchwork.cli import dagview
+
     counts = dict.fromkeys(_COUNTED_AS.values(), 0)
     number = 0
     now = time.time()
@@ -255,18 +257,9 @@ def _list(lines: Iterable[tuple[Json, str]], held: bool, running: bool) -> None:
         else:
             output.echo(
                 f"{job}{owner:<14}{output.moment(ad['QDate']):<13}{output.run_time(used):>11}"
-                f" {_letter(ad):<2} {ad.get('JobPrio', 0):<3} {_remaining(ad, now)}{_command(ad)}"
+                f" {_letter(ad):<2} {ad.get('JobPrio', 0):<3} {_remaining(ad, now)}{dagview.command_line(ad)}"
             )
     output.echo("\n" + total_line({"jobs": number, **counts}, counts["completed"]))
-
-
-def _command(ad: Json) -> str:
-    """Return the command line of a job, or the progress of a DAG."""
-    if "DAG_NodesTotal" not in ad:
-        return output.command_line(ad)
-    from fetchwork.cli import dagview
-
-    return f"{', '.join(dagview.files(ad))}: {dagview.progress(ad)}"
 
 
 def _remaining(ad: Json, now: float) -> str:

@@ -69,8 +69,22 @@ def translate(error: psycopg.Error) -> FetchworkError:
         return SchemaMismatch(f"database schema does not fit this fetchwork: {message}{hint}")
     if error_type is DatabaseUnavailable:
         return DatabaseUnavailable(f"database can't take the call now: {message}")
+    if error_type is InsufficientPrivilege:
+        message += _whom_to_ask(message)
     # messages of our own SQL functions need no introduction
     return error_type(message if state.startswith("FW") else f"database refused the call: {message}")
+
+
+def _whom_to_ask(message: str) -> str:
+    """The end of a message of PostgreSQL's about a right that the role lacks on the schema's objects."""
+    if message == "permission denied for schema fetchwork":
+        return (
+            "; the role has no right on the queue yet: an administrator gives it one with 'fetchwork db grant"
+            " ROLE OWNER', and an agent's with 'GRANT fetchwork_agent TO ROLE'"
+        )
+    if message.startswith("permission denied for function"):
+        return "; it needs a role with more rights, as an administrator has (fetchwork_admin)"
+    return ""
 
 
 @contextlib.contextmanager

@@ -102,6 +102,21 @@ def test_error_says_what_the_caller_can_do(database: Database, state: str, kind:
         database.query(RAISE.format(state))
 
 
+@pytest.mark.parametrize(
+    ("what", "to_do"),
+    [
+        ("schema fetchwork", "an administrator gives it one with 'fetchwork db grant ROLE OWNER'"),
+        ("function set_submitter", "a role with more rights"),
+    ],
+)
+def test_a_right_that_the_role_lacks_is_told_with_who_gives_it(
+    database: Database, what: str, to_do: str
+) -> None:
+    text = RAISE.format("42501").replace("the words", f"permission denied for {what}")
+    with pytest.raises(InsufficientPrivilege, match=f"permission denied for {what}; .*{to_do}"):
+        database.query(text)
+
+
 def test_words_of_the_schema_are_not_wrapped(database: Database) -> None:
     with pytest.raises(SubmitError) as caught:
         database.query(RAISE.format("FWINV"))

@@ -228,6 +228,13 @@ def test_role_without_an_agents_rights(host: TestHost, agent_role: tuple[str, st
     assert line.remedy == f'GRANT fetchwork_agent TO "{agent_role[0]}"'
 
 
+def test_role_whose_rights_were_revoked(host: TestHost, agent_role: tuple[str, str]) -> None:
+    host.connection.execute(f"REVOKE fetchwork_agent FROM {agent_role[0]}")
+    line = only(host.failures())
+    assert line.remedy != "see the message"
+    assert "fetchwork_agent" in line.remedy
+
+
 def test_hook_not_executable(host: TestHost) -> None:
     (host.hooks / "job_exit").chmod(0o644)
     line = only(host.failures())
@@ -647,6 +654,10 @@ def test_command_prints_one_screen_and_ends_with_1_on_a_failure(
     host.stop_agent()
     assert run(["doctor", "-c", str(host.file)]) == 1
     assert "FAIL  agent      cannot connect to agent socket" in capsys.readouterr().out
+    monkeypatch.setattr("os.geteuid", lambda: 1000)
+    run(["doctor", "-c", str(host.file)])
+    told = capsys.readouterr()
+    assert (told.err, told.out.splitlines()[-1][:15]) == ("", "not run as root")
 
 
 def test_command_prints_json(

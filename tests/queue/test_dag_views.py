@@ -256,6 +256,28 @@ def test_an_interrupted_view_says_that_the_dag_goes_on(
     assert dag.slots.status(f"{dag.cluster}.0") == 2
 
 
+def test_a_dag_of_a_file_that_runs_is_not_submitted(
+    fetchwork: Run, slots: DirectQueue, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(dag_command, "socket_path", lambda: "socket")
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "my x.dag").write_text("JOB A a.sub\n")
+    dag = Dag(slots, Iwd=str(tmp_path))
+    told = fetchwork("dag", "run", "my x.dag")
+    shows = f"'fetchwork watch {dag.cluster}' shows it"
+    assert (told.status, told.err) == (
+        1,
+        f"fetchwork: error: DAG {dag.cluster} runs 'my x.dag'; {shows}\n",
+    )
+
+
+def test_history_names_the_files_of_a_dag(fetchwork: Run, dag: Dag) -> None:
+    dag.end(0)
+    (_, line) = fetchwork("history").out.splitlines()
+    assert line.endswith(" my x.dag: 4 of 9 nodes done, 1 failed, 1 futile")
+    assert "condor_dagman" not in line
+
+
 def test_a_dag_file_that_is_not_there_is_one_line(
     fetchwork: Run, slots: DirectQueue, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -348,6 +348,9 @@ def test_the_commands_bring_outputs_back(
     told = fetchwork("transfer-data", "-all")
     assert (told.status, told.out) == (1, "")
     assert f"job {job}: writing to file /no/such/directory/a: (errno 2)" in told.err
+    told = fetchwork("history")
+    here = job.partition(".")[0]
+    assert f"\nThe database has output files of {here}: 'fetchwork transfer-data JOB'" in told.out
     told = fetchwork("wait", "-q", job)
     assert told.status == 1
     assert "(errno 2)" in told.err
@@ -357,6 +360,19 @@ def test_the_commands_bring_outputs_back(
     assert told.status == 0, told.err
     assert "brought back 1 file(s)" in told.out
     assert (home / "b").read_bytes() == b"3"
+
+
+def test_outputs_of_a_removed_job_are_brought_back_where_it_is_named(
+    fetchwork: Callable[..., Any], slots: DirectQueue, home: Path
+) -> None:
+    job, run_id = end(slots, home, {"a": b"1"}, FetchWorkAccessPoint="here")
+    cluster, proc = map(int, job.split("."))
+    slots.call("not_brought", cluster=cluster, proc=proc, run_id=run_id, reason="no room", errno=28)
+    slots.act("remove", job)
+    told = fetchwork("transfer-data", "-all")
+    assert (told.status, told.out) == (0, "there is nothing to bring back\n")
+    assert fetchwork("transfer-data", job).status == 0
+    assert tree(home) == {"a": b"1"}
 
 
 def test_an_event_loop_s_queue_brings_outputs_back_too(slots: DirectQueue, home: Path, conninfo: str) -> None:

@@ -28,7 +28,7 @@ REFUSED = [
     ({}, "FWINV", 'attribute "Cmd" is missing or empty; allowed: the path of the executable'),
     ({"Cmd": ""}, "FWINV", 'attribute "Cmd" is missing or empty'),
     ({"Cmd": 7, "Owner": "alice"}, "FWINV", 'attribute "Cmd" is 7; allowed: a string'),
-    ({"Cmd": '/Expr(strcat("/bin", "/sh"))/', "Owner": "alice"}, "FWINV", 'attribute "Cmd" is "/Expr('),
+    ({"Cmd": '/Expr(strcat("/bin", "/sh"))/', "Owner": "alice"}, "FWINV", 'attribute "Cmd" is strcat('),
     (
         {"Cmd": "true", "Owner": "alice"},
         "FWINV",
@@ -147,7 +147,7 @@ REFUSED = [
     (
         {**JOB, "ConcurrencyLimits": "/Expr(TARGET.x)/"},
         "FWINV",
-        'attribute "ConcurrencyLimits" is "/Expr(TARGET.x)/"; allowed: a string',
+        'attribute "ConcurrencyLimits" is TARGET.x; allowed: a string',
     ),
     ({**JOB, "AccountingGroup": 5}, "FWINV", 'attribute "AccountingGroup" is 5; allowed: a string'),
     ({**JOB, "JobBatchName": ["x"]}, "FWINV", 'attribute "JobBatchName" is ["x"]; allowed: a string'),

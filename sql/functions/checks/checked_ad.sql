@@ -47,7 +47,10 @@ BEGIN
         WHEN a.rule = 'unhonoured'
                 AND NOT a.harmless @> jsonb_build_array(e.value)
                 AND e.value NOT IN ('null', '"/Expr(undefined)/"')
-            THEN format('attribute "%s" = %s can''t be honoured: %s', a.name, left(e.value::text, 60), a.note)
+            THEN format(
+                'attribute "%s" = %s can''t be honoured: %s',
+                a.name, fetchwork.shown_value(e.value), a.note
+            )
         WHEN lower(e.key) IN (
                     'cmd', 'iwd', 'owner', 'in', 'out', 'err', 'starteruserlog', 'userlog', 'accountinggroup',
                     'acctgroup', 'fetchworkqueue', 'jobbatchname'
@@ -58,7 +61,7 @@ BEGIN
         WHEN lower(e.key) IN ('cmd', 'iwd', 'owner', 'in', 'out', 'err', 'fetchworkqueue')
                 AND (jsonb_typeof(e.value) <> 'string' OR fetchwork.is_expression(e.value))
                 AND NOT (lower(e.key) = 'owner' AND e.value IN ('null', '"/Expr(undefined)/"'))
-            THEN format('attribute "%s" is %s; allowed: a string', a.name, left(e.value::text, 60))
+            THEN format('attribute "%s" is %s; allowed: a string', a.name, fetchwork.shown_value(e.value))
         WHEN jsonb_typeof(e.value) IN ('number', 'array', 'object')
                 AND jsonb_path_exists(
                     e.value,
@@ -72,7 +75,7 @@ BEGIN
         WHEN a.key = 'fetchworkfiles' AND e.value::text !~ '^"(sandbox|stored|shared:/[^"]*)"$'
             THEN format(
                 'attribute "FetchWorkFiles" is %s; allowed: "sandbox", "stored", "shared:/DIRECTORY,..."',
-                left(e.value::text, 60)
+                fetchwork.shown_value(e.value)
             )
         WHEN a.key = 'oauthservicesneeded'
                 AND e.value <> 'null'
@@ -83,27 +86,27 @@ BEGIN
                 )
             THEN format(
                 'attribute "OAuthServicesNeeded" is %s; allowed: SERVICE or SERVICE*HANDLE, several by comma',
-                left(e.value::text, 60)
+                fetchwork.shown_value(e.value)
             )
         WHEN lower(e.key) IN ('accountinggroup', 'concurrencylimits', 'jobbatchname') AND e.value <> 'null'
                 AND (jsonb_typeof(e.value) <> 'string' OR fetchwork.is_expression(e.value))
-            THEN format('attribute "%s" is %s; allowed: a string', a.name, left(e.value::text, 60))
+            THEN format('attribute "%s" is %s; allowed: a string', a.name, fetchwork.shown_value(e.value))
         -- a claim that counts limits must be able to read each amount
         WHEN lower(e.key) = 'concurrencylimits'
                 AND (e.value #>> '{}') !~ '^[\s,]*([A-Za-z0-9_.]+(:[0-9]{1,9}(\.[0-9]{1,9})?)?([\s,]+|$))*$'
             THEN format(
                 'attribute "ConcurrencyLimits" is %s; allowed: NAME or NAME:AMOUNT, several by comma',
-                left(e.value::text, 60)
+                fetchwork.shown_value(e.value)
             )
         WHEN lower(e.key) = 'jobprio'
                 AND (jsonb_typeof(e.value) <> 'number' OR e.value::text !~ '^-?[0-9]{1,9}$')
-            THEN format('attribute "JobPrio" is %s; allowed: an integer', left(e.value::text, 60))
+            THEN format('attribute "JobPrio" is %s; allowed: an integer', fetchwork.shown_value(e.value))
         WHEN lower(e.key) IN ('requestcpus', 'requestmemory', 'requestdisk', 'requestgpus')
                 AND NOT fetchwork.is_expression(e.value)
                 AND (jsonb_typeof(e.value) <> 'number' OR e.value::text LIKE '-%')
             THEN format(
                 'attribute "%s" is %s; allowed: a number not below 0, or an expression',
-                a.name, left(e.value::text, 60)
+                a.name, fetchwork.shown_value(e.value)
             )
         WHEN lower(e.key) IN ('requestcpus', 'requestmemory', 'requestdisk', 'requestgpus')
                 AND jsonb_typeof(e.value) = 'number'
@@ -112,7 +115,7 @@ BEGIN
                 AND CASE lower(e.key) WHEN 'requestdisk' THEN 1e15 ELSE 2147483647 END
             THEN format(
                 'attribute "%s" is %s; allowed: 0, or 0.000001 to %s',
-                a.name, left(e.value::text, 60),
+                a.name, fetchwork.shown_value(e.value),
                 CASE lower(e.key) WHEN 'requestdisk' THEN '1E15' ELSE '2147483647' END
             )
         WHEN octet_length(e.value::text) > CASE
@@ -135,7 +138,7 @@ BEGIN
                 AND (jsonb_typeof(e.value) <> 'number' OR e.value::text !~ '^[0-9]{1,12}$')
             THEN format(
                 'attribute "%s" is %s; allowed: seconds, an integer not below 0, or an expression',
-                a.name, left(e.value::text, 60)
+                a.name, fetchwork.shown_value(e.value)
             )
         WHEN a.key IN ('cronminute', 'cronhour', 'crondayofmonth', 'cronmonth', 'crondayofweek')
                 AND e.value <> 'null'
@@ -154,7 +157,7 @@ BEGIN
                 'attribute "%s" is %s; '
                 'allowed: a field of a cron schedule, such as "*", "0-59/15" or "5,20", '
                 'of at most 500 characters',
-                a.name, left(e.value::text, 60)
+                a.name, fetchwork.shown_value(e.value)
             )
         WHEN a.key = 'fetchworktimezone'
                 AND e.value <> 'null'
@@ -164,7 +167,7 @@ BEGIN
                 )
             THEN format(
                 'attribute "FetchWorkTimeZone" is %s; allowed: a time zone, such as "Europe/Berlin"',
-                left(e.value::text, 60)
+                fetchwork.shown_value(e.value)
             )
         -- a short value has no such problem, unless it is an expression
         WHEN (octet_length(e.value::text) > 200 OR fetchwork.is_expression(e.value))

@@ -1,5 +1,6 @@
 -- The undelivered outputs of jobs whose Owners the caller may name: of the jobs "42.0", "42" (a cluster), or
--- of all with NULL; with access_point, of jobs submitted to it; with of_owner, of this Owner's jobs. At most
+-- with NULL of all that were not removed; with access_point, of jobs submitted to it; with of_owner, of this
+-- Owner's jobs. At most
 -- most_jobs jobs after (after_cluster, after_proc), in the order of their ids. A call costs time by the
 -- outputs of these owners, however many others have. ad, files: left_outputs. Locks nothing.
 CREATE OR REPLACE FUNCTION fetchwork.job_outputs(
@@ -60,7 +61,13 @@ BEGIN
             AND (owners IS NULL OR f.owner = ANY (owners))
             AND (only_owner IS NULL OR f.owner = only_owner)
             AND (
-                job_outputs.jobs IS NULL
+                (
+                    job_outputs.jobs IS NULL
+                    AND NOT EXISTS (
+                        SELECT FROM fetchwork.job_history AS h
+                        WHERE h.cluster_id = f.cluster_id AND h.proc_id = f.proc_id AND h.job_status = 3
+                    )
+                )
                 OR (
                     f.cluster_id = ANY (clusters)
                     AND (
