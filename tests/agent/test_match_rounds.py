@@ -21,7 +21,7 @@ from fetchwork.db.database import Database
 from fetchwork.db.pool import AsyncDatabase
 from fetchwork.handlers.context import Answer
 from fetchwork.handlers.host.keywords import KeywordContext
-from fetchwork.handlers.requests import matchround
+from fetchwork.handlers.requests import matchround, offer
 from fetchwork.handlers.requests.fetch import Look
 from fetchwork.handlers.requests.matchround import Seeker
 from tests.agent.conftest import Hooks, JobOf, Submit, UnwatchedRuns, attributes_of, slot_ad
@@ -176,6 +176,28 @@ async def test_slot_whose_claim_the_database_refuses_fails_alone(hooks: Hooks, d
     # in any rounds
     assert sorted(answer.reply.code for answer in answers) == ["", "", "", "denied"]
     database.query("DELETE FROM fetchwork.run WHERE slot = 'nowhere'")
+
+
+async def test_a_defect_in_one_offer_leaves_the_other_slots_of_its_round_theirs(
+    hooks: Hooks, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    submit_many(database, 3)
+    make = offer.offer
+
+    async def broken(fetch: offer.Fetch, taken: offer.Taken, problem: str | None) -> Answer | None:
+        if fetch.slot_name == "slot2@vm":
+            raise ZeroDivisionError("a defect")
+        return await make(fetch, taken, problem)
+
+    monkeypatch.setattr(offer, "offer", broken)
+    answers = await asyncio.gather(*(hooks.ask("fetch_work", body) for body in slots(3)))
+    assert [bool(answer.reply.body) for answer in answers] == [True, False, True]
+    assert "a defect" in answers[1].reply.message
+    # its job waits again at once
+    assert [row["slot"] for row in database.query("SELECT slot FROM fetchwork.run ORDER BY slot")] == [
+        "slot1@vm",
+        "slot3@vm",
+    ]
 
 
 async def test_job_that_cannot_be_printed_is_held_and_each_slot_gets_another(

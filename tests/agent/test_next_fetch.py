@@ -2,12 +2,15 @@
 
 import contextlib
 from collections.abc import AsyncIterator
+from typing import Any
 
 import pytest
 
 from fetchwork.agent.runs.watch import WatchedRuns
 from fetchwork.classad.values import ClassAd
 from fetchwork.db.database import Database
+from fetchwork.db.pool import AsyncDatabase
+from fetchwork.errors import DatabaseUnavailable
 from fetchwork.handlers.host.runs import LiveRun
 from fetchwork.handlers.requests.reply import DOES_NOT_ALLOW, was_taken
 from tests.agent.conftest import Hooks, JobOf, Submit, nothing, slot_ad
@@ -82,6 +85,48 @@ async def test_a_slot_that_asks_as_before_has_refused_and_rests(
     assert (await untold.start(refused)).outcome == "refused", "the offer is over"
     # the job is offered to another slot at once
     assert await untold.fetch(slot_ad(Name="slot2@vm", EnteredCurrentState=1000))
+
+
+async def test_a_refusal_is_counted_though_the_database_was_away_at_the_next_fetch(
+    untold: Hooks, submit: Submit, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    submit()
+    await untold.fetch(BEFORE)
+    run = AsyncDatabase.run
+
+    async def away(self: AsyncDatabase, call: Any, **more: Any) -> Any:
+        raise DatabaseUnavailable("it is away")
+
+    monkeypatch.setattr(AsyncDatabase, "run", away)
+    assert (await untold.ask("fetch_work", BEFORE)).reply.code == "unavailable"
+    monkeypatch.setattr(AsyncDatabase, "run", run)
+    assert ended(database) == []
+    assert not await untold.fetch(BEFORE), "the slot rests from such jobs"
+    assert ended(database) == [("rejected", DOES_NOT_ALLOW)]
+
+
+async def test_a_slot_that_is_drained_at_the_moment_of_its_offer_is_no_refusal(
+    hooks: Hooks, submit: Submit, job_of: JobOf, database: Database
+) -> None:
+    job = submit()
+    fetched = await hooks.fetch(BEFORE)
+    drained = slot_ad(State="Drained", Activity="Retiring", EnteredCurrentState=1005)
+    assert (await hooks.reply("reject", fetched, drained)).outcome == "rejected"
+    assert ended(database) == [("rejected", "rejected by the startd: the slot is Drained/Retiring")]
+    assert job_of(job)["jobstatus"] == 1
+    # and the slot does not rest from such jobs
+    assert await hooks.fetch(LATER)
+
+
+async def test_a_slot_that_was_drained_unheard_is_a_try_of_the_job(
+    untold: Hooks, submit: Submit, job_of: JobOf, database: Database
+) -> None:
+    """The slot's next fetch comes after the drain, and does not show that it refused."""
+    job = submit()
+    await untold.fetch(BEFORE)
+    await untold.fetch(slot_ad(EnteredCurrentState=1300))
+    assert [outcome for outcome, _ in ended(database)] == ["could_not_start"]
+    assert job_of(job)["jobstatus"] == 1
 
 
 @pytest.mark.parametrize("asks", [LATER, CLAIMED], ids=["unclaimed again", "still claimed"])

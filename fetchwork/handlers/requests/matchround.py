@@ -11,15 +11,20 @@ whose job could not be printed; jobs like that one back off meanwhile (``unprint
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import logging
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
+from fetchwork.codes import HoldCode
+from fetchwork.db.calls import runs as run_calls
 from fetchwork.errors import ClassAdError, FetchworkError
 from fetchwork.handlers.host import accounts
 from fetchwork.handlers.host.session import HostSession
 from fetchwork.handlers.requests import offer
 from fetchwork.handlers.requests.fetch import FetchAttempt, Look
+from fetchwork.log import event
 from fetchwork.matching.autoclusters import Autocluster
 from fetchwork.matching.choose import Choice, Groups
 from fetchwork.matching.containers import has_all
@@ -28,6 +33,8 @@ from fetchwork.matching.rotation import Rotation, Weighed
 from fetchwork.matchmaker.messages import Answer, Match, Seen
 from fetchwork.matchmaker.messages import Look as MatchLook
 from fetchwork.sandbox.offered import may_run
+
+log = logging.getLogger(__name__)
 
 #: seconds for a call: a startd asks again soon enough
 DATABASE_S = 5.0
@@ -321,10 +328,29 @@ class MatchRound:
         except FetchworkError as error:
             seeker.result = error
             return
+        except Exception as error:
+            # the defect is this offer's alone; the other slots of the round get theirs
+            job = f"{taken.run.cluster_id}.{taken.run.proc_id}"
+            event(log, logging.ERROR, "offer_failed", exc_info=True, job=job, slot=seeker.attempt.slot_name)
+            seeker.result = FetchworkError(f"the offer of job {job} failed: {type(error).__name__}: {error}")
+            await self._withdraw(taken, seeker.result)
+            return
         if answer is not None:
             seeker.result = Look(answer)
         else:
             self._session.unprintable.failed(autocluster, time.monotonic())
+
+    async def _withdraw(self, taken: offer.Taken, problem: FetchworkError) -> None:
+        """Let the job of an offer that failed wait again; else it waits for the offer's deadline."""
+        withdrawal = run_calls.withdraw(
+            run_id=taken.run.run_id,
+            token=taken.run.token,
+            reason=str(problem),
+            hold_reason=None,
+            code=HoldCode.UNSPECIFIED,
+        )
+        with contextlib.suppress(FetchworkError):
+            await self._session.database.run(withdrawal, timeout_s=self._left())
 
     async def _refuse_for_want_of_account(self, seeker: Seeker) -> None:
         """Refuse a job whose turn it was, but whose owner has no account on this host."""
