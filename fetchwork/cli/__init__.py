@@ -11,8 +11,9 @@ import gc
 import importlib
 import io
 import os
+import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NoReturn
 
 import click
@@ -88,6 +89,26 @@ Example:
 """
 
 
+class _Formatter(click.HelpFormatter):
+    """Shows an option that may have one or two dashes once, with one, as HTCondor's tools write it."""
+
+    def write_dl(self, rows: Iterable[tuple[str, str]], col_max: int = 30, col_spacing: int = 2) -> None:
+        super().write_dl([(_once(first), text) for first, text in rows], col_max, col_spacing)
+
+
+def _once(heading: str) -> str:
+    """The heading of an option in a help, without the names that differ from others by a dash alone."""
+    names = re.findall(r"-[^\s,/\[]+", heading)
+    doubles = [name for name in names if name[:2] == "--" and name[1:] in names]
+    for name in doubles:
+        heading = re.sub(rf", {name}(?=[\s,]|$)|^{name}, ", "", heading)
+    return heading
+
+
+class _Context(click.Context):
+    formatter_class = _Formatter
+
+
 class _Commands(click.Group):
     """A group whose commands are imported when they are called."""
 
@@ -100,6 +121,9 @@ class _Commands(click.Group):
         name = cmd_name.replace("-", "_")
         module = importlib.import_module(f"fetchwork.cli.{_TOGETHER.get(name, name)}")
         command: click.Command = getattr(module, name if name in _TOGETHER else "cli")
+        inner = command.commands.values() if isinstance(command, click.Group) else ()
+        for each in (command, *inner):
+            each.context_class = _Context
         return command
 
     def resolve_command(
@@ -132,7 +156,7 @@ class _Commands(click.Group):
 @click.group(
     cls=_Commands,
     epilog=EXAMPLE,
-    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
+    context_settings={"help_option_names": ["-h", "--help", "-help"], "max_content_width": 110},
 )
 @click.option(
     "--dsn",
@@ -206,7 +230,7 @@ def _database_is_named(words: Sequence[str]) -> bool:
     return (
         bool({"agent", "config", "doctor", "hooks", "pool"}.intersection(words))
         or any(word.startswith(("--dsn", "-dsn")) for word in words)
-        or any(name == "FETCHWORK_DSN" or name.startswith("PG") for name in os.environ)
+        or any(value and name.startswith(("FETCHWORK_DSN", "PG")) for name, value in os.environ.items())
     )
 
 
@@ -229,7 +253,8 @@ def _no_such_option(error: click.NoSuchOption, words: Sequence[str]) -> str:
         ),
         letter,
     )
-    allowed = f"; allowed: {' '.join(sorted(known))}" if known else ""
+    once = sorted(name for name in known if not (name[:2] == "--" and name[1:] in known))
+    allowed = f"; allowed: {' '.join(once)}" if once else ""
     return f"no such option '{typed}'{allowed}"
 
 

@@ -251,6 +251,17 @@ def autoformat_note(function: Function) -> Function:
     )(function)
 
 
+def require_job(session: AnySession, cluster: int, proc: int | None) -> None:
+    """Raise NotFound if neither queue nor history has a job, or without ``proc`` any job of a cluster."""
+    from fetchwork.errors import NotFound
+
+    here = f"ClusterId == {cluster}" + ("" if proc is None else f" && ProcId == {proc}")
+    asked = {"constraint": here, "projection": ["ClusterId"], "limit": 1}
+    if not any(session.items("jobs", **asked)) and not any(session.items("view", name="history", **asked)):
+        job = f"{cluster}" if proc is None else f"{cluster}.{proc}"
+        raise NotFound(f"there is no job {job}, in the queue or in history, or it is not yours to see")
+
+
 def jobs_constraint(words: Sequence[str], constraints: Sequence[str]) -> str:
     """One constraint for job ids, cluster numbers and owners (any of them), and further constraints (all)."""
     from fetchwork.queue.constraints.constraint import joined

@@ -43,7 +43,12 @@ def cli(
       fetchwork runs 42.0
       fetchwork runs -constraint 'Outcome == "could_not_start"'
     """
+    from fetchwork.queue.selecting import parse_id
+
     constraint = options.jobs_constraint(jobs, constraints)
+    for word in jobs:
+        if (job := parse_id(word)) is not None:
+            options.require_job(session, *job)
     if as_json:
         output.print_json_list(session.items("view", name="runs", constraint=constraint, limit=limit))
         return

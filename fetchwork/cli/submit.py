@@ -167,17 +167,12 @@ def cli(
         output.echo(f"{result.num_procs()} job(s) submitted to cluster {result.cluster()}.")
         cluster = result.cluster()
         if output.on_terminal():
-            if isinstance(description, str):
-                for line in unmet(description, served=isinstance(session, RemoteSession)):
-                    output.echo(f"fetchwork: warning: {line}", err=True)
             commands = (f"q {cluster}", f"wait {cluster}", f"tail -f {cluster}.0", f"rm {cluster}")
             words = "   ".join(f"fetchwork {command}" for command in commands)
             output.echo(f"next steps:  {words}", err=True)
         for problem in result.problems:
             output.echo(f"fetchwork: warning: {problem}", err=True)
-        if result.access_point is None and "UserLog" in result.clusterad():
-            output.echo(
-                "no access point serves this machine: the event log of 'log' is written"
-                " while 'fetchwork userlog --follow' runs, or 'fetchwork access-point'",
-                err=True,
-            )
+    if isinstance(description, str):
+        served = isinstance(session, RemoteSession)
+        for line in unmet(description, served=served, on_terminal=output.on_terminal()):
+            output.echo(f"fetchwork: warning: {line}", err=True)

@@ -47,6 +47,7 @@ def cli(
         return
     kept = session.perform("kept_output", cluster=cluster, proc=proc or 0, run_id=run_id)
     if kept is None:
+        options.require_job(session, cluster, proc or 0)
         raise NotFound(
             f"no output is kept for job {job}: the job did not ask for that (+FetchWorkTailBytes), or none"
             f" of its runs has ended; 'fetchwork tail -f {job}' shows what it writes while it runs"

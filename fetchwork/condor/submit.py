@@ -130,17 +130,17 @@ def _submit(run: Invocation, options: _Options, text: str) -> None:
 
 
 def _warn(run: Invocation, options: _Options, text: str, *, served: bool = True) -> None:
-    """Warn of unused lines and, on a terminal, of expectations of the description that are not met."""
+    """Warn of unused lines, and of expectations of the description that are not met."""
     if options.warns:
         from fetchwork.queue.unused import unused
 
         for one in unused(text):
             said = f"the line '{one.name} = {one.value}' was unused by condor_submit. Is it a typo?"
             run.complain(f"WARNING: {said}\n")
-    if run.columns > 0 and options.dry_run is None:
+    if options.dry_run is None:
         from fetchwork.queue.descriptions import unmet
 
-        for line in unmet(text, served=served):
+        for line in unmet(text, served=served, on_terminal=run.columns > 0):
             run.complain(f"WARNING: {line}\n")
 
 

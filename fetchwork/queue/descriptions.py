@@ -105,6 +105,7 @@ def _ads(text: str, cluster_id: int) -> tuple[Json, Iterator[Json]]:
             warnings.simplefilter("ignore")
             submit = bindings.old().Submit(text)
             _refuse_unhonoured(submit)
+            _refuse_wrong_transfer(submit)
             for name, value in [*retries.marked(submit), *oauth.marked(submit)]:
                 submit[name] = value
             if re.match(r"\s*0+(?:\s|$)", submit.getQArgs()):
@@ -151,6 +152,14 @@ def _refuse_unhonoured(submit: Mapping[str, str]) -> None:
             raise SubmitError(
                 f"command '{name} = {submit[name].strip()[:60]}' can't be honoured: {reason}{allowed}"
             )
+
+
+def _refuse_wrong_transfer(submit: Mapping[str, str]) -> None:
+    # HTCondor's library prints its reason on stderr, and raises another
+    for name in ("should_transfer_files", "shouldtransferfiles"):
+        value = submit.get(name, "no").strip()
+        if "$" not in value and value.lower() not in ("yes", "no", "if_needed"):
+            raise SubmitError(f"command '{name} = {value[:60]}': allowed: YES, NO or IF_NEEDED")
 
 
 def _settle_requests(ad: Json, commands: str) -> None:
@@ -214,25 +223,28 @@ def read_file(path: str) -> str:
 
 
 _NO_MAIL = "nothing is mailed: 'fetchwork wait' and 'fetchwork events' tell how jobs end"
-_NO_LOG = "no access point serves this host: event logs are written while 'fetchwork userlog --follow' runs"
-_NO_FILES = "no access point serves this host: 'fetchwork wait' or 'condor_transfer_data' brings output files"
+_NO_LOG = "event logs are written while 'fetchwork userlog --follow' runs"
+_NO_FILES = "'fetchwork wait' or 'condor_transfer_data' brings output files"
 
 
-def unmet(text: str, *, served: bool) -> list[str]:
+def unmet(text: str, *, served: bool, on_terminal: bool) -> list[str]:
     """A line for each thing that a description expects of a schedd and that does not happen by itself here.
 
-    For terminals only: programs that submit take any line on stderr for a failure. ``served``: there is an
-    access point, which does most of these things.
+    ``served``: there is an access point, which writes logs and brings files. Without one a line says so to
+    programs too; that nothing is mailed is for terminals alone, because programs that submit may take a line
+    on stderr for a failure.
     """
     said = []
-    if (asked := _last_value(text, "notification")) is not None and asked.lower() != "never":
+    asked = _last_value(text, "notification")
+    if on_terminal and asked is not None and asked.lower() != "never":
         said.append(_NO_MAIL)
-    if served:
-        return said
+    undone = []
     if _last_value(text, "log") is not None:
-        said.append(_NO_LOG)
+        undone.append(_NO_LOG)
     if (_last_value(text, "should_transfer_files") or "").lower() == "yes":
-        said.append(_NO_FILES)
+        undone.append(_NO_FILES)
+    if undone and not served:
+        said.append(f"no access point serves this host: {', and '.join(undone)}")
     return said
 
 

@@ -47,6 +47,50 @@ def test_a_dry_run_submits_nothing(fetchwork: Run, sleep_sub: str) -> None:
     assert json.loads(fetchwork("q", "--json").out) == []
 
 
+def test_what_no_access_point_does_is_said_once(fetchwork: Run, tmp_path: Path) -> None:
+    file = tmp_path / "a.sub"
+    file.write_text("executable = /bin/true\nlog = a.log\nshould_transfer_files = YES\nqueue 3\n")
+    told = fetchwork("submit", str(file), "--owner", "alice")
+    (line,) = told.err.splitlines()
+    assert line.startswith("fetchwork: warning: no access point serves this host: event logs are written")
+    assert "'fetchwork wait'" in line
+
+
+def test_a_wrong_should_transfer_files_has_one_text(conninfo: str, tmp_path: Path) -> None:
+    file = tmp_path / "a.sub"
+    file.write_text("executable = /bin/true\nshould_transfer_files = MAYBE\nqueue\n")
+    # the library for descriptions writes past Python's sys.stderr
+    words = [sys.executable, "-m", "fetchwork", "--dsn", conninfo, "submit", str(file), "--owner", "alice"]
+    (line,) = subprocess.run(words, capture_output=True, text=True, check=False).stderr.splitlines()
+    assert "command 'should_transfer_files = MAYBE': allowed: YES, NO or IF_NEEDED" in line
+
+
+@pytest.mark.parametrize("words", [("tail", "9.0"), ("runs", "9.0"), ("runs", "9")])
+def test_a_job_that_is_not_there_is_said_to_be_missing(fetchwork: Run, words: tuple[str, ...]) -> None:
+    told = fetchwork(*words)
+    assert told.status == 1
+    assert told.err.startswith(f"fetchwork: error: there is no job {words[1]}, in the queue or in history")
+
+
+def test_an_expression_that_is_refused_is_quoted_as_it_was_written(
+    fetchwork: Run, slots: DirectQueue
+) -> None:
+    told = fetchwork("edit", slots.submit(), "JobPrio=abc")
+    assert told.err == 'fetchwork: error: attribute "JobPrio" is abc; allowed: an integer\n'
+
+
+def test_an_event_that_holds_an_ad_is_json(fetchwork: Run, slots: DirectQueue) -> None:
+    resources = {"Cpus": 1, "Memory": 512}
+    slots.submit()
+    run = slots.claim()
+    assert run is not None
+    slot = {"name": "slot1@h1", "cpus": 1, "memory_mib": 512, "fetched_at": 1795225768}
+    slots.connection.execute("SELECT fetchwork.report_slots(%s, %s)", [slots.host(), Jsonb([slot])])
+    assert slots.start(run, slot="slot1@h1") is None
+    lines = fetchwork("events", "--json").out.splitlines()
+    assert [json.loads(line).get("ExecuteProps") for line in lines] == [None, resources]
+
+
 def test_ads_are_submitted_from_a_file(fetchwork: Run, tmp_path: Path) -> None:
     file = tmp_path / "jobs.ad"
     file.write_text('Cmd = "/bin/true"\nOwner = "alice"\n\nCmd = "/bin/false"\nOwner = "alice"\n')

@@ -1,5 +1,6 @@
 """Every command has help with an example; errors are one line, exit statuses are as documented."""
 
+import os
 import re
 import subprocess
 import sys
@@ -9,6 +10,7 @@ import click
 import pytest
 
 from fetchwork import cli
+from fetchwork.errors import DatabaseUnavailable
 
 
 def commands() -> Iterator[tuple[str, click.Command]]:
@@ -106,10 +108,33 @@ def test_wrong_usage_is_one_line_and_status_2(
     assert re.fullmatch(r"  help: fetchwork( \w+)? --help", hint)
 
 
+@pytest.mark.parametrize("words", [["q"], ["tail"], ["dag", "status"]])
+def test_help_has_htcondors_spelling_too_and_names_an_option_once(
+    words: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.run([*words, "-help"]) == 0
+    text = capsys.readouterr().out
+    assert "\n  -json " in text and "--json" not in text
+
+
 def test_no_database_is_one_line_and_status_1(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.run(["--dsn", "host=/nonexistent", "q"]) == 1
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith("fetchwork: error: database does not answer")
+
+
+def test_an_empty_dsn_names_no_database(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def away(*_: object, **__: object) -> None:
+        raise DatabaseUnavailable("it is away")
+
+    for name in [name for name in os.environ if name.startswith("PG")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("FETCHWORK_DSN", "")
+    monkeypatch.setattr("fetchwork.queue.remote.opened", away)
+    assert cli.run(["q"]) == 1
+    assert "no database is named" in capsys.readouterr().err
 
 
 def test_debug_shows_where_it_came_from() -> None:
