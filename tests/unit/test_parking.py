@@ -459,6 +459,32 @@ async def test_what_is_not_known_counts_too_until_it_is_gone(
     await outputs.close()
 
 
+async def test_what_waits_unread_costs_nothing_at_the_next_look(
+    spool: OutputSpool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fetchwork.agent.files.outputs.MOST_KNOWN_EACH", 1)
+    outputs = without_database(spool)
+    (tmp_path / "f").write_bytes(b"x")
+    for _ in range(5):
+        parking = Parking(str(spool.directory), copy=True)
+        assert parking.take([output(tmp_path / "f")]) is None
+        parking.finish(OF_A_RUN, "output", None, seconds=0.1)
+    await outputs.look()
+    looked_at: list[object] = []
+    exists = Path.exists
+
+    def counted(path: Path) -> bool:
+        looked_at.append(path)
+        return exists(path)
+
+    monkeypatch.setattr(Path, "exists", counted)
+    monkeypatch.setattr(spool, "weigh", looked_at.append)
+    await outputs.look()
+    # the one that is being delivered
+    assert len(looked_at) == 1
+    await outputs.close()
+
+
 async def test_what_waits_is_read_when_its_turn_comes(spool: OutputSpool, tmp_path: Path) -> None:
     outputs = without_database(spool)
     (tmp_path / "f").write_bytes(b"x")

@@ -107,9 +107,10 @@ class Outputs:
 
     async def look(self) -> None:
         """Begin to upload staged directories that are not being uploaded yet."""
-        names = await asyncio.to_thread(self.spool.names)
+        names = await asyncio.to_thread(self.spool.names, frozenset(self._unknown))
         for name in names:
-            await self.deliver(name)
+            if name not in self._unknown or self._has_room(self._unknown[name][0]):
+                await self.deliver(name)
         for name in self._unknown.keys() - set(names):
             self._count_unknown(name, None)
         self.mark()
@@ -160,16 +161,18 @@ class Outputs:
         """Read the facts of a directory that are needed until its turn; None if it has to wait unread."""
         known = self._unknown.get(name)
         uid, size = known if known is not None else await asyncio.to_thread(self.spool.weigh, name)
-        others = len(self._deliveries) - len(self._awaited) - 1
-        if (others >= MOST_KNOWN and not awaited) or self._known[uid] >= (
-            MOST_AWAITED_EACH if awaited else MOST_KNOWN_EACH
-        ):
+        if not (self._known[uid] < MOST_AWAITED_EACH if awaited else self._has_room(uid, but=1)):
             self._count_unknown(name, (uid, size))
             return None
         parked = await asyncio.to_thread(self.spool.read, name)
         context = self._context(parked)
         key = run_key(read_starter_ad(parked.request.body))
         return _Waiting(name, parked.uid, parked.use, parked.after, size, context, key)
+
+    def _has_room(self, uid: int, but: int = 0) -> bool:
+        """Whether a further directory of an account may be read; ``but``: directories that do not count."""
+        others = len(self._deliveries) - len(self._awaited) - but
+        return others < MOST_KNOWN and self._known[uid] < MOST_KNOWN_EACH
 
     def _context(self, parked: Parked) -> KeywordContext:
         context = self._contexts.get(parked.request.keyword.lower())

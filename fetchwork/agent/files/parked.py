@@ -15,7 +15,7 @@ import shutil
 import stat
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -81,12 +81,18 @@ class OutputSpool:
         """Make the directory as the agent's account; raises FetchworkError."""
         Spool(str(self.directory)).make()
 
-    def names(self) -> list[str]:
-        """Return the directories with a manifest, oldest first; delete old ones without a manifest."""
+    def names(self, known: Set[str] = frozenset()) -> list[str]:
+        """Return the directories with a manifest, oldest first; delete old ones without a manifest.
+
+        ``known`` had one before: thousands of an account may wait, and each look costs a system call.
+        """
         whole = []
         listed = {path.name for path in self.directory.iterdir()}
         self._stuck &= listed
         for name in sorted(listed - self._stuck - {BAD}):
+            if name in known:
+                whole.append(name)
+                continue
             path = self.directory / name
             try:
                 if (path / MANIFEST).exists():
