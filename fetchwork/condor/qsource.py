@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from fetchwork.queue.views import Json
 
 _STATES = ("Idle", "Running", "Held", "Suspended")
+_COUNTED = (*_STATES, "Removed", "Completed", "Jobs")
 
 
 def of_every_queue(run: Invocation, options: QOptions) -> int:
@@ -74,6 +75,7 @@ def _show(run: Invocation, options: QOptions, shown: Shown, database: str) -> Js
     session = run.session
     everyone = not (options.mine and not options.any_of and not options.ids and run.user != "root")
     constraint = text_of(constraint_of(options))
+    whole = None if constraint or options.limit >= 0 else "Allusers" if everyone else "My"
     if not everyone:
         quoted = run.user.replace('"', '\\"')
         mine = f'Owner == "{quoted}"'
@@ -110,7 +112,7 @@ def _show(run: Invocation, options: QOptions, shown: Shown, database: str) -> Js
                 shown.add_table(JobTable(item))
             for ad in item.get("ads", ()):
                 shown.add(PrintedAd(ad))
-        return {**shown.counts.summary(), **totals}
+        return _agreeing(shown.counts.summary(), totals, whole)
     opts = 0
     if options.autoclusters or options.group_by:
         # QueryOpts of HTCondor's bindings
@@ -127,7 +129,22 @@ def _show(run: Invocation, options: QOptions, shown: Shown, database: str) -> Js
         if options.group_by:
             ad = {**ad, "Id": number + 1}  # noqa: PLW2901 - each group gets a number
         shown.add(PrintedAd(ad))
-    return {**shown.counts.summary(), **totals}
+    return _agreeing(shown.counts.summary(), totals, whole)
+
+
+def _agreeing(shown: Json, totals: Json, whole: str | None) -> Json:
+    """All totals of an answer.
+
+    The kept counters are of a moment before the shown jobs. If those are all jobs of the user or of everybody
+    (``whole`` is "My" or "Allusers"), the shown jobs count.
+    """
+    # the counters have jobs of the scheduler universe too
+    if whole is None or shown["SchedulerJobs"] or f"{whole}Jobs" not in totals:
+        return {**shown, **totals}
+    changes = {name: shown[name] - totals[f"{whole}{name}"] for name in _COUNTED}
+    for prefix in {whole, "Allusers"}:
+        totals |= {f"{prefix}{name}": totals[f"{prefix}{name}"] + change for name, change in changes.items()}
+    return {**shown, **totals}
 
 
 def _wanted(attributes: Sequence[str]) -> set[str] | None:

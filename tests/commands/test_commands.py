@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import psycopg
 import pytest
@@ -77,6 +78,28 @@ def test_submit_says_what_programs_look_for(condor: Callable[..., Answer], tmp_p
     assert condor("condor_submit", stdin=SLEEP.format(1)).out.endswith("1 job(s) submitted to cluster 3.\n")
     verbose = condor("condor_submit", "-", stdin=SLEEP.format(1)).out
     assert verbose.startswith("\n** Proc 4.0:\n") and '\nOwner = "alice"\n' in verbose
+
+
+@pytest.mark.parametrize("words", [(), ("-allusers",), ("-nobatch",)])
+def test_totals_of_one_answer_agree(
+    condor: Callable[..., Answer],
+    session: Session,
+    slots: DirectQueue,
+    monkeypatch: pytest.MonkeyPatch,
+    words: tuple[str, ...],
+) -> None:
+    perform = session.perform
+
+    def submitted_meanwhile(name: str, /, **arguments: Any) -> Any:
+        answer = perform(name, **arguments)
+        if name == "totals":
+            slots.submit()
+        return answer
+
+    slots.submit()
+    monkeypatch.setattr(session, "perform", submitted_meanwhile)
+    totals = re.findall(r"^Total for .*: (\d+) jobs;", condor("condor_q", *words).out, re.MULTILINE)
+    assert len(totals) >= 2 and len(set(totals)) == 1
 
 
 def test_words_of_submit_come_before_the_file_and_appended_lines_before_queue(
