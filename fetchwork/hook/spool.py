@@ -25,6 +25,8 @@ _SUFFIX = ".report"
 _PARTIAL = ".partial"
 #: most files of one round
 AT_ONCE = 1000
+#: files whose owners are remembered while more wait
+MOST_KNOWN = 200_000
 #: age in seconds at which a partial file has lost its writer
 _PARTIAL_LIFE_S = 3600.0
 
@@ -108,6 +110,7 @@ class Spool:
         self.directory = directory
         # rejected files that can't be moved: they are not read again
         self._stuck: set[str] = set()
+        self._owners: dict[str, int] = {}
 
     def make(self, owner: int | None = None, group: int | None = None) -> None:
         """Make or correct the directory for an agent of this uid and gid (default: the caller's).
@@ -156,7 +159,10 @@ class Spool:
             raise FetchworkError(f"cannot read spool '{self.directory}': {exc.strerror}") from exc
         self._stuck &= listed
         names = sorted(listed - self._stuck - {BAD})
-        return names if len(names) <= limit else sorted(self._shared_out(names)[:limit])
+        if len(names) <= limit:
+            self._owners = {}
+            return names
+        return sorted(self._shared_out(names)[:limit])
 
     def read(self, names: list[str] | None = None) -> Reading:
         """Read the files ``names`` (default: all ``waiting``), and move aside those that are not reports."""
@@ -221,14 +227,22 @@ class Spool:
         """The names in an order in which owners take turns, without files that are being written."""
         turns: dict[int, int] = {}
         order: list[tuple[int, str]] = []
+        # a system call for each of many thousands, at each look, would take the agent's time
+        known, self._owners = self._owners, {}
         for name in names:
-            try:
-                status = os.lstat(os.path.join(self.directory, name))
-            except FileNotFoundError:
-                continue
-            if not self._is_being_written(name, status):
-                turn = turns[status.st_uid] = turns.get(status.st_uid, 0) + 1
-                order.append((turn, name))
+            uid = known.get(name)
+            if uid is None:
+                try:
+                    status = os.lstat(os.path.join(self.directory, name))
+                except FileNotFoundError:
+                    continue
+                if self._is_being_written(name, status):
+                    continue
+                uid = status.st_uid
+            if len(self._owners) < MOST_KNOWN:
+                self._owners[name] = uid
+            turn = turns[uid] = turns.get(uid, 0) + 1
+            order.append((turn, name))
         order.sort()
         return [name for _, name in order]
 

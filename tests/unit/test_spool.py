@@ -303,13 +303,27 @@ def test_the_files_moved_aside_last_are_kept(spool: Spool) -> None:
 
 
 @pytest.mark.skipif(not ROOT, reason="needs root, to be two accounts")
-def test_a_flood_by_one_account_leaves_others_their_share(spool: Spool) -> None:
+def test_a_flood_by_one_account_leaves_others_their_share(
+    spool: Spool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for number in range(20):
         os.chown(put(spool, f"0{number:02}.report", b"garbage"), 65534, -1)
         os.chown(put(spool, f"1{number:02}.partial", b""), 65533, -1)
     for number in range(3):
         put(spool, f"2{number:02}.report", whole())
-    assert spool.waiting(limit=4) == ["000.report", "001.report", "200.report", "201.report"]
+    share = ["000.report", "001.report", "200.report", "201.report"]
+    assert spool.waiting(limit=4) == share
+    # the files are not looked at again, except those that are being written
+    looked_at: list[str] = []
+    lstat = os.lstat
+
+    def counted(path: str) -> os.stat_result:
+        looked_at.append(path)
+        return lstat(path)
+
+    monkeypatch.setattr(os, "lstat", counted)
+    assert spool.waiting(limit=4) == share
+    assert {os.path.splitext(path)[1] for path in looked_at} == {".partial"}
     # and all of them in the order of time if they are not too many
     assert spool.waiting(limit=43) == sorted(set(os.listdir(spool.directory)) - {"bad"})
 
