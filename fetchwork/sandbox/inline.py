@@ -23,7 +23,7 @@ from fetchwork.sandbox.jsontext import to_json
 MAX_INPUT = 2 << 20
 MAX_OUTPUT = 512 << 10
 MAX_FILES = 64
-#: bytes of the notes
+#: bytes of the notes' beginning; the hook adds a line for each file of the sandbox
 MAX_NOTES = 64 << 10
 
 

@@ -11,6 +11,7 @@ enum {
     MOST_INPUT = 2 << 20,
     MOST_OUTPUT = 512 << 10,
     MOST_FILES = 64,
+    /* of the notes: their beginning has MAX_NOTES bytes at most; a line for each file of the sandbox follows */
     MOST_NOTES = 256 << 10,
 };
 
