@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
@@ -11,6 +12,7 @@ from fetchwork.cli import dagview, options, output
 from fetchwork.cli.progress import looking
 from fetchwork.codes import STATUS_LETTERS
 from fetchwork.dag import status
+from fetchwork.errors import FetchworkError
 
 if TYPE_CHECKING:
     from fetchwork.queue.remote import AnySession
@@ -92,7 +94,11 @@ def cli(
     elif as_json:
         output.print_json_list(ended)
     else:
-        _list(ended, set(session.perform("output_clusters")))
+        with_outputs: set[int] = set()
+        # who may only read, or reads several databases, brings no files
+        with contextlib.suppress(FetchworkError):
+            with_outputs.update(session.perform("output_clusters"))
+        _list(ended, with_outputs)
 
 
 def _list(ads: Iterator[Json], with_outputs: set[int]) -> None:

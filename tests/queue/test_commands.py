@@ -79,6 +79,20 @@ def test_an_expression_that_is_refused_is_quoted_as_it_was_written(
     assert told.err == 'fetchwork: error: attribute "JobPrio" is abc; allowed: an integer\n'
 
 
+def test_history_is_for_those_who_may_only_read_too(
+    fetchwork: Run, slots: DirectQueue, conninfo: str
+) -> None:
+    slots.submit()
+    slots.finish(slots.started())
+    slots.connection.execute("CREATE ROLE only_reads IN ROLE fetchwork_reader")
+    try:
+        told = fetchwork("--dsn", f"{conninfo} options='-c role=only_reads'", "history")
+    finally:
+        slots.connection.execute("DROP ROLE only_reads")
+    assert (told.status, told.err) == (0, "")
+    assert len(told.out.splitlines()) == 2
+
+
 def test_an_event_that_holds_an_ad_is_json(fetchwork: Run, slots: DirectQueue) -> None:
     resources = {"Cpus": 1, "Memory": 512}
     slots.submit()

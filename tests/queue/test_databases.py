@@ -85,6 +85,7 @@ def test_all_are_one_queue_to_read(run: Run) -> None:
     assert len([line for line in run("q", "-global").out.splitlines() if line.startswith("alice")]) == 2
     run("rm", "1")
     run("rm", "-name", "physics", "2")
+    assert run("history", "-global").status == 0
     ended = json.loads(run("history", "-global", "--json").out)
     assert [(ad["ScheddName"], ad["ClusterId"]) for ad in ended] == [("main", 1), ("main", 1), ("physics", 2)]
 
