@@ -14,7 +14,7 @@ from pathlib import Path
 import click
 
 from fetchwork.cli import main_group
-from tests.house.source import PACKAGE, ROOT, python_files, shown, tracked, tree
+from tests.house.source import PACKAGE, ROOT, nodes, python_files, shown, tracked, tree
 
 #: beginnings of strings that are statements for the database, or parts of them
 _SQL = re.compile(
@@ -38,23 +38,22 @@ def text_of(node: ast.expr) -> str | None:
     return None
 
 
-def _docstrings(module: ast.Module) -> set[ast.AST]:
+def _docstrings(path: Path) -> set[ast.AST]:
     """The nodes of strings that stand alone: docstrings, and those of attributes."""
     return {
         node.value
-        for node in ast.walk(module)
+        for node in nodes(path)
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant | ast.JoinedStr)
     }
 
 
 def python_texts(path: Path) -> Iterator[tuple[int, str]]:
     """Each string of a module that reads like words, with its line."""
-    module = tree(path)
-    skipped = _docstrings(module)
-    for node in ast.walk(module):
+    skipped = _docstrings(path)
+    for node in nodes(path):
         if isinstance(node, ast.JoinedStr):
             skipped.update(part for part in ast.walk(node) if part is not node)
-    for node in ast.walk(module):
+    for node in nodes(path):
         if node in skipped or not isinstance(node, ast.expr):
             continue
         text = text_of(node)
@@ -64,7 +63,7 @@ def python_texts(path: Path) -> Iterator[tuple[int, str]]:
 
 def log_events(path: Path) -> Iterator[tuple[int, str]]:
     """Each ``event(log, LEVEL, name, field=...)`` of a module: the name and its fields."""
-    for node in ast.walk(tree(path)):
+    for node in nodes(path):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "event":
             fields = [keyword.arg or f"**{ast.unparse(keyword.value)}" for keyword in node.keywords]
             yield node.lineno, " ".join([*(ast.unparse(arg) for arg in node.args[1:]), *fields])

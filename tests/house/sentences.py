@@ -8,18 +8,17 @@ A mark is a sign, not a proof: a sentence without one can still be hard to read.
 
 import argparse
 import ast
-import io
 import random
 import re
 import sys
 import textwrap
-import tokenize
+from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from tests.house import messages
-from tests.house.source import PACKAGE, ROOT, hook_files, shown, tracked
+from tests.house.source import PACKAGE, ROOT, hook_files, shown, tracked, tree
 
 #: the mark's name -> its pattern, in a sentence whose code spans were taken out
 MARKS = {
@@ -38,6 +37,12 @@ _NOT_READ = ("LICENSE", "tests/data/", "tests/house/sentences.py", "tests/house/
 #: code spans, quoted names and values, and links' targets
 _CODE = re.compile(r"\{[^{}]*\}|``.+?``|`[^`\n]+`|\]\([^)]*\)|'[^'\s]{1,40}'|\"[^\"\s]{1,40}\"")
 _SENTENCE_END = re.compile(r"(?<=[.!?])[)\"']*\s+(?=[A-Z`\"'(*\[])")
+#: a comment is group 1: a ``#`` that is in no string
+_STRING_OR_COMMENT = re.compile(
+    r""""{3}(?:\\.|[^\\])*?"{3}|\'{3}(?:\\.|[^\\])*?\'{3}"""
+    r"""|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'|(\#[^\n]*)""",
+    re.S,
+)
 _NOT_PROSE = re.compile(r"^(#!|noqa\b|type:|pragma\b|ruff:|fmt:|mypy:|-\*-|SPDX)")
 
 
@@ -89,7 +94,7 @@ def files() -> list[Path]:
 def _paragraphs(path: Path) -> Iterator[tuple[int, str]]:
     text = path.read_text(encoding="utf-8")
     if path.suffix == ".py" or path in hook_files():
-        yield from _docstrings(text)
+        yield from _docstrings(path, text)
         yield from _python_comments(text)
         if PACKAGE in path.parents:
             yield from messages.python_texts(path)
@@ -118,8 +123,9 @@ def _split(line: int, text: str) -> Iterator[tuple[int, str]]:
             yield line + text.count("\n", 0, block.start() + begin), stripped.strip()
 
 
-def _docstrings(text: str) -> Iterator[tuple[int, str]]:
-    for node in ast.walk(ast.parse(text)):
+def _docstrings(path: Path, text: str) -> Iterator[tuple[int, str]]:
+    # of the package alone other tests read the trees too
+    for node in _statements(tree(path) if PACKAGE in path.parents else ast.parse(text)):
         if (
             isinstance(node, ast.Expr)
             and isinstance(node.value, ast.Constant)
@@ -130,6 +136,15 @@ def _docstrings(text: str) -> Iterator[tuple[int, str]]:
             yield from _split(node.lineno, prose)
 
 
+def _statements(module: ast.Module) -> Iterator[ast.AST]:
+    """Every statement of a module: a tenth of its nodes."""
+    found: deque[ast.AST] = deque([module])
+    while found:
+        yield (node := found.popleft())
+        for field in ("body", "handlers", "orelse", "finalbody", "cases"):
+            found.extend(getattr(node, field, ()))
+
+
 def _dedented(docstring: str) -> str:
     first, newline, rest = docstring.partition("\n")
     return first + newline + textwrap.dedent(rest)
@@ -137,19 +152,22 @@ def _dedented(docstring: str) -> str:
 
 def _python_comments(text: str) -> Iterator[tuple[int, str]]:
     block: list[str] = []
-    begin = last = column = 0
-    for token in tokenize.generate_tokens(io.StringIO(text).readline):
-        if token.type != tokenize.COMMENT:
+    begin = last = column = position = 0
+    row = 1
+    for match in _STRING_OR_COMMENT.finditer(text):
+        if match[1] is None:
             continue
-        comment = token.string.lstrip("#:").strip()
-        row, start = token.start
-        alone = not token.line[:start].strip()
+        row += text.count("\n", position, match.start())
+        position = match.start()
+        start = position - text.rfind("\n", 0, position) - 1
+        comment = match[1].lstrip("#:").strip()
+        alone = not text[position - start : position].strip()
         if block and alone and row == last + 1 and start == column:
             block.append(comment)
         else:
             yield from _split(begin, "\n".join(block))
             block, begin, column = [comment], row, start if alone else -1
-        if _NOT_PROSE.match(comment) or token.string.startswith("#!"):
+        if _NOT_PROSE.match(comment) or match[1].startswith("#!"):
             block.pop()
         last = row
     yield from _split(begin, "\n".join(block))

@@ -2,6 +2,7 @@
 
 import ast
 import functools
+import gc
 import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -27,17 +28,28 @@ def shown(path: Path) -> str:
 
 @functools.cache
 def tree(path: Path) -> ast.Module:
-    return ast.parse(path.read_text(encoding="utf-8"), filename=shown(path))
+    parsed = ast.parse(path.read_text(encoding="utf-8"), filename=shown(path))
+    # the trees stay: garbage collection would go through all of them for each few that are parsed
+    gc.freeze()
+    return parsed
 
 
-def python_files() -> list[Path]:
+@functools.cache
+def nodes(path: Path) -> tuple[ast.AST, ...]:
+    """Every node of a module's tree."""
+    return tuple(ast.walk(tree(path)))
+
+
+@functools.cache
+def python_files() -> tuple[Path, ...]:
     """The modules of the package."""
-    return [path for path in tracked() if PACKAGE in path.parents and path.suffix == ".py"]
+    return tuple(path for path in tracked() if path.suffix == ".py" and PACKAGE in path.parents)
 
 
-def hook_files() -> list[Path]:
+@functools.cache
+def hook_files() -> frozenset[Path]:
     """The executables that HTCondor runs."""
-    return [path for path in tracked() if path.parent == ROOT / "hooks"]
+    return frozenset(path for path in tracked() if path.parent == ROOT / "hooks")
 
 
 @functools.cache
@@ -73,7 +85,7 @@ def imports(path: Path) -> tuple[Import, ...]:
 
 
 def _imports(path: Path) -> Iterator[Import]:
-    for node in ast.walk(tree(path)):
+    for node in nodes(path):
         if isinstance(node, ast.Import):
             for alias in node.names:
                 yield Import(path, node.lineno, alias.name)

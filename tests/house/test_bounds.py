@@ -2,8 +2,9 @@
 
 import ast
 from collections import defaultdict
+from pathlib import Path
 
-from tests.house.source import python_files, shown, tree
+from tests.house.source import nodes, python_files, shown
 
 #: lines of a module, beyond which it has more than one subject
 MAX_LINES = 425
@@ -37,7 +38,7 @@ def test_functions_fit_on_a_page() -> None:
     long = {
         f"{shown(path)}:{node.name}"
         for path in python_files()
-        for node in ast.walk(tree(path))
+        for node in nodes(path)
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
         and (node.end_lineno or node.lineno) - node.lineno >= MAX_FUNCTION_LINES
     }
@@ -63,17 +64,17 @@ def test_a_name_says_its_subject_without_its_folder() -> None:
 
 
 def test_types_say_something() -> None:
-    counts = {shown(path): _any_in(tree(path)) for path in python_files()}
+    counts = {shown(path): _any_in(path) for path in python_files()}
     most = sorted(((count, path) for path, count in counts.items() if count), reverse=True)[:10]
     assert sum(counts.values()) <= MAX_ANY, f"object, TypedDict and Protocol say more; most are in {most}"
 
 
-def _any_in(module: ast.Module) -> int:
+def _any_in(path: Path) -> int:
     imported = sum(
         alias.name == "Any"
-        for node in ast.walk(module)
+        for node in nodes(path)
         if isinstance(node, ast.ImportFrom) and node.module == "typing"
         for alias in node.names
     )
-    named = sum(isinstance(node, ast.Name) and node.id == "Any" for node in ast.walk(module))
+    named = sum(isinstance(node, ast.Name) and node.id == "Any" for node in nodes(path))
     return imported + named if imported else 0

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from fetchwork.cli import COMMANDS
 from tests.house import messages
-from tests.house.source import PACKAGE, python_files, shown, tree
+from tests.house.source import PACKAGE, nodes, python_files, shown, tree
 
 #: the page, for reading; git ignores it
 PAGE = Path(__file__).with_name("messages.txt")
@@ -31,7 +31,7 @@ def raised() -> Iterator[tuple[str, str]]:
     """Each text that is raised as one of our errors or of click's, with its place."""
     errors = our_errors()
     for path in python_files():
-        for node in ast.walk(tree(path)):
+        for node in nodes(path):
             if not isinstance(node, ast.Raise) or not isinstance(node.exc, ast.Call) or not node.exc.args:
                 continue
             name = ast.unparse(node.exc.func).rpartition(".")[2]

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 import pytest
 
 from fetchwork.deploy import hooks
-from tests.house.source import PACKAGE, ROOT, Import, hook_files, imports, modules, python_files, shown, tree
+from tests.house.source import PACKAGE, ROOT, Import, hook_files, imports, modules, nodes, python_files, shown
 
 #: room: the rooms, or single modules, that it imports. It may always import itself and EVERYWHERE.
 ROOMS: dict[str, set[str]] = {
@@ -288,7 +288,7 @@ def _is_for_types(found: Import) -> bool:
         isinstance(node, ast.If)
         and "TYPE_CHECKING" in ast.unparse(node.test)
         and node.lineno <= found.line <= (node.end_lineno or node.lineno)
-        for node in ast.walk(tree(found.path))
+        for node in nodes(found.path)
     )
 
 
@@ -323,7 +323,7 @@ def test_nobody_imports_the_command_line() -> None:
 def test_modules_are_loaded_by_name_in_two_places_only() -> None:
     users = set()
     for path in python_files():
-        for node in ast.walk(tree(path)):
+        for node in nodes(path):
             name = (
                 node.attr
                 if isinstance(node, ast.Attribute)
@@ -339,7 +339,7 @@ def test_modules_are_loaded_by_name_in_two_places_only() -> None:
 def test_public_names_are_in_the_rooms_that_the_table_says() -> None:
     homes = [
         node.value
-        for node in ast.walk(tree(PACKAGE / "__init__.py"))
+        for node in nodes(PACKAGE / "__init__.py")
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value in modules()
     ]
     assert homes

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.house.source import ROOT, hook_files, shown, tracked, tree
+from tests.house.source import ROOT, hook_files, nodes, shown, tracked
 
 #: pieces of names that are retired -> today's name
 NAMES = {
@@ -81,7 +81,7 @@ def pieces(name: str) -> list[str]:
 
 def python_names(path: Path) -> Iterator[tuple[int, str]]:
     """Every name that a module gives or uses, with its line; a name that it merely imports counts too."""
-    for node in ast.walk(tree(path)):
+    for node in nodes(path):
         line = getattr(node, "lineno", 1)
         if isinstance(node, ast.Name):
             yield line, node.id
