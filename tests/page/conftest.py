@@ -2,6 +2,7 @@
 
 import ipaddress
 from collections.abc import Callable, Iterator
+from multiprocessing import forkserver, resource_tracker
 
 import pytest
 from starlette.testclient import TestClient
@@ -19,6 +20,14 @@ from tests.support.waiting import PATIENCE_S
 
 TOKEN = "a-token-of-the-tests"
 Serve = Callable[..., TestClient]
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _no_process_is_left() -> Iterator[None]:
+    """Ends the processes from which the services of this process fork their workers."""
+    yield
+    forkserver._forkserver._stop()  # type: ignore[attr-defined]
+    resource_tracker._resource_tracker._stop()  # type: ignore[attr-defined]
 
 
 @pytest.fixture(autouse=True)

@@ -33,9 +33,9 @@ pytestmark = [pytest.mark.all, pytest.mark.slow]
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 PATHS = (
-    *("/", "/jobs", "/history", "/slots", "/queues", "/submitters", "/charts", "/held"),
-    *("/jobs/1.0", "/jobs/1.1", "/jobs/1.1/output", "/jobs/1.2", "/jobs/9.9"),
-)
+    "/", "/jobs", "/history", "/slots", "/queues", "/submitters", "/charts", "/held",
+    "/jobs/1.0", "/jobs/1.1", "/jobs/1.1/output", "/jobs/1.2", "/jobs/9.9",
+)  # fmt: skip
 
 
 @pytest.fixture(scope="module")
