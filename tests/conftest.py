@@ -149,11 +149,11 @@ CONDOR_PARTS = (
     ("test_jobs.py", "test_personal.py", "test_pool_condor.py", "test_same_job.py", "test_tracking.py"),
     ("test_scheduling.py", "test_slot_values.py", "test_timing.py", "test_worst_day.py"),
     (
-        *("test_files.py", "test_files_dav.py", "test_files_moto.py", "test_files_there_and_back.py"),
-        *("test_checkpoints.py", "test_config_examples.py", "test_containers.py"),
+        "test_files.py", "test_files_dav.py", "test_files_moto.py", "test_files_there_and_back.py",
+        "test_checkpoints.py", "test_config_examples.py", "test_containers.py",
     ),
     (),
-)
+)  # fmt: skip
 
 
 class ByFile(LoadScopeScheduling):

@@ -57,9 +57,9 @@ EVENTS = frozenset(
             "spool_rejected",
             "starter_gone",
         ),
-        *("starter_log_not_removed", "starter_logs_not_cleaned"),
+        "starter_log_not_removed", "starter_logs_not_cleaned",
     )
-)
+)  # fmt: skip
 OTHER = "other"
 #: seconds that Prometheus' thread waits for the agent's state
 STATUS_S = 5.0

@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 #: the least seconds between two polls
 LOOK_S = 1.0
 WANTED = (
-    *("ClusterId", "ProcId", "Owner", "JobStatus", "ExitCode", "ExitSignal", "HoldReason", "Iwd", "Args"),
-    *("Arguments", "Cmd", "QDate", "DAGNodeName", status.TOTAL, *status.ATTRIBUTES.values()),
-)
+    "ClusterId", "ProcId", "Owner", "JobStatus", "ExitCode", "ExitSignal", "HoldReason", "Iwd", "Args",
+    "Arguments", "Cmd", "QDate", "DAGNodeName", status.TOTAL, *status.ATTRIBUTES.values(),
+)  # fmt: skip
 _STATES = {
     JobStatus.IDLE: "idle",
     JobStatus.RUNNING: "running",

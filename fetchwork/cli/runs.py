@@ -12,9 +12,9 @@ if TYPE_CHECKING:
     from fetchwork.queue.remote import AnySession
 
 _PROJECTION = (
-    *("ClusterId", "ProcId", "RunId", "RemoteHost", "State", "Outcome", "Reason", "ExitCode", "ExitSignal"),
-    *("JobCurrentStartDate", "JobCurrentStartExecutingDate", "EpochWriteDate"),
-)
+    "ClusterId", "ProcId", "RunId", "RemoteHost", "State", "Outcome", "Reason", "ExitCode", "ExitSignal",
+    "JobCurrentStartDate", "JobCurrentStartExecutingDate", "EpochWriteDate",
+)  # fmt: skip
 
 
 @click.command(cls=options.HTCondorCommand)

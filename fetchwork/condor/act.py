@@ -40,7 +40,7 @@ _NO_SUSPEND = "a fetched job can't be suspended from here: 'condor_hold' takes i
 
 ACTIONS = {
     "condor_rm": Action(
-        *("Remove", "remove", "marked for removal", "already marked for removal", "Invalid result for"),
+        "Remove", "remove", "marked for removal", "already marked for removal", "Invalid result for",
         reason="via condor_rm",
     ),
     "condor_hold": Action("Hold", "hold", "held", "already held", "Invalid result for", "via condor_hold"),
@@ -49,29 +49,29 @@ ACTIONS = {
     ),
     "condor_vacate_job": Action("Vacate", "vacate", "vacated", "", "not running to be vacated"),
     "condor_suspend": Action(
-        *("Suspend", "suspend", "suspended", "", "not running to be suspended"), refused=_NO_SUSPEND
+        "Suspend", "suspend", "suspended", "", "not running to be suspended", refused=_NO_SUSPEND
     ),
     "condor_continue": Action(
-        *("Continue", "continue", "continued", "already running", "not running to be continued"),
+        "Continue", "continue", "continued", "already running", "not running to be continued",
         refused=_NO_SUSPEND,
     ),
-}
+}  # fmt: skip
 #: condor_rm -forcex
 _FORCED = Action(
-    *("RemoveX", "remove", "removed locally (remote state unknown)", ""),
+    "RemoveX", "remove", "removed locally (remote state unknown)", "",
     "not in `X' state to be forcibly removed",
     reason="via condor_rm -forcex",
     denied="force removal of",
-)
+)  # fmt: skip
 #: condor_vacate_job -fast
 _FAST = Action("VacateFast", "fast-vacate", "fast-vacated", "", "not running to be fast-vacated")
 
 
 # the values of fetchwork.queue.changing.Outcome, which comes from an access point as text
 _DONE, _ALREADY, _UNFIT, _DENIED, _UNKNOWN = (
-    *("done", "already done", "in no state for it"),
-    *("permission denied", "not found"),
-)
+    "done", "already done", "in no state for it",
+    "permission denied", "not found",
+)  # fmt: skip
 
 
 #: the counts of -totals: their name in ``Schedd.act`` -> the text

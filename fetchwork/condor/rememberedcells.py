@@ -90,10 +90,10 @@ def _may_read_others(item: object) -> bool:
 #: functions whose result depends on their arguments alone
 _PURE = frozenset(
     [
-        *("ifthenelse", "isundefined", "iserror", "isstring", "isinteger", "int", "real", "string"),
-        *("strcat", "size", "tolower", "toupper", "substr", "floor", "ceiling", "round", "split"),
+        "ifthenelse", "isundefined", "iserror", "isstring", "isinteger", "int", "real", "string",
+        "strcat", "size", "tolower", "toupper", "substr", "floor", "ceiling", "round", "split",
     ]
-)
+)  # fmt: skip
 _WORD = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)\s*(\(?)")
 
 

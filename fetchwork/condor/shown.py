@@ -356,13 +356,13 @@ class Shown:
 #: attributes that renderers ask for, beside those of their columns
 NEEDED = frozenset(
     [
-        *("Args", "Arguments", "Cmd", "DAGManJobId", "DAGNodeName", "EC2RemoteVirtualMachineName"),
-        *("GridResource", "ImageSize", "JobBatchName", "JobCurrentStartDate", "JobDescription"),
-        *("LastRemoteWallClockTime", "MATCH_EXP_JobDescription", "MemoryUsage", "Owner", "RemoteHost"),
-        *("RemoteUserCpu", "RemoteWallClockTime", "ServerTime", "ShadowBday", "TransferQueued"),
-        *("TransferringInput", "TransferringOutput"),
+        "Args", "Arguments", "Cmd", "DAGManJobId", "DAGNodeName", "EC2RemoteVirtualMachineName",
+        "GridResource", "ImageSize", "JobBatchName", "JobCurrentStartDate", "JobDescription",
+        "LastRemoteWallClockTime", "MATCH_EXP_JobDescription", "MemoryUsage", "Owner", "RemoteHost",
+        "RemoteUserCpu", "RemoteWallClockTime", "ServerTime", "ShadowBday", "TransferQueued",
+        "TransferringInput", "TransferringOutput",
     ]
-)
+)  # fmt: skip
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?!\s*\(|[A-Za-z0-9_])")
 

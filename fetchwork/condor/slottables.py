@@ -17,8 +17,8 @@ _WIDTHS = (5, 5, 7, 9, 7, 10, 6, 8, 6)
 #: the same where they are the totals of activities
 _STATES_OF_ACTIVITIES = ("Owner", "Unclaimed", "Claimed", "Preempting", "Matched", "Drained", "Backfill")
 _HEADINGS_OF_ACTIVITIES = (
-    *("Total", "Owner", "Unclaimed", "Claimed", "Preempting", "Matched", "Drain", "Backfill", "BkIdle"),
-)
+    "Total", "Owner", "Unclaimed", "Claimed", "Preempting", "Matched", "Drain", "Backfill", "BkIdle",
+)  # fmt: skip
 _WIDTHS_OF_ACTIVITIES = (5, 5, 9, 7, 10, 7, 6, 8, 6)
 #: of a slot for backfill, which counts for the machine only where it works: state -> column
 _IDLE_BACKFILL = "BkIdle"
@@ -46,7 +46,7 @@ _ROWS = {
         _SINCE,
     ),
     "state": (
-        *(_NAME, "Cpus AS Cpu OR ??", "Memory AS ' Mem' WIDTH 5 OR ??", _LOAD),
+        _NAME, "Cpus AS Cpu OR ??", "Memory AS ' Mem' WIDTH 5 OR ??", _LOAD,
         "KeyboardIdle AS '  KbdIdle' WIDTH 12 TRUNCATE PRINTAS TIME OR ??",
         "State WIDTH -7 OR ??",
         "EnteredCurrentState AS '  StateTime' WIDTH 12 TRUNCATE PRINTAS ELAPSED_TIME OR ??",
@@ -54,19 +54,19 @@ _ROWS = {
         "EnteredCurrentActivity AS '  ActvtyTime' WIDTH 12 TRUNCATE PRINTAS ELAPSED_TIME OR -",
     ),
     "server": (
-        *(_NAME, *_SYSTEM, _LOAD, "Memory WIDTH 8 PRINTF %8d OR ??", "Disk WIDTH 9 PRINTF %9d OR ??"),
-        *("Mips WIDTH 7 PRINTF %7d OR ??", "KFlops WIDTH 9 PRINTF %9d OR ??"),
+        _NAME, *_SYSTEM, _LOAD, "Memory WIDTH 8 PRINTF %8d OR ??", "Disk WIDTH 9 PRINTF %9d OR ??",
+        "Mips WIDTH 7 PRINTF %7d OR ??", "KFlops WIDTH 9 PRINTF %9d OR ??",
     ),
     "claimed": (_NAME, *_SYSTEM, _LOAD, "RemoteUser WIDTH -20 OR ??", "ClientMachine WIDTH -16 OR ??"),
     "gpus": (
-        *("Name WIDTH AUTO", "Activity AS ST WIDTH 2 PRINTAS ACTIVITY_CODE"),
-        *("RemoteUser AS User WIDTH AUTO PRINTF %s OR _", "GPUs PRINTF %4d"),
+        "Name WIDTH AUTO", "Activity AS ST WIDTH 2 PRINTAS ACTIVITY_CODE",
+        "RemoteUser AS User WIDTH AUTO PRINTF %s OR _", "GPUs PRINTF %4d",
         "GPUs_GlobalMemoryMB AS GPU-Memory PRINTAS READABLE_MB OR _",
         # of a partitionable slot with several devices: all of them
         'GPUs_DeviceName?:join(",",evalInEachContext(DeviceName,AvailableGPUs))?:CUDADeviceName'
         " AS GPU-Name PRINTF %s OR *",
     ),
-}
+}  # fmt: skip
 
 
 @dataclass(frozen=True)

@@ -37,9 +37,9 @@ _CONDITIONS = {
 }
 #: daemons and records of HTCondor that do not exist here: the output is empty
 _NONE = (
-    *("ckptsrvr", "collector", "data", "defrag", "license", "master", "grid", "generic", "negotiator"),
+    "ckptsrvr", "collector", "data", "defrag", "license", "master", "grid", "generic", "negotiator",
     "storage",
-)
+)  # fmt: skip
 #: options that select other ads than slots, which have no compact form -> their least letters
 _OTHER_ADS = {
     **{"schedd": 2, "submitters": 3, "startd": 4, "run": 2, "any": 2},

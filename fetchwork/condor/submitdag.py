@@ -16,11 +16,11 @@ from fetchwork.errors import one_line
 
 #: options whose next word is a value, without their dash and in lower case; HTCondor takes prefixes of them
 _VALUED = (
-    *("maxidle", "maxjobs", "maxpre", "maxpost", "maxhold", "notification", "debug", "outfile_dir", "config"),
-    *("lockfile", "insert_sub_file", "append", "batch-name", "autorescue", "dorescuefrom", "dagman"),
-    *("load_save", "rescuefile", "priority", "insert_env", "include_env", "schedd-daemon-ad-file"),
-    *("schedd-address-file", "submitmethod", "add_attr", "batch-id"),
-)
+    "maxidle", "maxjobs", "maxpre", "maxpost", "maxhold", "notification", "debug", "outfile_dir", "config",
+    "lockfile", "insert_sub_file", "append", "batch-name", "autorescue", "dorescuefrom", "dagman",
+    "load_save", "rescuefile", "priority", "insert_env", "include_env", "schedd-daemon-ad-file",
+    "schedd-address-file", "submitmethod", "add_attr", "batch-id",
+)  # fmt: skip
 
 
 def main(run: Invocation) -> int:

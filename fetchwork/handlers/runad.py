@@ -56,10 +56,10 @@ Report: TypeAlias = dict[str, int | float | str | bool | dict[str, str]]
 
 _READER = Reader(
     {
-        *(*_NUMBERS, *_TEXTS, *_TRUTHS, *_KEY, "FetchWorkHasPolicy", "FetchWorkStdout", "FetchWorkStderr"),
-        *(_PARKED, _FAILURE, _UNUSED),
+        *_NUMBERS, *_TEXTS, *_TRUTHS, *_KEY, "FetchWorkHasPolicy", "FetchWorkStdout", "FetchWorkStderr",
+        _PARKED, _FAILURE, _UNUSED,
     }
-)
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)

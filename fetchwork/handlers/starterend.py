@@ -34,13 +34,13 @@ OFFERED = re.compile(rb"^FetchWorkPlain = true$", re.MULTILINE | re.IGNORECASE)
 _NEEDS_HOOK = frozenset(
     name.lower()
     for name in (
-        *(MARK, CREDENTIALS, "FetchWorkTailBytes"),
-        *("DeferralTime", "CronMinute", "CronHour", "CronDayOfMonth", "CronMonth", "CronDayOfWeek"),
-        *("WantContainer", "WantDocker", "ContainerImage", "DockerImage", "SingularityImage"),
-        *("WantCheckpointSignal", "CheckpointExitCode", "SuccessCheckpointExitCode"),
-        *("StarterUserLogUseXML", "PreCmd", "PostCmd"),
+        MARK, CREDENTIALS, "FetchWorkTailBytes",
+        "DeferralTime", "CronMinute", "CronHour", "CronDayOfMonth", "CronMonth", "CronDayOfWeek",
+        "WantContainer", "WantDocker", "ContainerImage", "DockerImage", "SingularityImage",
+        "WantCheckpointSignal", "CheckpointExitCode", "SuccessCheckpointExitCode",
+        "StarterUserLogUseXML", "PreCmd", "PostCmd",
     )
-)
+)  # fmt: skip
 
 _STARTED = re.compile(r"^001 \(", re.MULTILINE)
 _ENDED = re.compile(

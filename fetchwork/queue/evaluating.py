@@ -16,16 +16,16 @@ from fetchwork.queue.views import Json, Key, Row, View
 # the moment of the first evaluation counts
 _OF_ARGUMENTS = frozenset(
     (
-        *("regexp", "regexps", "replace", "replaceall", "regexpmember", "strcat", "substr", "size", "join"),
-        *("strcmp", "stricmp", "toupper", "tolower", "split", "splitusername", "splitslotname", "string"),
-        *("int", "real", "bool", "floor", "ceiling", "round", "pow", "quantize", "min", "max", "sum", "avg"),
-        *("isundefined", "iserror", "isstring", "isinteger", "isreal", "isboolean", "islist", "isclassad"),
-        *("ifthenelse", "member", "identicalmember", "anycompare", "allcompare", "versioncmp", "version_gt"),
-        *("stringlistmember", "stringlistimember", "stringlistsize", "stringlist_regexpmember"),
+        "regexp", "regexps", "replace", "replaceall", "regexpmember", "strcat", "substr", "size", "join",
+        "strcmp", "stricmp", "toupper", "tolower", "split", "splitusername", "splitslotname", "string",
+        "int", "real", "bool", "floor", "ceiling", "round", "pow", "quantize", "min", "max", "sum", "avg",
+        "isundefined", "iserror", "isstring", "isinteger", "isreal", "isboolean", "islist", "isclassad",
+        "ifthenelse", "member", "identicalmember", "anycompare", "allcompare", "versioncmp", "version_gt",
+        "stringlistmember", "stringlistimember", "stringlistsize", "stringlist_regexpmember",
         "time",
-        *("stringlistsum", "stringlistavg", "stringlistmin", "stringlistmax"),
+        "stringlistsum", "stringlistavg", "stringlistmin", "stringlistmax",
     )
-)
+)  # fmt: skip
 _CALL = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)\s*\(")
 #: attributes whose values differ from statement to statement
 _MOVING = frozenset({"servertime"})

@@ -14,10 +14,10 @@ from fetchwork.queue.views import Json
 #: attributes that a schedd writes into an ad, and that submit does not drop by itself
 _SCHEDDS = frozenset(
     {
-        *("autoclusterattrs", "diskusage_raw", "executablesize_raw", "imagesize_raw", "numckpts_raw"),
-        *("submitversion", "jobstatus", "clusterid", "procid", "globaljobid", "qdate"),
+        "autoclusterattrs", "diskusage_raw", "executablesize_raw", "imagesize_raw", "numckpts_raw",
+        "submitversion", "jobstatus", "clusterid", "procid", "globaljobid", "qdate",
     }
-)
+)  # fmt: skip
 
 
 @dataclass(frozen=True)

@@ -18,13 +18,13 @@ __all__ = ["InputFile", "Key", "Needed", "needed", "read_key", "shared_directori
 #: attributes that determine the files that a job needs
 _DECIDE = frozenset(
     {
-        *("Cmd", "In", "Iwd", "TransferExecutable", "TransferIn", "ShouldTransferFiles", "TransferInput"),
-        *("PublicInputFiles", "PreserveRelativePaths", "TransferPlugins", "OutputDestination"),
-        *("TransferOutputRemaps", "CheckpointDestination"),
-        *("ContainerImage", "WantSandboxImage"),
-        *("Out", "Err", "EC2AccessKeyId", "EC2SecretAccessKey", "EC2SessionToken"),
+        "Cmd", "In", "Iwd", "TransferExecutable", "TransferIn", "ShouldTransferFiles", "TransferInput",
+        "PublicInputFiles", "PreserveRelativePaths", "TransferPlugins", "OutputDestination",
+        "TransferOutputRemaps", "CheckpointDestination",
+        "ContainerImage", "WantSandboxImage",
+        "Out", "Err", "EC2AccessKeyId", "EC2SecretAccessKey", "EC2SessionToken",
     }
-)
+)  # fmt: skip
 #: the variable with the directories that this machine shares with the execute hosts, in PATH's form
 VARIABLE = "FETCHWORK_SHARED"
 

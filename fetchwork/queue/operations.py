@@ -295,12 +295,12 @@ STEPS: Mapping[str, Callable[..., Steps[Any]]] = {
             standing,
             output_clusters,
         ),
-        *(prospects.prospects, prospects.first_idle, prospects.waiting, prospects.idle),
-        *(prospects.slots_named, prospects.seen_by_slot),
-        *(change, change_jobs, act, edit, reschedule),
-        *(sealing_key, put_credential, delete_credential),
+        prospects.prospects, prospects.first_idle, prospects.waiting, prospects.idle,
+        prospects.slots_named, prospects.seen_by_slot,
+        change, change_jobs, act, edit, reschedule,
+        sealing_key, put_credential, delete_credential,
     )
-}
+}  # fmt: skip
 STREAMS: Mapping[str, Callable[..., Stream[Any]]] = {
     function.__name__: function
     for function in (jobs, job_tables, view, events, scheduler_jobs, prospects.known_slots)

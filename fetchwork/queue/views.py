@@ -91,14 +91,14 @@ class View:
 # four-byte integers, and seconds of a PostgreSQL timestamp or interval
 _SMALL = frozenset(
     (
-        *("ClusterId", "ProcId", "JobStatus", "JobPrio", "QDate", "EnteredCurrentStatus", "JobStartDate"),
-        *("JobCurrentStartDate", "NumJobStarts", "NumJobCompletions", "NumHolds", "NumNotStarted"),
-        *("NumEvicted", "NumLost", "AutoClusterId", "TotalSubmitProcs", "CurrentHosts", "NumRestarts"),
-        *("NumShadowStarts", "NumJobMatches", "JobRunCount", "JobCurrentStartExecutingDate"),
-        *("FirstJobMatchDate", "InitialWaitDuration", "HoldReasonCode", "HoldReasonSubCode", "ServerTime"),
-        *("CompletionDate", "ExitCode", "ExitSignal", "ExitStatus", "JobFinishedHookDone", "EpochWriteDate"),
+        "ClusterId", "ProcId", "JobStatus", "JobPrio", "QDate", "EnteredCurrentStatus", "JobStartDate",
+        "JobCurrentStartDate", "NumJobStarts", "NumJobCompletions", "NumHolds", "NumNotStarted",
+        "NumEvicted", "NumLost", "AutoClusterId", "TotalSubmitProcs", "CurrentHosts", "NumRestarts",
+        "NumShadowStarts", "NumJobMatches", "JobRunCount", "JobCurrentStartExecutingDate",
+        "FirstJobMatchDate", "InitialWaitDuration", "HoldReasonCode", "HoldReasonSubCode", "ServerTime",
+        "CompletionDate", "ExitCode", "ExitSignal", "ExitStatus", "JobFinishedHookDone", "EpochWriteDate",
     )
-)
+)  # fmt: skip
 
 _COMMON: dict[str, ColumnType] = {
     "ClusterId": "integer",

@@ -17,7 +17,7 @@ NULL_FILE = "/dev/null"
 #: the starter's files, which never are a job's output (jic_shadow.cpp)
 OF_THE_STARTER = frozenset(
     (
-        *(".job.ad", ".machine.ad", ".execution_overlay.ad", ".update.ad", ".update.ad.tmp", ".docker_sock"),
+        ".job.ad", ".machine.ad", ".execution_overlay.ad", ".update.ad", ".update.ad.tmp", ".docker_sock",
         *(
             ".docker_stdout",
             ".docker_stderror",
@@ -28,7 +28,7 @@ OF_THE_STARTER = frozenset(
         ),
         f"{PROGRESS}.new",
     )
-)
+)  # fmt: skip
 #: schemes of objects in buckets, which are presigned as https URLs if the job has a key
 PRESIGNED = frozenset(("s3", "gs"))
 _LETTERS = frozenset("abcdefghijklmnopqrstuvwxyz0123456789+-.")

@@ -15,10 +15,10 @@ _SHARED = "shared:"
 _LISTS = frozenset(
     name.lower()
     for name in (
-        *("TransferInput", "PublicInputFiles", "TransferOutput", "TransferOutputRemaps", "OutputDestination"),
-        *("FailureFiles", "TransferPlugins", "TransferInputRemaps"),
+        "TransferInput", "PublicInputFiles", "TransferOutput", "TransferOutputRemaps", "OutputDestination",
+        "FailureFiles", "TransferPlugins", "TransferInputRemaps",
     )
-)
+)  # fmt: skip
 
 
 def may_run(files: object, shared: Sequence[str]) -> bool:

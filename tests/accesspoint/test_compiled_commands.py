@@ -177,8 +177,8 @@ def test_it_is_fetchwork_too(point: AccessPoint, run: Run) -> None:
     assert answer(run("nobody", "fetchwork", "q", "-af:j", "Owner")) == (0, "1.0 nobody\n1.1 nobody\n", "")
     assert answer(run("nobody", "fetchwork", "hold", "1.1")) == (0, "job 1.1: 1 held\n", "")
     assert answer(run("nobody", "fetchwork", "release", "1.0")) == (
-        *(1, "", "fetchwork: error: job 1.0: not held\n"),
-    )
+        1, "", "fetchwork: error: job 1.0: not held\n",
+    )  # fmt: skip
     assert run("nobody", "fetchwork", "rm", "1").returncode == 0
     assert answer(run("nobody", "fetchwork", "history", "-limit", "1", "-af", "JobStatus"))[:2] == (0, "3\n")
     wrong = run("nobody", "fetchwork", "q", "-nosuchoption")
@@ -192,9 +192,9 @@ def test_it_is_fetchwork_too(point: AccessPoint, run: Run) -> None:
 
 def test_what_it_changes_is_changed_once(point: AccessPoint, run: Run, directory: Path) -> None:
     assert answer(run("nobody", "condor_submit", stdin=SLEEP.format(2))) == (
-        *(0, "Submitting job(s)..\n2 job(s) submitted to cluster 1.\n"),
+        0, "Submitting job(s)..\n2 job(s) submitted to cluster 1.\n",
         "",
-    )
+    )  # fmt: skip
     description = directory / "x.sub"
     description.write_text("executable = /bin/sleep\nqueue $(number:1)\n")
     ended = run("nobody", "condor_submit", "-terse", "number=3", "x.sub", cwd=directory)
@@ -216,11 +216,11 @@ def test_the_command_has_the_directory_environment_and_mask_of_who_asks(
     place.chmod(0o777)
     (place / "x.sub").write_text("executable = /bin/sleep\narguments = $ENV(WORD)\nlog = it.log\nqueue\n")
     ended = run(
-        *("nobody", "condor_submit", "x.sub"),
+        "nobody", "condor_submit", "x.sub",
         cwd=place,
         environment={"WORD": "42", "TZ": "Asia/Tokyo"},
         umask=0o027,
-    )
+    )  # fmt: skip
     assert ended.returncode == 0, ended.stderr
     assert run("nobody", "condor_q", "1.0", "-af", "Args", "Iwd").stdout == f"42 {place}\n"
     assert (place / "it.log").stat().st_mode & 0o777 == 0o640
@@ -243,9 +243,9 @@ def test_it_reads_with_the_rights_of_the_process_that_asks(run: Run, directory: 
     os.chown(shared, 0, grp.getgrnam("daemon").gr_gid)
     refused = run("nobody", "condor_submit", str(secret))
     assert answer(refused) == (
-        *(1, ""),
+        1, "",
         f"\nERROR: Failed to open command file ({secret}) (Permission denied)\n",
-    )
+    )  # fmt: skip
     assert run("nobody", "condor_submit", str(shared)).returncode == 1
     # a group that the account is not in, but the process is (newgrp)
     gid = grp.getgrnam("daemon").gr_gid

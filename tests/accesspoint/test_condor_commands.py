@@ -13,9 +13,9 @@ from fetchwork.queue.remote import RemoteSession
 from tests.accesspoint.point import AccessPoint, as_account
 
 _USED = (
-    *("fetchwork.condor.qsource", "fetchwork.queue.submission", "fetchwork.queue.descriptions"),
-    *("fetchwork.queue.session", "fetchwork.queue.changing", "fetchwork.classad.bindings", "uuid"),
-)
+    "fetchwork.condor.qsource", "fetchwork.queue.submission", "fetchwork.queue.descriptions",
+    "fetchwork.queue.session", "fetchwork.queue.changing", "fetchwork.classad.bindings", "uuid",
+)  # fmt: skip
 
 # an account without rights on this checkout can import no further module
 for name in {
@@ -63,9 +63,9 @@ def test_commands_go_by_the_access_point(point: AccessPoint) -> None:
         "Job 9.0 not found\n",
     )
     assert condor(point, "nobody", "condor_release", "1") == (
-        *(0, "All jobs in cluster 1 have been released\n"),
+        0, "All jobs in cluster 1 have been released\n",
         "",
-    )
+    )  # fmt: skip
     assert condor(point, "nobody", "condor_qedit", "1.0", "Foo", "7")[0] == 0
     assert condor(point, "nobody", "condor_prio", "-p", "3", "1.0")[0] == 0
     assert condor(point, "nobody", "condor_q", "1.0", "-af", "Foo", "JobPrio")[1] == "7 3\n"

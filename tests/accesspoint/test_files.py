@@ -124,9 +124,9 @@ def test_the_key_of_a_job_s_urls_is_read_as_its_owner(
     point: AccessPoint, slots: DirectQueue, home: Path
 ) -> None:
     lines = (
-        *("transfer_input_files = s3://b/k", "transfer_executable = false", "aws_access_key_id_file = a"),
+        "transfer_input_files = s3://b/k", "transfer_executable = false", "aws_access_key_id_file = a",
         "aws_secret_access_key_file = {home}/a",
-    )
+    )  # fmt: skip
     text = description(home, *lines).format(home=home)
     cluster = submit(point, "nobody", text)["cluster"]
     kept = slots.rows("SELECT cluster_id, access_key_id, secret FROM fetchwork.job_key")

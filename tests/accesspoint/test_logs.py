@@ -69,12 +69,12 @@ def test_the_submit_event_is_in_the_log_before_the_answer(
 @pytest.mark.parametrize(
     "line",
     [
-        *("log = {}", "LOG = {}", '+UserLog = "{}"', '+userlog = "{}"', 'MY.USERLOG = "{}"'),
-        *('+DAGManNodesLog = "{}"', '+dagmannodeslog = "{}"', "name = {}\nlog = $(name)"),
+        "log = {}", "LOG = {}", '+UserLog = "{}"', '+userlog = "{}"', 'MY.USERLOG = "{}"',
+        '+DAGManNodesLog = "{}"', '+dagmannodeslog = "{}"', "name = {}\nlog = $(name)",
         # the second job alone has a log
         "log = $CHOICE(Process,/dev/null,{})",
     ],
-)
+)  # fmt: skip
 def test_the_submit_event_is_in_a_log_that_is_named_in_whatever_way(
     point: AccessPoint, mine: Path, connect: Callable[..., psycopg.Connection], line: str
 ) -> None:

@@ -30,9 +30,9 @@ __all__ = ["starter_of"]
 LARGE = "held = bytearray(150 << 20)"
 ONE = ["python3", "-c", f"import time; {LARGE}; print('ready', flush=True); time.sleep(600)"]
 SHARED = [
-    *("python3", "-c"),
+    "python3", "-c",
     f"import os, time; {LARGE}; os.fork() and print('ready', flush=True); time.sleep(600)",
-]
+]  # fmt: skip
 
 
 async def started(agent: Hooks, submit: Submit, starter: Process, slot: bytes | None = None) -> bytes:

@@ -104,9 +104,9 @@ async def test_values_arrive_as_their_types(pool: AsyncDatabase) -> None:
     token = UUID(int=4711)
     at = datetime(2026, 1, 2, 3, 4, 5, 6, UTC)
     values: list[object] = [
-        *({"a": "it's \\ \n"}, Json([1, {"b": None}]), [{"c": 1}, {}], ["x,y", '"'], None),
-        *(2**40, 0.1, True, token, [1, 2**40], at, [0.5, None], "%s $1 'ä'"),
-    ]
+        {"a": "it's \\ \n"}, Json([1, {"b": None}]), [{"c": 1}, {}], ["x,y", '"'], None,
+        2**40, 0.1, True, token, [1, 2**40], at, [0.5, None], "%s $1 'ä'",
+    ]  # fmt: skip
     text, prepared = [await pool.run(echo(sql, *values)) for _ in range(2)]
     assert await kept(pool, "%jsonb[]%") == 1
     assert prepared == text

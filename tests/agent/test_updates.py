@@ -194,9 +194,9 @@ async def test_starter_that_waits_for_the_time_of_its_job_is_ended_and_one_with_
 
 
 TELLING = [
-    *("sh", "-c"),
+    "sh", "-c",
     "trap 'echo asked >>$0' TERM; trap 'echo usr1 >>$0' USR1; echo ready; while :; do sleep 0.05; done",
-]
+]  # fmt: skip
 
 
 async def test_job_is_told_to_end_once_and_again_only_for_another_reason(

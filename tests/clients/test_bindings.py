@@ -68,10 +68,10 @@ def test_a_python_that_has_bindings_alone_asks_an_access_point(clients: Clients,
     done = clients.run(folder, PYTHON, "-W", "ignore", "program.py")
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout) == [
-        *(2, 0, 1, [[0, 5], [1, 1]], 1, [1], 2, [0, 4], 0),
+        2, 0, 1, [[0, 5], [1, 1]], 1, [1], 2, [0, 4], 0,
         ["SUBMIT", "EXECUTE", "JOB_TERMINATED"],
         *[{"htcondor2": "ClassAdError", "htcondor": "HTCondorIOError"}[module]] * 2,
-    ]
+    ]  # fmt: skip
 
 
 def test_without_an_access_point_one_line_says_what_is_missing(clients: Clients) -> None:

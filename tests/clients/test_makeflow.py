@@ -62,12 +62,12 @@ def run(clients: Clients, makeflow: str, folder: str, *more: str) -> "subprocess
     words = ["-T", "condor", "--wait-for-files-upto", "0", "--max-remote", "2"]
     return clients.run(
         folder,
-        *("sh", "-c", 'export LD_LIBRARY_PATH="$0"; exec "$@"', f"{makeflow}/lib/{libraries}"),
+        "sh", "-c", 'export LD_LIBRARY_PATH="$0"; exec "$@"', f"{makeflow}/lib/{libraries}",
         f"{makeflow}/bin/makeflow",
         *words,
         *more,
         "Makeflow",
-    )
+    )  # fmt: skip
 
 
 def test_a_workflow_runs_and_its_files_travel(clients: Clients, makeflow: str) -> None:

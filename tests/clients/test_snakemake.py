@@ -46,9 +46,9 @@ case $status in
 esac
 """
 COMMANDS = (
-    *("--executor", "cluster-generic", "--cluster-generic-submit-cmd", "./submit"),
-    *("--cluster-generic-status-cmd", "./status", "--cluster-generic-cancel-cmd", "condor_rm"),
-)
+    "--executor", "cluster-generic", "--cluster-generic-submit-cmd", "./submit",
+    "--cluster-generic-status-cmd", "./status", "--cluster-generic-cancel-cmd", "condor_rm",
+)  # fmt: skip
 EXECUTORS = {"plugin": ("--executor", "htcondor"), "commands": COMMANDS}
 
 

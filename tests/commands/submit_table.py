@@ -28,8 +28,8 @@ _OF_UNIVERSES = (
         "batch_runtime",
         "cloud_label",
     ),
-    *("ec2_", "gce_", "grid_", "gs_", "jar_", "java_", "s3_", "vm_", "xen_", "delegate_", "rendezvousdir"),
-)
+    "ec2_", "gce_", "grid_", "gs_", "jar_", "java_", "s3_", "vm_", "xen_", "delegate_", "rendezvousdir",
+)  # fmt: skip
 
 #: also for other universes; in a vanilla job the key of its s3:// and gs:// URLs (tests/queue/test_files.py)
 _KEYS = {

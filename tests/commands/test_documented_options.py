@@ -13,10 +13,10 @@ from tests.conftest import NOT_TESTED
 
 #: with arguments that each of their options takes
 COMMANDS = (
-    *("condor_q", "condor_history", "condor_status", "condor_submit", "condor_wait", "condor_tail"),
-    *("condor_rm", "condor_hold", "condor_release", "condor_suspend", "condor_continue", "condor_vacate_job"),
-    *("condor_qedit", "condor_userprio", "condor_transfer_data"),
-)
+    "condor_q", "condor_history", "condor_status", "condor_submit", "condor_wait", "condor_tail",
+    "condor_rm", "condor_hold", "condor_release", "condor_suspend", "condor_continue", "condor_vacate_job",
+    "condor_qedit", "condor_userprio", "condor_transfer_data",
+)  # fmt: skip
 #: 25.14 has this many options; fewer would be an error of the test
 LEAST_OPTIONS = 300
 

@@ -36,14 +36,14 @@ NOT_OURS = {"QDate", "EnteredCurrentStatus", "JobSubmitFile", "SubmitVersion"}
 #: differences, and their reasons
 DIFFERENT = {
     # of the machine and the account
-    *("Iwd", "UserLog", "Owner", "FileSystemDomain", "CondorVersion", "CondorPlatform"),
+    "Iwd", "UserLog", "Owner", "FileSystemDomain", "CondorVersion", "CondorPlatform",
     # size of /bin/true there
-    *("DiskUsage", "ImageSize", "ExecutableSize", "TransferInputSizeMB"),
+    "DiskUsage", "ImageSize", "ExecutableSize", "TransferInputSizeMB",
     # defaults of HTCondor 25 for jobs that don't set them; ours are those of the bindings, 24.12
-    *("RequestDisk", "RequestMemory", "Requirements"),
+    "RequestDisk", "RequestMemory", "Requirements",
     # set by the bindings
     "JobSubmitMethod",
-}
+}  # fmt: skip
 
 
 def ads(text: str) -> list[dict[str, str]]:

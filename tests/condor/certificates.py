@@ -6,9 +6,9 @@ from pathlib import Path
 from fetchwork.pool import PersonalPool
 
 _REQUEST = (
-    *("openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=127.0.0.1"),
-    *("-addext", "subjectAltName=IP:127.0.0.1", "-keyout", "key.pem", "-out", "cert.pem"),
-)
+    "openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=127.0.0.1",
+    "-addext", "subjectAltName=IP:127.0.0.1", "-keyout", "key.pem", "-out", "cert.pem",
+)  # fmt: skip
 
 
 def make_certificate(pool: PersonalPool, home: Path) -> None:

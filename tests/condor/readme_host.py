@@ -93,8 +93,8 @@ def debian(root: CondorRoot, directory: Path, cores: int = CORES) -> Iterator[De
     RootMachine(directory, root, HOST).prepare()
     shell = subprocess.Popen(
         [
-            *("unshare", "--mount", "--uts", "--pid", "--fork", "--kill-child"),
-            *("sh", "-c", OWN_ROOT + _MACHINE, "machine"),
+            "unshare", "--mount", "--uts", "--pid", "--fork", "--kill-child",
+            "sh", "-c", OWN_ROOT + _MACHINE, "machine",
             *map(str, (root.path, root.venv, directory / "src", HOST, cores)),
         ],
         stdin=subprocess.PIPE,
@@ -102,7 +102,7 @@ def debian(root: CondorRoot, directory: Path, cores: int = CORES) -> Iterator[De
         stderr=subprocess.STDOUT,
         text=True,
         env={"PATH": "/opt/fetchwork/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"},
-    )
+    )  # fmt: skip
     assert shell.stdin and shell.stdout
     made = Debian(shell)
     try:

@@ -13,11 +13,11 @@ from typing import Any
 
 PATIENCE_S = 240
 OF_THE_END = (
-    *("JobStatus", "ExitCode", "ExitBySignal", "ExitSignal", "NumJobStarts", "NumJobCompletions"),
-    *("HoldReasonCode", "HoldReasonSubCode"),
+    "JobStatus", "ExitCode", "ExitBySignal", "ExitSignal", "NumJobStarts", "NumJobCompletions",
+    "HoldReasonCode", "HoldReasonSubCode",
     # the slot's resources, as history has them
-    *("CpusProvisioned", "MemoryProvisioned", "GPUsProvisioned", "AssignedGPUs", "LastRemoteHost"),
-)
+    "CpusProvisioned", "MemoryProvisioned", "GPUsProvisioned", "AssignedGPUs", "LastRemoteHost",
+)  # fmt: skip
 OF_ITS_FILES = ("BytesSent", "BytesRecvd")
 
 

@@ -46,50 +46,50 @@ def test_each_way_to_submit_makes_the_jobs_that_a_schedd_gets(sides: Sides) -> N
 # attributes of a schedd's ads that fetchwork's lack, and the reason
 ABSENT = {
     # the job moves no files
-    *("TransferIn", "TransferOut", "TransferErr", "TransferExecutable", "TransferInputSizeMB"),
-    *("TransferInputStats", "TransferOutputStats", "TransferSocket", "BytesSent", "BytesRecvd"),
+    "TransferIn", "TransferOut", "TransferErr", "TransferExecutable", "TransferInputSizeMB",
+    "TransferInputStats", "TransferOutputStats", "TransferSocket", "BytesSent", "BytesRecvd",
     "TransferInputFileCounts",
     # no version of a schedd made them
-    *("CondorVersion", "CondorPlatform", "ShadowVersion"),
+    "CondorVersion", "CondorPlatform", "ShadowVersion",
     # no negotiator reads them; q --better-analyze explains why a job waits
-    *("AutoClusterAttrs", "LastRejMatchTime", "LastRejMatchReason", "LastRejMatchNegotiator"),
+    "AutoClusterAttrs", "LastRejMatchTime", "LastRejMatchReason", "LastRejMatchNegotiator",
     # of the shadow, the claim and the daemons' addresses
-    *("MyAddress", "ShadowIpAddr", "ShadowBday", "StartdIpAddr", "StartdPrincipal", "RemoteSlotID"),
-    *("PublicClaimId", "LastPublicClaimId", "LastJobLeaseRenewal", "JobCurrentReconnectAttempt", "UidDomain"),
-    *("TerminationPending", "OrigMaxHosts", "JobAbortEventLogged", "ExecuteDirWasEncrypted", "OsUser"),
+    "MyAddress", "ShadowIpAddr", "ShadowBday", "StartdIpAddr", "StartdPrincipal", "RemoteSlotID",
+    "PublicClaimId", "LastPublicClaimId", "LastJobLeaseRenewal", "JobCurrentReconnectAttempt", "UidDomain",
+    "TerminationPending", "OrigMaxHosts", "JobAbortEventLogged", "ExecuteDirWasEncrypted", "OsUser",
     # no hook learns how long the starter took before and after the job, nor such statistics
-    *("ActivationDuration", "ActivationSetupDuration", "ActivationExecutionDuration"),
-    *("ActivationTeardownDuration", "StatsLifetimeStarter", "RecentStatsLifetimeStarter"),
-    *("RecentBlockReads", "RecentBlockWrites", "RecentBlockReadKbytes", "RecentBlockWriteKbytes"),
+    "ActivationDuration", "ActivationSetupDuration", "ActivationExecutionDuration",
+    "ActivationTeardownDuration", "StatsLifetimeStarter", "RecentStatsLifetimeStarter",
+    "RecentBlockReads", "RecentBlockWrites", "RecentBlockReadKbytes", "RecentBlockWriteKbytes",
     # SlotWeight is charged, and not written into the job
     "MachineAttrSlotWeight0",
     # without a JOB_EXIT no report has the blocks; and the job ends before the agent reads its memory
-    *("BlockReads", "BlockWrites", "BlockReadKbytes", "BlockWriteKbytes"),
-    *("MemoryUsage", "ResidentSetSize", "ResidentSetSize_RAW"),
+    "BlockReads", "BlockWrites", "BlockReadKbytes", "BlockWriteKbytes",
+    "MemoryUsage", "ResidentSetSize", "ResidentSetSize_RAW",
     # a schedd has it for a job whose starter reported before its end, as on a slow machine
     "CpusUsage",
     # of the executable, which is on the execute host
-    *("DiskUsage_RAW", "ExecutableSize_RAW"),
+    "DiskUsage_RAW", "ExecutableSize_RAW",
     # of a query, not of a job
     "ErrorCode",
-}
+}  # fmt: skip
 OF_ITS_OWN = {
     # attributes that Requirements of jobs and slots refer to, unlike the schedd's
     "autocluster": {"Rank", "DiskUsage", "ImageSize"},
     # attributes that its jobs have in common, and that they will not come to differ in; a summary counts jobs
     "of cluster": {
-        *("User", "ServerTime", "JobStatus", "EnteredCurrentStatus", "ImageSize_RAW"),
-        *("NumJobStarts", "NumJobCompletions"),
-        *("RemoteUserCpu", "RemoteSysCpu", "RemoteWallClockTime"),
-        *("ClusterSize", "JobsPresent", "JobsIdle", "JobsRunning", "JobsHeld"),
+        "User", "ServerTime", "JobStatus", "EnteredCurrentStatus", "ImageSize_RAW",
+        "NumJobStarts", "NumJobCompletions",
+        "RemoteUserCpu", "RemoteSysCpu", "RemoteWallClockTime",
+        "ClusterSize", "JobsPresent", "JobsIdle", "JobsRunning", "JobsHeld",
     },
-}
+}  # fmt: skip
 # an epoch has the run's report and the job's identity; later results are in the job's ad
 OF_THE_JOB = {
-    *("ToE", "AutoClusterId", "ProvisionedResources", "MachineAttrCpus0"),
-    *("CpusProvisioned", "MemoryProvisioned", "DiskProvisioned", "GpusProvisioned"),
-    *("ImageSize_RAW", "FirstJobMatchDate", "InitialWaitDuration"),
-}
+    "ToE", "AutoClusterId", "ProvisionedResources", "MachineAttrCpus0",
+    "CpusProvisioned", "MemoryProvisioned", "DiskProvisioned", "GpusProvisioned",
+    "ImageSize_RAW", "FirstJobMatchDate", "InitialWaitDuration",
+}  # fmt: skip
 # account, host, time, size of the executable (of another root), attributes that only a schedd's submit omits
 DIFFERENT = {
     *(
@@ -102,18 +102,18 @@ DIFFERENT = {
         "RemoteHost",
         "LastRemoteHost",
     ),
-    *("QDate", "ServerTime", "EnteredCurrentStatus", "JobStartDate", "LastMatchTime", "CompletionDate"),
-    *("JobCurrentStartDate", "JobCurrentStartExecutingDate", "JobFinishedHookDone", "EpochWriteDate", "ToE"),
-    *("FirstJobMatchDate", "InitialWaitDuration"),
-    *("DiskUsage", "ExecutableSize", "ImageSize", "ImageSize_RAW"),
-    *("ResidentSetSize", "ResidentSetSize_RAW", "MemoryUsage", "RequestDisk", "RequestMemory"),
-    *("RemoteWallClockTime", "LastRemoteWallClockTime", "CommittedTime"),
-    *("CumulativeSlotTime", "CommittedSlotTime"),
-    *("RemoteUserCpu", "RemoteSysCpu", "CumulativeRemoteUserCpu", "CumulativeRemoteSysCpu", "CpusUsage"),
-    *("BlockReads", "BlockWrites", "BlockReadKbytes", "BlockWriteKbytes", "DiskProvisioned"),
+    "QDate", "ServerTime", "EnteredCurrentStatus", "JobStartDate", "LastMatchTime", "CompletionDate",
+    "JobCurrentStartDate", "JobCurrentStartExecutingDate", "JobFinishedHookDone", "EpochWriteDate", "ToE",
+    "FirstJobMatchDate", "InitialWaitDuration",
+    "DiskUsage", "ExecutableSize", "ImageSize", "ImageSize_RAW",
+    "ResidentSetSize", "ResidentSetSize_RAW", "MemoryUsage", "RequestDisk", "RequestMemory",
+    "RemoteWallClockTime", "LastRemoteWallClockTime", "CommittedTime",
+    "CumulativeSlotTime", "CommittedSlotTime",
+    "RemoteUserCpu", "RemoteSysCpu", "CumulativeRemoteUserCpu", "CumulativeRemoteSysCpu", "CpusUsage",
+    "BlockReads", "BlockWrites", "BlockReadKbytes", "BlockWriteKbytes", "DiskProvisioned",
     # the bindings give no reason to a schedd of 23.9
-    *("RemoveReason", "HoldReason", "LastHoldReason", "ReleaseReason"),
-}
+    "RemoveReason", "HoldReason", "LastHoldReason", "ReleaseReason",
+}  # fmt: skip
 
 
 def test_ads_have_the_attributes_and_values_of_a_schedd_s(sides: Sides) -> None:

@@ -305,10 +305,10 @@ def test_a_checkpoint_is_at_its_destination_as_htcondor_has_it_and_comes_from_th
                     "-c",
                     'cd "$1" && cat > "$2" && condor_manifest "$3" "$2"; code=$?; rm "$2"; exit $code',
                 ),
-                *("sh", str(first), "_condor_checkpoint_MANIFEST.0000", function),
+                "sh", str(first), "_condor_checkpoint_MANIFEST.0000", function,
             ],
             input=manifest.decode(),
-        )
+        )  # fmt: skip
         assert checked.returncode == 0, checked
     scalar(jobs.database, "vacate", jobs=[waiting.job])
     waiting.until_running()
@@ -339,8 +339,8 @@ def test_an_output_destination_does_not_take_the_checkpoints(jobs: CheckpointJob
     )
     (there,) = store.iterdir()
     assert {str(path.relative_to(there)) for path in there.rglob("*") if path.is_file()} == {
-        *("0000/state", "0000/_condor_stdout", "0000/_condor_stderr")
-    }
+        "0000/state", "0000/_condor_stdout", "0000/_condor_stderr"
+    }  # fmt: skip
     waiting.go.touch()
     jobs.completed(waiting.job)
     assert (store / "outputs/other").read_bytes() == b"x\n"

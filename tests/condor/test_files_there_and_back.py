@@ -78,9 +78,9 @@ def test_files_of_a_description_go_there_and_come_back(brief_pool: PersonalPool,
             assert (home / f"upper.{n}").read_bytes() == b"HELLO\n"
             assert (home / f"big.{n}").read_bytes() == big
         assert {path.name for path in home.iterdir()} == {
-            *("exe", "in.txt", "big"),
+            "exe", "in.txt", "big",
             *(f"{name}.{n}" for name in ("out", "upper", "big") for n in range(2)),
-        }
+        }  # fmt: skip
         # no unneeded file is left
         until(
             lambda: database.query("SELECT count(*) AS number FROM fetchwork.content")[0]["number"] == 0,

@@ -89,10 +89,10 @@ TOGETHER: dict[str, dict[str, Any]] = {
 #: the values of these are compared; of an ad's other attributes only whether they exist
 MACHINE_VALUES = ("Cpus", "Memory", "GPUs", "Name", "SlotType", "SlotTypeID", "TotalSlotGPUs", "AssignedGPUs")
 JOB_VALUES = (
-    *("RequestCpus", "RequestMemory", "RequestDisk", "RequestGPUs", "JobPrio", "NumJobStarts", "JobStatus"),
-    *("CpusProvisioned", "MemoryProvisioned", "GpusProvisioned", "AssignedGPUs", "RemoteHost", "Owner"),
-    *("ProcId", "Environment", "Args", "Arguments", "Cmd", "Iwd", "JobUniverse", "Mine", "NumShadowStarts"),
-)
+    "RequestCpus", "RequestMemory", "RequestDisk", "RequestGPUs", "JobPrio", "NumJobStarts", "JobStatus",
+    "CpusProvisioned", "MemoryProvisioned", "GpusProvisioned", "AssignedGPUs", "RemoteHost", "Owner",
+    "ProcId", "Environment", "Args", "Arguments", "Cmd", "Iwd", "JobUniverse", "Mine", "NumShadowStarts",
+)  # fmt: skip
 
 
 _DEVICE = re.compile(r"^gpus_gpu_.*")

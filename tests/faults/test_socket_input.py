@@ -228,13 +228,13 @@ async def test_random_ads_get_an_answer_from_every_hook(agent: AgentProcess, poo
     pool.submit([1.0] * 600)
     draw = random.Random(7)
     bad = [
-        *(b"-----", b"\n\n", b"\0", b"\xff\xfe\xfd", b"= = =", b"a" * 3000, b'X = "' + b"\\" * 999),
-        *(b'Requirements = "', b"X = " + b"(" * 1000, b"X = " + b"1+" * 5000 + b"1", b"X = " + b"[a=" * 300),
-    ]
+        b"-----", b"\n\n", b"\0", b"\xff\xfe\xfd", b"= = =", b"a" * 3000, b'X = "' + b"\\" * 999,
+        b'Requirements = "', b"X = " + b"(" * 1000, b"X = " + b"1+" * 5000 + b"1", b"X = " + b"[a=" * 300,
+    ]  # fmt: skip
     odd = [
-        *(b"Memory = 1/0", b"Disk = undefined", b"Cpus = -1e308", b"GPUs = {}", b"JobPid = 1.5e300"),
-        *(b"FetchWorkRunId = 99999999999999999999", b"FetchWorkRunId = -1", b"FetchWorkRunId = 9e99"),
-        *(b'FetchWorkToken = "x"', b"FetchWorkToken = 7", b'FetchWorkToken = "' + b"0" * 32 + b'"'),
+        b"Memory = 1/0", b"Disk = undefined", b"Cpus = -1e308", b"GPUs = {}", b"JobPid = 1.5e300",
+        b"FetchWorkRunId = 99999999999999999999", b"FetchWorkRunId = -1", b"FetchWorkRunId = 9e99",
+        b'FetchWorkToken = "x"', b"FetchWorkToken = 7", b'FetchWorkToken = "' + b"0" * 32 + b'"',
         *(
             b"ExitCode = 3.7",
             b"ExitBySignal = 7",
@@ -255,11 +255,11 @@ async def test_random_ads_get_an_answer_from_every_hook(agent: AgentProcess, poo
             b'SlotType = "Partitionable"',
             b"SlotWeight = [a=1]",
         ),
-    ]
+    ]  # fmt: skip
     usual = [
-        *(b"FetchWorkRunId = 1", b'FetchWorkToken = "00000000-0000-0000-0000-000000000000"', b"Cpus = 1"),
-        *(b'Name = "slot1@ep1"', b'State = "Unclaimed"', b'Activity = "Idle"', b"Memory = 9", b"Disk = 9"),
-    ]
+        b"FetchWorkRunId = 1", b'FetchWorkToken = "00000000-0000-0000-0000-000000000000"', b"Cpus = 1",
+        b'Name = "slot1@ep1"', b'State = "Unclaimed"', b'Activity = "Idle"', b"Memory = 9", b"Disk = 9",
+    ]  # fmt: skip
     codes = set()
     for _ in range(600):
         lines = draw.sample(usual, k=draw.randint(4, len(usual))) + draw.sample(odd, k=draw.randint(0, 4))

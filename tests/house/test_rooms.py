@@ -48,9 +48,9 @@ ROOMS: dict[str, set[str]] = {
     "modules": {"queue", "following", "classad", "client"},
     # run by a submit host
     "accesspoint": {
-        *("queue", "client", "db", "dag", "process", "ipc"),
+        "queue", "client", "db", "dag", "process", "ipc",
         # a job's policy at its end; HTCondor's commands, which the access point's children run
-        *("matchmaker.policy", "condor"),
+        "matchmaker.policy", "condor",
         # it fetches outputs from a bucket
         "sandbox.objects",
     },
@@ -123,12 +123,12 @@ ROOMS: dict[str, set[str]] = {
             "following",
             "ipc",
         ),
-        *("metrics", "modules", "page", "pool", "queue", "simulate"),
+        "metrics", "modules", "page", "pool", "queue", "simulate",
     },
     "__main__": {"cli"},
     # the public names, by strings that are resolved on first use
     "__init__": {"classad.bindings", "following.eventlog", "personal", "pool", "queue"},
-}
+}  # fmt: skip
 
 #: a folder of a room: the room's other folders that it may import
 FOLDERS: dict[str, set[str]] = {
@@ -179,8 +179,8 @@ THIRD_PARTY = {
 #: the modules of the standard library that the hooks and the room behind them may import: each is built into
 #: the interpreter or loaded by it at every start; tests/hooks checks the loaded modules
 HOOK_STDLIB = {
-    *("_codecs", "_signal", "_socket", "_stat", "os", "posix", "select", "stat", "sys", "time"),
-}
+    "_codecs", "_signal", "_socket", "_stat", "os", "posix", "select", "stat", "sys", "time",
+}  # fmt: skip
 
 #: modules that may name a module by a string, because it is loaded only when needed
 LOADS_BY_NAME = {"fetchwork/__init__.py", "fetchwork/cli/__init__.py", "fetchwork/condor/commands.py"}

@@ -20,8 +20,8 @@ READABLE = {"/Expr(TARGET.Memory > 5)/", "/Expr(NumJobStarts > 5)/"}
 names = st.one_of(
     st.sampled_from(
         [
-            *("Cmd", "cmd", "RequestCpus", "requestcpus", "RequestTapes", "JobUniverse", "jobuniverse"),
-            *("Owner", "owner", "HookKeyword", "hookkeyword", "FetchWorkToken", "FetchWorkHasPolicy"),
+            "Cmd", "cmd", "RequestCpus", "requestcpus", "RequestTapes", "JobUniverse", "jobuniverse",
+            "Owner", "owner", "HookKeyword", "hookkeyword", "FetchWorkToken", "FetchWorkHasPolicy",
             *(
                 "Requirements",
                 "requirements",
@@ -36,7 +36,7 @@ names = st.one_of(
         ]
     ),
     st.text("abAB_1é ", min_size=1, max_size=4),
-)
+)  # fmt: skip
 values = st.one_of(
     st.none(),
     st.booleans(),

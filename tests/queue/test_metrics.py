@@ -206,9 +206,9 @@ def test_an_exporter_serves_until_it_is_told_to_end(conninfo: str, queue: Queue)
     submit(queue, 3)
     port = free_port()
     command = [
-        *(sys.executable, "-m", "fetchwork", "exporter", "--dsn", conninfo),
-        *("--listen", f"127.0.0.1:{port}"),
-    ]
+        sys.executable, "-m", "fetchwork", "exporter", "--dsn", conninfo,
+        "--listen", f"127.0.0.1:{port}",
+    ]  # fmt: skip
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as exporter:
         assert exporter.stdout is not None
         assert exporter.stdout.readline() == f"serving http://127.0.0.1:{port}/metrics\n"

@@ -561,9 +561,9 @@ def test_a_projection_is_the_same_part_of_an_ad_that_the_whole_ad_has(
         {"Owner": "alice", "Cmd": "/bin/sleep", "RequestMemory": 10, "CoreSize": True, "OddName": "common"},
     )
     names = [
-        *("Args", "ENV", "cmd", "requestmemory", "CoreSize", "oddname", "ImageSize", "NoSuchName"),
-        *("ClusterId", "JobStatus", "JobPrio", "MyType", "HoldReason"),
-    ]
+        "Args", "ENV", "cmd", "requestmemory", "CoreSize", "oddname", "ImageSize", "NoSuchName",
+        "ClusterId", "JobStatus", "JobPrio", "MyType", "HoldReason",
+    ]  # fmt: skip
     wanted = {name.lower() for name in names}
     whole = [{key: ad[key] for key in ad if key.lower() in wanted} for ad in queue.query()]
     projected = queue.query(projection=names)

@@ -28,7 +28,7 @@ ONE_BY_ONE = r"""
 """
 #: possible texts
 TEXTS = [
-    *('}\n{"Args": "a"}', '"}\n', "\n", "a\r", "\t", "\x01", "\x1f", "\x7f", "\x85", "\u2028", "\\n", "a\\"),
+    '}\n{"Args": "a"}', '"}\n', "\n", "a\r", "\t", "\x01", "\x1f", "\x7f", "\x85", "\u2028", "\\n", "a\\",
     *(
         '"',
         '""',
@@ -45,18 +45,18 @@ TEXTS = [
         "$$",
         "$$ (",
     ),
-    *("-- a", "/* a", "*/", ";", "a$$(b)", "$$([c])", "/Expr(1)/", "a/Expr(1)/", '"/Expr(1)/', "Expr(", ""),
-    *("語", "\U0001f600", "é", "E'", "%s", "x" * 488, "x" * 489, "語" * 200),
-]
+    "-- a", "/* a", "*/", ";", "a$$(b)", "$$([c])", "/Expr(1)/", "a/Expr(1)/", '"/Expr(1)/', "Expr(", "",
+    "語", "\U0001f600", "é", "E'", "%s", "x" * 488, "x" * 489, "語" * 200,
+]  # fmt: skip
 #: own parts that are not an ad with one such text
 OTHERS: list[Any] = [
-    *({}, [], [{}], [{"Args": "a"}], "a", "", '{"Args": "a"}', "{}", 1, 1.0, True, None),
-    *({"Args": None}, {"Args": 1}, {"Args": 1e300}, {"Args": False}, {"Args": []}, {"Args": {}}),
-    *({"Args": {"Args": "a"}}, {"Args": ["a"]}, {"": "a"}, {"args": "a"}, {"Args\n": "a"}, {'A"': "a"}),
-    *({"Argsy": "a"}, {"Args": "a", "Foo": "b"}, {"Foo": "a", "Out": "b"}, {'Args": "a", "Out': "b"}),
+    {}, [], [{}], [{"Args": "a"}], "a", "", '{"Args": "a"}', "{}", 1, 1.0, True, None,
+    {"Args": None}, {"Args": 1}, {"Args": 1e300}, {"Args": False}, {"Args": []}, {"Args": {}},
+    {"Args": {"Args": "a"}}, {"Args": ["a"]}, {"": "a"}, {"args": "a"}, {"Args\n": "a"}, {'A"': "a"},
+    {"Argsy": "a"}, {"Args": "a", "Foo": "b"}, {"Foo": "a", "Out": "b"}, {'Args": "a", "Out': "b"},
     dict.fromkeys(("Args", "Arguments", "Env", "Environment", "In", "Out", "Err"), "a"),
     dict.fromkeys(("Args", "Arguments", "Env", "Environment", "In", "Out", "Err", "Iwd"), "a"),
-]
+]  # fmt: skip
 PARTS = [*OTHERS, *({name: text} for name in ("Args", "Out") for text in TEXTS)]
 JOB = {"Cmd": "/bin/true", "Owner": "alice"}
 

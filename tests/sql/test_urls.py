@@ -198,11 +198,11 @@ def test_a_key_signs_the_outputs_that_the_ad_names(queue: DirectQueue, url: str)
 @pytest.mark.parametrize(
     "url",
     [
-        *("s3://b/other", "s3://b/out", "s3://b/outer/r", "s3://b/dir", "s3://b/dir/", "s3://b/stdout2"),
-        *("s3://other/out/r", "s3://b/out/../r", "s3://b/out/./r", "s3://b/out/..", "https://b/out/r"),
-        *("s3://c/semi", "local/d", "d", "", "s3://b.s3.eu-west-1.amazonaws.com/out/r", "S3://b/dir/x"),
+        "s3://b/other", "s3://b/out", "s3://b/outer/r", "s3://b/dir", "s3://b/dir/", "s3://b/stdout2",
+        "s3://other/out/r", "s3://b/out/../r", "s3://b/out/./r", "s3://b/out/..", "https://b/out/r",
+        "s3://c/semi", "local/d", "d", "", "s3://b.s3.eu-west-1.amazonaws.com/out/r", "S3://b/dir/x",
     ],
-)
+)  # fmt: skip
 def test_and_nothing_else_for_its_job(queue: DirectQueue, url: str) -> None:
     submit(queue, **AD)
     run = queue.started()

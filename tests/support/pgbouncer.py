@@ -26,9 +26,9 @@ def program() -> str | None:
 #: it was linked with
 _LATER = "trixie"
 _LATER_PACKAGES = (
-    *("pgbouncer", "libaudit1", "libc6", "libcap-ng0", "libcap2", "libcares2", "libevent-2.1-7t64"),
-    *("libgcc-s1", "libpam0g", "libssl3t64", "libsystemd0", "libzstd1", "zlib1g"),
-)
+    "pgbouncer", "libaudit1", "libc6", "libcap-ng0", "libcap2", "libcares2", "libevent-2.1-7t64",
+    "libgcc-s1", "libpam0g", "libssl3t64", "libsystemd0", "libzstd1", "zlib1g",
+)  # fmt: skip
 _FETCH = f"""
 set -e
 cd "$1"

@@ -154,11 +154,11 @@ class Agent:
             "executable": False,
             "has_key": False,
             "files": [
-                *(self.content("input", "a", 1), self.content("input", "only", 1)),
+                self.content("input", "a", 1), self.content("input", "only", 1),
                 self.content("spool", "_condor_checkpoint_MANIFEST.0003", 2),
-                *(self.url(store, "a"), self.url(store, "d/b")),
+                self.url(store, "a"), self.url(store, "d/b"),
             ],
-        }
+        }  # fmt: skip
 
     def content(self, direction: str, name: str, number: int) -> dict[str, object]:
         size = len(self.contents[number])

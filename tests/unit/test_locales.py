@@ -34,7 +34,7 @@ def test_the_tests_of_classads_pass_in_other_locales(name: str, tmp_path: Path) 
     here = Path(__file__).parent
     run = subprocess.run(
         [
-            *(sys.executable, "-m", "pytest", "-q", "-n", "0", "-p", "no:cacheprovider"),
+            sys.executable, "-m", "pytest", "-q", "-n", "0", "-p", "no:cacheprovider",
             *(str(here / test) for test in TESTS),
         ],
         env=locales.environment(name, tmp_path),
@@ -42,5 +42,5 @@ def test_the_tests_of_classads_pass_in_other_locales(name: str, tmp_path: Path) 
         check=False,
         capture_output=True,
         text=True,
-    )
+    )  # fmt: skip
     assert run.returncode == 0, run.stdout[-4000:]

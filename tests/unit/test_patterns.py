@@ -39,10 +39,10 @@ def test_the_text_of_a_pattern(pattern: str, like: str) -> None:
 @pytest.mark.parametrize(
     "pattern",
     [
-        *("", ".*", "^", "a|b", "(a)", "(?i)a", "a{0}", r"\Qa", r"\x41", "a[[:alpha:]]", "[]a]", "a]", "a\\"),
-        *("a(b", "a)b", "a(?=b)", "a(b(?i)c)", "(*ANY)a", r"a(\Q)b", "a([[:alpha:]])", "a(?|b)", r"(a)\1b"),
+        "", ".*", "^", "a|b", "(a)", "(?i)a", "a{0}", r"\Qa", r"\x41", "a[[:alpha:]]", "[]a]", "a]", "a\\",
+        "a(b", "a)b", "a(?=b)", "a(b(?i)c)", "(*ANY)a", r"a(\Q)b", "a([[:alpha:]])", "a(?|b)", r"(a)\1b",
     ],
-)
+)  # fmt: skip
 def test_a_pattern_that_may_mean_another_text_is_left_alone(pattern: str) -> None:
     assert like_of(pattern) is None
 
@@ -69,9 +69,9 @@ def has(text: str, like: str) -> bool:
 atoms = st.sampled_from(
     [
         *"abkKsS.^$*+?_%-é\n (|)",
-        *(r"\.", r"\d", r"\w", r"\b", r"\_", "[ab]", "[^a]", "[a-c]", "ab", "(a|k)", "[s]"),
+        r"\.", r"\d", r"\w", r"\b", r"\_", "[ab]", "[^a]", "[a-c]", "ab", "(a|k)", "[s]",
     ]
-)
+)  # fmt: skip
 texts = st.text("abkKsSABé._%-\n \u212a\u017f1", max_size=6)
 
 

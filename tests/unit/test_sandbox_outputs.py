@@ -48,9 +48,9 @@ def test_new_and_changed_files_at_the_top_are_output(sandbox: Path) -> None:
 def test_what_htcondor_has_written_is_no_output(sandbox: Path) -> None:
     before = catalogue(str(sandbox))
     of_htcondor = (
-        *(".job.ad", ".machine.ad", ".execution_overlay.ad", ".update.ad", ".update.ad.tmp", ".chirp.config"),
-        *(".docker_sock", ".docker_stdout", ".docker_stderror", ".condor_container_launched"),
-    )
+        ".job.ad", ".machine.ad", ".execution_overlay.ad", ".update.ad", ".update.ad.tmp", ".chirp.config",
+        ".docker_sock", ".docker_stdout", ".docker_stderror", ".condor_container_launched",
+    )  # fmt: skip
     for name in (*of_htcondor, ".mine"):
         (sandbox / name).write_text("x")
     assert set(chosen(sandbox, before=before).files) == {".mine"}

@@ -208,13 +208,13 @@ async def _put_as(directory: Path, name: str, content: bytes, uid: int) -> None:
         raise PermissionError(errno.EPERM, f"uid {uid} has no account on this host") from None
     account = (str(uid), str(entry.pw_gid), ",".join(map(str, groups)))
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-I", "-m", credentials.__name__, str(directory), name, *account),
+        sys.executable, "-I", "-m", credentials.__name__, str(directory), name, *account,
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.DEVNULL,
         stderr=asyncio.subprocess.DEVNULL,
         cwd="/",
         env={},
-    )
+    )  # fmt: skip
     try:
         async with asyncio.timeout(WRITE_S):
             await process.communicate(content)

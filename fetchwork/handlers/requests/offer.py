@@ -41,12 +41,12 @@ _REQUESTS = Reader(("RequestCpus", "RequestMemory", "RequestDisk", "RequestGPUs"
 #: attributes that are not printed for the starter, but added to .job.ad
 _READABLE = frozenset(
     (
-        *("AccountingGroup", "AcctGroup", "AcctGroupUser", "JobBatchName"),
-        *("DAGManJobId", "DAGManNodesLog", "DAGManNodesMask", "DAGNodeName", "DAGParentNodeNames"),
+        "AccountingGroup", "AcctGroup", "AcctGroupUser", "JobBatchName",
+        "DAGManJobId", "DAGManNodesLog", "DAGManNodesMask", "DAGNodeName", "DAGParentNodeNames",
         "OAuthServicesNeeded",
-        *("ShouldTransferFiles", "TransferExecutable", "TransferIn", "WhenToTransferOutput"),
+        "ShouldTransferFiles", "TransferExecutable", "TransferIn", "WhenToTransferOutput",
     )
-)
+)  # fmt: skip
 
 
 class Fetch(Protocol):
