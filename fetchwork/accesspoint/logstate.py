@@ -36,9 +36,11 @@ class StateFile:
         """Return the state saved last; None without a file. Raises FetchworkError."""
         try:
             state = json.loads(self._path.read_text())
+            # first, because its form says whether an earlier fetchwork wrote the file
+            cursor = Cursor.parse(str(state["cursor"]))
             behind = {Log(owner, path, xml): Cursor.parse(at) for owner, path, xml, at in state["behind"]}
             self._exact = state["exact"] is True
-            return Kept(Cursor.parse(str(state["cursor"])), behind, self._exact)
+            return Kept(cursor, behind, self._exact)
         except FileNotFoundError:
             return None
         except (OSError, ValueError, KeyError, TypeError) as error:

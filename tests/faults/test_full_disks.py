@@ -18,6 +18,7 @@ from fetchwork.queue.destinations import TransferFailed
 from fetchwork.sandbox.failure import TransferFailure
 from fetchwork.sandbox.fill import fill as fill_sandbox
 from tests.support.small_disk import SIZE, fill
+from tests.unit.test_contents import StandInDatabase, content, opened, whole
 from tests.unit.test_starterend import BEGUN, EXITED
 
 DATA = os.urandom(SIZE + 1)
@@ -64,6 +65,20 @@ def test_an_output_that_does_not_fit_leaves_nothing_and_says_its_errno(small_dis
     assert caught.value.errno == errno.ENOSPC
     assert f"{small_disk}/{'large' if room else 'fits'}" in str(caught.value)
     assert {path.name for path in small_disk.iterdir()} == before
+
+
+async def test_a_cache_on_a_full_disk_passes_on_what_it_cannot_keep(small_disk: Path) -> None:
+    data = DATA + bytes(CHUNK_BYTES)
+    database, cache = StandInDatabase({1: data}), opened(small_disk)
+    assert await whole(cache, content(data), database.reader(1)) == data
+    assert list(cache.names) == []
+    # and what fits is kept
+    small = DATA[:1000]
+    database.contents[2] = small
+    filler = fill(small_disk)
+    assert await whole(cache, content(small), database.reader(1), 2) == small
+    filler.unlink()
+    await cache.close()
 
 
 async def test_a_starter_can_write_how_its_job_ended_though_the_disk_is_full_by_then(

@@ -212,8 +212,10 @@ async def test_large_requests_of_one_account_do_not_take_all_of_the_agent_s_time
     await agent.status()
 
 
-@pytest.mark.parametrize("name", ["fetch_work", "reply_fetch", "evict_claim"])
-async def test_jobs_account_may_not_play_the_startd(agent: AgentProcess, stranger: Actor, name: str) -> None:
+@pytest.mark.parametrize("name", ["fetch_work", "reply_fetch", "evict_claim", "reload"])
+async def test_jobs_account_may_not_play_the_startd_or_the_administrator(
+    agent: AgentProcess, stranger: Actor, name: str
+) -> None:
     incoming, outgoing = await asyncio.open_unix_connection(sock=await stranger.connect(agent.socket))
     outgoing.write(encode_request(Request(name, b'Name = "slot1@ep1"\n', keyword="FETCHWORK")))
     reader = ReplyReader()

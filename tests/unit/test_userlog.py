@@ -10,6 +10,8 @@ from typing import Any
 import htcondor2
 import pytest
 
+from fetchwork.accesspoint.logstate import StateFile
+from fetchwork.errors import FetchworkError
 from fetchwork.ipc import frames
 from fetchwork.queue import logentry
 from fetchwork.queue.events import Cursor, JobEvent
@@ -236,6 +238,14 @@ def test_a_cursor_is_text_and_back() -> None:
             Cursor.parse(wrong)
     with pytest.raises(ValueError, match=r"^cursor '812\.4071' was made by an earlier fetchwork"):
         Cursor.parse("812.4071")
+
+
+def test_the_state_of_an_earlier_fetchwork_is_told_in_a_line(tmp_path: Path) -> None:
+    file = tmp_path / "logs.json"
+    file.write_text('{"cursor": "812.4071", "behind": [], "saved_at": 1}')
+    told = r"^cannot read state file '.*logs.json': cursor '812\.4071' was made by an earlier fetchwork"
+    with pytest.raises(FetchworkError, match=told):
+        StateFile(file).load()
 
 
 def test_a_text_of_an_event_is_what_htcondor_s_reader_shows(tmp_path: Path) -> None:
