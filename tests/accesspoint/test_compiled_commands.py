@@ -276,6 +276,44 @@ def test_an_accounts_commands_are_run_one_after_the_other_by_one_child(point: Ac
     assert answer(run("nobody", *ask)) == (0, "", "")
 
 
+def restarted(point: AccessPoint, *statements: str) -> None:
+    """Start the access point anew, with these statements before its program."""
+    point.stop()
+    point.program = "\n".join(("from fetchwork.accesspoint import children", *statements, point.program))
+    point.start()
+
+
+def test_a_child_ends_after_so_many_commands(point: AccessPoint, run: Run) -> None:
+    restarted(point, "children.MOST_USES = 2")
+    ask = ("condor_q", "1.0", "-af", "ClusterId")
+    used: list[set[int]] = []
+    for _ in range(2):
+        assert answer(run("nobody", *ask)) == (0, "", "")
+        used.append(children(point))
+        assert answer(run("nobody", *ask)) == (0, "", "")
+        until(lambda: not children(point), "the child's end")
+    assert len(used[0]) == len(used[1]) == 1 and used[0] != used[1]
+
+
+def test_a_child_that_is_idle_for_long_ends(point: AccessPoint, run: Run) -> None:
+    restarted(point, "children.IDLE_S, children.SWEEP_S = 0.0, 0.05")
+    assert answer(run("nobody", "condor_q", "1.0", "-af", "ClusterId")) == (0, "", "")
+    until(lambda: not children(point), "the child's end")
+
+
+def test_a_child_that_has_grown_too_much_runs_no_further_command(
+    point: AccessPoint, run: Run, tmp_path: Path
+) -> None:
+    # the zygote has the path of the access point
+    (tmp_path / "sitecustomize.py").write_text(
+        "import fetchwork.accesspoint.command as command\ncommand._MORE_MEMORY = -(1 << 40)\n"
+    )
+    restarted(point, f"import sys; sys.path.insert(0, {str(tmp_path)!r})")
+    for _ in range(2):
+        assert answer(run("nobody", "condor_q", "1.0", "-af", "ClusterId")) == (0, "", "")
+        until(lambda: not children(point), "the child's end")
+
+
 def test_a_command_leaves_nothing_to_the_next_one(point: AccessPoint, run: Run, directory: Path) -> None:
     def submit(name: str, **how: Any) -> Path:
         place = directory / name
@@ -564,13 +602,15 @@ def test_no_bytes_that_the_child_gets_do_it_harm(point: AccessPoint, run: Run) -
     assert run("nobody", "condor_q", "1", "-af", "ClusterId").returncode == 0
 
 
-@pytest.mark.parametrize("count", ["0", "-1", "99"])
-def test_a_request_with_another_number_of_words_than_it_has_is_for_python(
-    point: AccessPoint, count: str
+@pytest.mark.parametrize(
+    ("version", "count"), [(__version__, "0"), (__version__, "-1"), (__version__, "99"), ("0.0.9", "1")]
+)
+def test_a_request_that_is_malformed_or_of_another_version_is_for_python(
+    point: AccessPoint, version: str, count: str
 ) -> None:
     root = Path("/").stat()
     where = (Path("/proc/self/ns/mnt").stat().st_ino, root.st_dev, root.st_ino)
-    fields = [__version__, "k" * 32, "18", *map(str, where), count, "condor_q", "A=1", ""]
+    fields = [version, "k" * 32, "18", *map(str, where), count, "condor_q", "A=1", ""]
     body = "\0".join(fields).encode()
 
     def ask() -> str:

@@ -1,5 +1,7 @@
 """An access point that is killed and started again: no job is submitted twice, no line of a log is lost."""
 
+import asyncio
+import contextlib
 import os
 import random
 import socket
@@ -16,12 +18,14 @@ import psycopg
 import pytest
 
 from fetchwork.client.link import Link
-from fetchwork.errors import AccessPointUnavailable
+from fetchwork.errors import AccessPointUnavailable, DatabaseUnavailable, FetchworkError
 from fetchwork.ipc import frames
+from fetchwork.pool.postgres import PostgresServer
 from tests.accesspoint.point import AccessPoint, as_account, request
 from tests.accesspoint.test_logs import JOBS, entries
+from tests.faults.proxy import DatabaseProxy, Side
 from tests.support.direct_queue import DirectQueue
-from tests.support.waiting import until
+from tests.support.waiting import PATIENCE_S, until
 
 
 def test_a_client_that_goes_away_does_not_stop_what_was_begun(point: AccessPoint, slots: DirectQueue) -> None:
@@ -145,6 +149,52 @@ def test_requests_with_one_key_at_once_make_one_cluster(
             assert len({answer["cluster"] for answer in answers}) == 1
             assert len(entries(log)) == 3
     assert slots.value("SELECT count(*) FROM fetchwork.job") == 18
+
+
+def test_a_child_that_is_killed_within_a_submission_leaves_nothing(
+    point: AccessPoint, directory: Path, slots: DirectQueue
+) -> None:
+    fifo = directory / "never-written"
+    os.mkfifo(fifo)
+    fifo.chmod(0o666)
+    text = f"include : {fifo}\nexecutable = /bin/true\nqueue\n"
+    with ThreadPoolExecutor(1) as requests:
+        asked = requests.submit(submit_until_answered, point, text, "k")
+
+        def killed() -> bool:
+            point.kill_children("nobody")
+            return asked.done()
+
+        until(killed, "the end of the submission")
+        with pytest.raises(FetchworkError, match="the process that does this for 'nobody' ended"):
+            asked.result()
+    assert slots.value("SELECT count(*) FROM fetchwork.job") == 0
+    assert submit_until_answered(point, JOBS.format(directory / "a.log", 2), "k")["count"] == 2
+
+
+@pytest.mark.parametrize("side", ["before", "after"])
+async def test_a_submission_whose_connection_to_the_database_is_lost_is_made_once(
+    directory: Path, point_conninfo: str, postgres: PostgresServer, slots: DirectQueue, side: Side
+) -> None:
+    async def nothing() -> None:
+        """Break the connection, and do nothing else."""
+
+    async with DatabaseProxy(postgres.port) as proxy:
+        point = AccessPoint(directory, proxy.conninfo(point_conninfo))
+        await asyncio.to_thread(point.start)
+        try:
+            trap = proxy.trap("submit_noted", side, nothing)
+            ask = partial(submit_until_answered, point, JOBS.format(directory / "a.log", 2), "k")
+            with contextlib.suppress(DatabaseUnavailable):
+                await asyncio.to_thread(ask)
+            await asyncio.wait_for(trap.sprung.wait(), PATIENCE_S)
+            # a client that was told of a failure submits again, under the same key
+            answer = await asyncio.to_thread(ask)
+        finally:
+            await asyncio.to_thread(point.stop)
+    assert answer["count"] == 2
+    assert slots.rows("SELECT DISTINCT cluster_id FROM fetchwork.job") == [(answer["cluster"],)]
+    assert len(entries(directory / "a.log")) == 2
 
 
 def test_what_happened_while_it_was_away_is_written_when_it_is_back(

@@ -225,6 +225,22 @@ def test_after_an_end_of_the_access_point_it_runs_again_and_never_twice_at_once(
     assert program.slots.events(job) == [0, 1, 4, 1, 5]
 
 
+def test_a_run_that_was_given_up_meanwhile_ends_before_the_job_runs_again(program: Program) -> None:
+    """The access point stands still for longer than its lease."""
+    job = program.submit()
+    process = program.wait_for_starts(1)
+    assert program.point.process is not None
+    os.kill(program.point.process.pid, signal.SIGSTOP)
+    program.slots.value("UPDATE fetchwork.run SET deadline = now() - interval '1 s' RETURNING 1")
+    program.slots.call("reap")
+    assert program.slots.status(job) == 1
+    os.kill(program.point.process.pid, signal.SIGCONT)
+    program.wait_for_starts(2)
+    assert not process.alive
+    program.go(0)
+    assert program.wait_for_end() == (4, 0)
+
+
 def test_an_end_that_nobody_heard_of_is_the_jobs_end(program: Program) -> None:
     """The job ends by itself while its access point is away: it is not run again."""
     job = program.submit()
