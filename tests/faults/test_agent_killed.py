@@ -225,6 +225,14 @@ async def _leader_tasks(pool: Pool) -> None:
     await _killed_around(host, "take_leader_task", "preempt", "maintain_tables")
 
 
+async def _sequencing(pool: Pool) -> None:
+    """Put events into the stream, which the leader does."""
+    host = await pool.add_host("leader", slots=2, prelude=HURRY)
+    _submit_for(host)
+    await _killed_around(host, "sequence_events")
+    await pool.until(lambda: not pool.value("SELECT count(*) FROM fetchwork.event WHERE batch IS NULL"))
+
+
 @pytest.mark.parametrize(
     "provoke",
     [
@@ -237,6 +245,7 @@ async def _leader_tasks(pool: Pool) -> None:
         _goodbye_and_hello,
         _maintenance,
         _leader_tasks,
+        _sequencing,
     ],
 )
 async def test_agent_may_die_around_writes_that_are_seldom(

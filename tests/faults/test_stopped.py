@@ -1,0 +1,68 @@
+"""An agent, or the processes that evaluate for it, stand still for a while (SIGSTOP)."""
+
+import os
+import signal
+
+import pytest
+
+from tests.faults.harness import DEADLINES_S, UNTIL_TOLD, Pool
+from tests.faults.test_matchmaker_processes import descendants
+
+
+async def test_hooks_of_a_stopped_agent_end_in_time_and_other_hosts_go_on(pool: Pool) -> None:
+    pool.agent = {"lease_s": 600}
+    pool.deadlines_s = {name: min(seconds, 2.0) for name, seconds in DEADLINES_S.items()}
+    stopped = await pool.add_host("stopped", slots=2)
+    pool.submit([UNTIL_TOLD] * 2)
+    await pool.until_running(2)
+    before = pool.rows("SELECT run_id FROM fetchwork.run ORDER BY run_id")
+    stopped.agent.signal(signal.SIGSTOP)
+    await pool.add_host("other", slots=2)
+    pool.submit([0.1] * 12)
+    await pool.until(lambda: pool.value("SELECT count(*) FROM fetchwork.job_history") == 12)
+    # the results are spooled by hooks that gave up
+    pool.end_jobs()
+    await pool.until(lambda: len(stopped.reports()) == 2)
+    assert pool.rows("SELECT run_id FROM fetchwork.run ORDER BY run_id") == before
+    stopped.agent.signal(signal.SIGCONT)
+    await pool.until_done()
+    assert pool.faults() == []
+    assert pool.overlaps() == []
+    assert pool.value("SELECT count(*) FROM fetchwork.run_history WHERE outcome <> 'completed'") == 0
+
+
+async def test_a_run_that_was_given_away_is_not_believed_when_its_agent_goes_on(pool: Pool) -> None:
+    pool.agent = {"lease_s": 6}
+    stopped = await pool.add_host("stopped", slots=1)
+    pool.submit([UNTIL_TOLD])
+    await pool.until_running()
+    stopped.agent.signal(signal.SIGSTOP)
+    await pool.add_host("other", slots=1)
+    lost = "SELECT count(*) FROM fetchwork.run_history WHERE outcome = 'lost'"
+    await pool.until(lambda: pool.value(lost) == 1)
+    # the job runs elsewhere; the old execution ends as soon as its agent goes on
+    await pool.until_running(2)
+    stopped.agent.signal(signal.SIGCONT)
+    await pool.until(lambda: pool.ledger.running == 1)
+    assert (
+        pool.value("SELECT h.name FROM fetchwork.run AS r JOIN fetchwork.host AS h USING (host_id)")
+        == "other"
+    )
+    pool.end_jobs()
+    await pool.until_done()
+    assert pool.faults() == []
+
+
+@pytest.mark.parametrize("newest", [True, False], ids=["worker", "all"])
+async def test_a_matchmaker_that_stands_still_is_replaced(pool: Pool, newest: bool) -> None:
+    host = await pool.add_host(slots=2)
+    pool.submit([0.1] * 4)
+    await pool.until_done()
+    found = sorted(descendants(host.agent.pid))
+    for pid in found[-1:] if newest else found:
+        os.kill(pid, signal.SIGSTOP)
+    # an autocluster that no slot is known to fit, so that it is evaluated
+    pool.submit([0.1] * 4, Requirements="/Expr(TARGET.Memory > 1)/")
+    await pool.until_done()
+    assert pool.faults() == []
+    assert pool.overlaps() == []
