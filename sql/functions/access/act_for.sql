@@ -12,17 +12,12 @@ SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
     IF NOT pg_has_role(fetchwork.invoker(), 'fetchwork_access_point', 'USAGE') THEN
-        RAISE EXCEPTION USING
-            ERRCODE = 'FWDEN',
-            MESSAGE = format(
-                'role %L may not act for others; allowed: members of fetchwork_access_point',
-                fetchwork.invoker()
-            );
+        RAISE EXCEPTION 'role % may not act for others; allowed: members of fetchwork_access_point',
+            quote_nullable(fetchwork.invoker()) USING ERRCODE = 'FWDEN';
     END IF;
     IF owner IS NULL OR owner !~ '^[A-Za-z_][A-Za-z0-9_.-]{0,63}$' OR lower(owner) IN ('root', 'toor') THEN
-        RAISE EXCEPTION USING
-            ERRCODE = 'FWDEN',
-            MESSAGE = format('no role may act for Owner %L; allowed: an account name, never root', owner);
+        RAISE EXCEPTION 'no role may act for Owner %; allowed: an account name, never root',
+            quote_nullable(owner) USING ERRCODE = 'FWDEN';
     END IF;
     PERFORM set_config('fetchwork.acting_for', owner, true);
 END

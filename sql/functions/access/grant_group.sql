@@ -10,12 +10,8 @@ BEGIN
     PERFORM fetchwork.require_admin();
     PERFORM fetchwork.require_role(grant_group.role);
     IF grant_group.accounting_group !~ '^[A-Za-z0-9_][A-Za-z0-9_.@-]{0,249}$' THEN
-        RAISE EXCEPTION USING
-            ERRCODE = 'FWINV',
-            MESSAGE = format(
-                '%L is not the name of an accounting group; allowed: letters, digits, _ . @ -',
-                grant_group.accounting_group
-            );
+        RAISE EXCEPTION '% is not the name of an accounting group; allowed: letters, digits, _ . @ -',
+            quote_nullable(grant_group.accounting_group) USING ERRCODE = 'FWINV';
     END IF;
     INSERT INTO fetchwork.group_grant (role, accounting_group)
     VALUES (grant_group.role, grant_group.accounting_group)

@@ -12,12 +12,8 @@ BEGIN
     IF grant_owner.owner !~ '^[A-Za-z_][A-Za-z0-9_.-]{0,63}$'
         OR lower(grant_owner.owner) IN ('root', 'toor')
     THEN
-        RAISE EXCEPTION USING
-            ERRCODE = 'FWDEN',
-            MESSAGE = format(
-                'Owner %L can''t be granted; allowed: an account name, never root',
-                grant_owner.owner
-            );
+        RAISE EXCEPTION 'Owner % can''t be granted; allowed: an account name, never root',
+            quote_nullable(grant_owner.owner) USING ERRCODE = 'FWDEN';
     END IF;
     INSERT INTO fetchwork.owner_grant (role, owner)
     VALUES (grant_owner.role, grant_owner.owner)

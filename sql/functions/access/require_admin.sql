@@ -6,12 +6,8 @@ SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
     IF NOT fetchwork.is_admin(fetchwork.invoker()) THEN
-        RAISE EXCEPTION USING
-            ERRCODE = 'FWDEN',
-            MESSAGE = format(
-                'role %L is not an administrator; allowed: members of fetchwork_admin',
-                fetchwork.invoker()
-            );
+        RAISE EXCEPTION 'role % is not an administrator; allowed: members of fetchwork_admin',
+            quote_nullable(fetchwork.invoker()) USING ERRCODE = 'FWDEN';
     END IF;
 END
 $$;

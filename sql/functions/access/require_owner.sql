@@ -12,9 +12,9 @@ BEGIN
     IF NOT fetchwork.is_admin(role) AND NOT coalesce(
         require_owner.owner = ANY (fetchwork.own_owners(role)), false
     ) THEN
-        RAISE EXCEPTION USING
-            ERRCODE = 'FWDEN',
-            MESSAGE = format('role %L may not %s of Owner %L', role, require_owner.act, require_owner.owner);
+        RAISE EXCEPTION 'role % may not % of Owner %',
+            quote_nullable(role), require_owner.act, quote_nullable(require_owner.owner)
+            USING ERRCODE = 'FWDEN';
     END IF;
 END
 $$;

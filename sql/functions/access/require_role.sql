@@ -6,9 +6,8 @@ SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
     IF NOT EXISTS (SELECT FROM pg_roles AS r WHERE r.rolname = require_role.role) THEN
-        RAISE EXCEPTION USING
-            ERRCODE = 'FWNOT',
-            MESSAGE = format('role %L does not exist in this PostgreSQL', require_role.role);
+        RAISE EXCEPTION 'role % does not exist in this PostgreSQL',
+            quote_nullable(require_role.role) USING ERRCODE = 'FWNOT';
     END IF;
 END
 $$;

@@ -26,13 +26,9 @@ BEGIN
         WHERE c.owner = check_owner.owner
     ) AS n;
     IF jobs > maximum THEN
-        RAISE EXCEPTION USING
-            ERRCODE = 'FWDEN',
-            MESSAGE = format(
-                'Number of submitted jobs would exceed MAX_JOBS_PER_OWNER: '
-                'Owner %L would have %s jobs in the queue; allowed: %s (setting max_jobs_per_owner)',
-                check_owner.owner, jobs, maximum
-            );
+        RAISE EXCEPTION 'Number of submitted jobs would exceed MAX_JOBS_PER_OWNER: Owner % would have % jobs '
+            'in the queue; allowed: % (setting max_jobs_per_owner)',
+            quote_nullable(check_owner.owner), jobs, maximum USING ERRCODE = 'FWDEN';
     END IF;
 END
 $$;

@@ -9,13 +9,9 @@ DECLARE
     maximum bigint := fetchwork.setting_value('max_jobs_per_submission');
 BEGIN
     IF jobs > maximum THEN
-        RAISE EXCEPTION USING
-            ERRCODE = 'FWDEN',
-            MESSAGE = format(
-                'Number of submitted jobs would exceed MAX_JOBS_PER_SUBMISSION: '
-                '%s jobs in one cluster; allowed: %s (setting max_jobs_per_submission)',
-                jobs, maximum
-            );
+        RAISE EXCEPTION 'Number of submitted jobs would exceed MAX_JOBS_PER_SUBMISSION: % jobs in one '
+            'cluster; allowed: % (setting max_jobs_per_submission)',
+            jobs, maximum USING ERRCODE = 'FWDEN';
     END IF;
 END
 $$;

@@ -18,18 +18,13 @@ BEGIN
         RETURN ad;
     END IF;
     IF ad IS NULL OR jsonb_typeof(ad) <> 'object' THEN
-        RAISE EXCEPTION USING
-            ERRCODE = 'FWINV',
-            MESSAGE = 'a job ad is not a JSON object; allowed: {"Cmd": "/bin/true", "Owner": "alice", ...}';
+        RAISE EXCEPTION 'a job ad is not a JSON object; allowed: {"Cmd": "/bin/true", "Owner": "alice", ...}'
+            USING ERRCODE = 'FWINV';
     END IF;
 
     IF octet_length(ad::text) > max_job_bytes THEN
-        RAISE EXCEPTION USING
-            ERRCODE = 'FWINV',
-            MESSAGE = format(
-                'the job ad has %s bytes; allowed: %s (setting max_job_bytes)',
-                octet_length(ad::text), max_job_bytes
-            );
+        RAISE EXCEPTION 'the job ad has % bytes; allowed: % (setting max_job_bytes)',
+            octet_length(ad::text), max_job_bytes USING ERRCODE = 'FWINV';
     END IF;
     SELECT CASE
         -- not as {0,255}: its automaton is built and walked with a state for each character

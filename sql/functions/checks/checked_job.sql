@@ -10,115 +10,79 @@ DECLARE
     max_size bigint;
 BEGIN
     IF coalesce(ad ->> 'Cmd', '') = '' THEN
-        RAISE EXCEPTION USING
-            ERRCODE = 'FWINV',
-            MESSAGE = 'attribute "Cmd" is missing or empty; allowed: the path of the executable';
+        RAISE EXCEPTION 'attribute "Cmd" is missing or empty; allowed: the path of the executable'
+            USING ERRCODE = 'FWINV';
     END IF;
     IF ad ->> 'Iwd' IS NOT NULL AND ad ->> 'Iwd' NOT LIKE '/%' THEN
-        RAISE EXCEPTION USING
-            ERRCODE = 'FWINV',
-            MESSAGE = format('attribute "Iwd" is %s; allowed: an absolute path', ad -> 'Iwd');
+        RAISE EXCEPTION 'attribute "Iwd" is %; allowed: an absolute path',
+            ad -> 'Iwd' USING ERRCODE = 'FWINV';
     END IF;
     IF ad ->> 'RemoteIwd' IS NOT NULL
         AND (ad ->> 'RemoteIwd' NOT LIKE '/%' OR ad ->> 'FetchWorkFiles' IN ('sandbox', 'stored'))
     THEN
-        RAISE EXCEPTION USING
-            ERRCODE = 'FWINV',
-            MESSAGE = format(
-                'attribute "RemoteIwd" is %s; '
-                'allowed: an absolute path, of a job that has no files transferred',
-                left((ad -> 'RemoteIwd')::text, 60)
-            );
+        RAISE EXCEPTION 'attribute "RemoteIwd" is %; allowed: an absolute path, of a job that has no files '
+            'transferred',
+            left((ad -> 'RemoteIwd')::text, 60) USING ERRCODE = 'FWINV';
     END IF;
     IF ad ->> 'Cmd' NOT LIKE '/%' AND ad ->> 'Iwd' IS NULL THEN
-        RAISE EXCEPTION USING
-            ERRCODE = 'FWINV',
-            MESSAGE = format(
-                'attribute "Cmd" is %s and there is no Iwd; '
-                'allowed: an absolute path, or one relative to Iwd',
-                ad -> 'Cmd'
-            );
+        RAISE EXCEPTION 'attribute "Cmd" is % and there is no Iwd; allowed: an absolute path, or one '
+            'relative to Iwd',
+            ad -> 'Cmd' USING ERRCODE = 'FWINV';
     END IF;
     IF coalesce(ad -> 'JobUniverse', '5') NOT IN ('5', '7', '12') THEN
-        RAISE EXCEPTION USING
-            ERRCODE = 'FWINV',
-            MESSAGE = format(
-                'attribute "JobUniverse" is %s; allowed: 5 (vanilla), 7 (scheduler), 12 (local)',
-                ad -> 'JobUniverse'
-            );
+        RAISE EXCEPTION 'attribute "JobUniverse" is %; allowed: 5 (vanilla), 7 (scheduler), 12 (local)',
+            ad -> 'JobUniverse' USING ERRCODE = 'FWINV';
     END IF;
     IF ad -> 'JobUniverse' = '7' AND coalesce(ad ->> 'FetchWorkAccessPoint', '') = '' THEN
-        RAISE EXCEPTION USING
-            ERRCODE = 'FWINV',
-            MESSAGE = 'attribute "FetchWorkAccessPoint" is missing in a job of the scheduler universe; '
-                'allowed: the name of the access point that runs it';
+        RAISE EXCEPTION 'attribute "FetchWorkAccessPoint" is missing in a job of the scheduler universe; '
+            'allowed: the name of the access point that runs it'
+            USING ERRCODE = 'FWINV';
     END IF;
     IF ad ? 'OtherJobRemoveRequirements' AND fetchwork.dag_of_others(ad) IS NULL THEN
-        RAISE EXCEPTION USING
-            ERRCODE = 'FWINV',
-            MESSAGE = format(
-                'attribute "OtherJobRemoveRequirements" is %s; allowed: "DAGManJobId =?= $(Cluster)"',
-                left((ad -> 'OtherJobRemoveRequirements')::text, 100)
-            );
+        RAISE EXCEPTION 'attribute "OtherJobRemoveRequirements" is %; allowed: "DAGManJobId =?= $(Cluster)"',
+            left((ad -> 'OtherJobRemoveRequirements')::text, 100) USING ERRCODE = 'FWINV';
     END IF;
     IF fetchwork.has_cron(ad) AND fetchwork.next_cron_time(ad, now()) IS NULL THEN
-        RAISE EXCEPTION USING
-            ERRCODE = 'FWINV',
-            MESSAGE = 'the cron schedule never comes; allowed: a day that its months have';
+        RAISE EXCEPTION 'the cron schedule never comes; allowed: a day that its months have'
+            USING ERRCODE = 'FWINV';
     END IF;
     IF ad ->> 'CheckpointDestination' !~ '^[A-Za-z][A-Za-z0-9+.-]*://.' THEN
-        RAISE EXCEPTION USING
-            ERRCODE = 'FWINV',
-            MESSAGE = format(
-                'attribute "CheckpointDestination" is %s; allowed: a URL',
-                left((ad -> 'CheckpointDestination')::text, 100)
-            );
+        RAISE EXCEPTION 'attribute "CheckpointDestination" is %; allowed: a URL',
+            left((ad -> 'CheckpointDestination')::text, 100) USING ERRCODE = 'FWINV';
     END IF;
     IF fetchwork.container_problem(ad) IS NOT NULL THEN
         RAISE EXCEPTION USING ERRCODE = 'FWINV', MESSAGE = fetchwork.container_problem(ad);
     END IF;
     IF ad ->> 'Owner' IS NULL THEN
-        RAISE EXCEPTION USING
-            ERRCODE = 'FWINV',
-            MESSAGE = 'attribute "Owner" is missing; allowed: an account of the execute hosts';
+        RAISE EXCEPTION 'attribute "Owner" is missing; allowed: an account of the execute hosts'
+            USING ERRCODE = 'FWINV';
     END IF;
     IF ad ->> 'Owner' !~ '^[A-Za-z_][A-Za-z0-9_.-]{0,63}$' THEN
-        RAISE EXCEPTION USING
-            ERRCODE = 'FWINV',
-            MESSAGE = format(
-                'attribute "Owner" is %s; allowed: an account name (letters, digits, _ . -)',
-                left((ad -> 'Owner')::text, 60)
-            );
+        RAISE EXCEPTION 'attribute "Owner" is %; allowed: an account name (letters, digits, _ . -)',
+            left((ad -> 'Owner')::text, 60) USING ERRCODE = 'FWINV';
     END IF;
     IF lower(ad ->> 'Owner') IN ('root', 'toor') THEN
-        RAISE EXCEPTION USING
-            ERRCODE = 'FWDEN',
-            MESSAGE = format('Owner %L is refused: no job runs as root', ad ->> 'Owner');
+        RAISE EXCEPTION 'Owner % is refused: no job runs as root',
+            quote_nullable(ad ->> 'Owner') USING ERRCODE = 'FWDEN';
     END IF;
     IF NOT fetchwork.is_admin(role) AND NOT ad ->> 'Owner' = ANY (fetchwork.own_owners(role)) THEN
-        RAISE EXCEPTION USING
-            ERRCODE = 'FWDEN',
-            MESSAGE = format(
-                'role %L may not submit as Owner %L; allowed: %s',
-                role, ad ->> 'Owner',
-                coalesce(
-                    nullif(array_to_string(fetchwork.own_owners(role), ', '), ''),
-                    'none yet: an administrator calls fetchwork.grant_owner'
-                )
-            );
+        RAISE EXCEPTION 'role % may not submit as Owner %; allowed: %',
+            quote_nullable(role), quote_nullable(ad ->> 'Owner'),
+            coalesce(
+                nullif(array_to_string(fetchwork.own_owners(role), ', '), ''),
+                'none yet: an administrator calls fetchwork.grant_owner'
+            )
+            USING ERRCODE = 'FWDEN';
     END IF;
     IF coalesce(ad ->> 'AccountingGroup', '') <> ''
         AND NOT fetchwork.is_admin(role)
         AND NOT fetchwork.may_charge(role, ad ->> 'AccountingGroup')
     THEN
-        RAISE EXCEPTION USING
-            ERRCODE = 'FWDEN',
-            MESSAGE = format(
-                'role %L may not charge AccountingGroup %L; '
-                'allowed: %s; an administrator calls fetchwork.grant_group',
-                role, ad ->> 'AccountingGroup',
-                array_to_string(fetchwork.own_owners(role) || fetchwork.own_groups(role), ', ')
-            );
+        RAISE EXCEPTION 'role % may not charge AccountingGroup %; allowed: %; an administrator calls '
+            'fetchwork.grant_group',
+            quote_nullable(role), quote_nullable(ad ->> 'AccountingGroup'),
+            array_to_string(fetchwork.own_owners(role) || fetchwork.own_groups(role), ', ')
+            USING ERRCODE = 'FWDEN';
     END IF;
     IF ad ? 'OAuthServicesNeeded' THEN
         PERFORM fetchwork.check_credentials(ad);
@@ -127,35 +91,24 @@ BEGIN
         SELECT FROM fetchwork.queue AS q
         WHERE q.name = coalesce(ad ->> 'FetchWorkQueue', 'default')
     ) THEN
-        RAISE EXCEPTION USING
-            ERRCODE = 'FWINV',
-            MESSAGE = format(
-                'queue %L does not exist; allowed: %s',
-                ad ->> 'FetchWorkQueue',
-                (SELECT string_agg(q.name, ', ' ORDER BY q.name) FROM fetchwork.queue AS q)
-            );
+        RAISE EXCEPTION 'queue % does not exist; allowed: %',
+            quote_nullable(ad ->> 'FetchWorkQueue'),
+            (SELECT string_agg(q.name, ', ' ORDER BY q.name) FROM fetchwork.queue AS q)
+            USING ERRCODE = 'FWINV';
     END IF;
     IF EXISTS (
         SELECT FROM fetchwork.queue AS q
         WHERE q.name = coalesce(ad ->> 'FetchWorkQueue', 'default') AND q.draining
     ) THEN
-        RAISE EXCEPTION USING
-            ERRCODE = 'FWDEN',
-            MESSAGE = format(
-                'queue %L is draining and takes no new jobs',
-                coalesce(ad ->> 'FetchWorkQueue', 'default')
-            );
+        RAISE EXCEPTION 'queue % is draining and takes no new jobs',
+            quote_nullable(coalesce(ad ->> 'FetchWorkQueue', 'default')) USING ERRCODE = 'FWDEN';
     END IF;
     size := fetchwork.printed_size(ad);
     max_size := fetchwork.setting_value('max_ad_bytes');
     IF size > max_size THEN
-        RAISE EXCEPTION USING
-            ERRCODE = 'FWINV',
-            MESSAGE = format(
-                'the job ad is too large: up to %s bytes when printed for the startd; '
-                'allowed: %s (setting max_ad_bytes, PIPE_BUFFER_MAX of the hosts)',
-                size, max_size
-            );
+        RAISE EXCEPTION 'the job ad is too large: up to % bytes when printed for the startd; allowed: % '
+            '(setting max_ad_bytes, PIPE_BUFFER_MAX of the hosts)',
+            size, max_size USING ERRCODE = 'FWINV';
     END IF;
 END
 $$;

@@ -7,12 +7,8 @@ SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
     IF report IS NULL OR jsonb_typeof(report) <> 'object' THEN
-        RAISE EXCEPTION USING
-            ERRCODE = 'FWINV',
-            MESSAGE = format(
-                'a report is %s; allowed: a JSON object',
-                coalesce(left(report::text, 60), 'missing')
-            );
+        RAISE EXCEPTION 'a report is %; allowed: a JSON object',
+            coalesce(left(report::text, 60), 'missing') USING ERRCODE = 'FWINV';
     END IF;
     RETURN (
         SELECT coalesce(jsonb_object_agg(e.key, e.value), '{}')

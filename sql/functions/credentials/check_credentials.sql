@@ -21,12 +21,9 @@ BEGIN
         WHERE c.owner = check_credentials.ad ->> 'Owner' AND c.name = n.name
     );
     IF lacking IS NOT NULL THEN
-        RAISE EXCEPTION USING
-            ERRCODE = 'FWINV',
-            MESSAGE = format(
-                'credential %L of Owner %L is not stored; add it first: fetchwork credential add %s',
-                lacking, check_credentials.ad ->> 'Owner', lacking
-            );
+        RAISE EXCEPTION 'credential % of Owner % is not stored; add it first: fetchwork credential add %',
+            quote_nullable(lacking), quote_nullable(check_credentials.ad ->> 'Owner'), lacking
+            USING ERRCODE = 'FWINV';
     END IF;
     -- requested and stored words are split once each: a job may request as many as fit into an ad
     WITH asked AS MATERIALIZED (
@@ -67,14 +64,11 @@ BEGIN
     ORDER BY e.name, e.what
     LIMIT 1;
     IF FOUND THEN
-        RAISE EXCEPTION USING
-            ERRCODE = 'FWINV',
-            MESSAGE = format(
-                'credential %L of Owner %L was found, but did not match the requested %s %L, it has %L; '
-                'add it again: fetchwork credential add --%s',
-                other.name, check_credentials.ad ->> 'Owner', other.what, left(other.asked, 200),
-                left(coalesce(other.stored, ''), 200), other.what
-            );
+        RAISE EXCEPTION 'credential % of Owner % was found, but did not match the requested % %, it has %; '
+            'add it again: fetchwork credential add --%',
+            quote_nullable(other.name), quote_nullable(check_credentials.ad ->> 'Owner'), other.what,
+            quote_nullable(left(other.asked, 200)), quote_nullable(left(coalesce(other.stored, ''), 200)),
+            other.what USING ERRCODE = 'FWINV';
     END IF;
 END
 $$;

@@ -13,9 +13,8 @@ DECLARE
 BEGIN
     PERFORM fetchwork.require_admin();
     IF octet_length(public_key) IS DISTINCT FROM 32 THEN
-        RAISE EXCEPTION USING
-            ERRCODE = 'FWINV',
-            MESSAGE = 'a public key has another length; allowed: the 32 bytes of a key of X25519';
+        RAISE EXCEPTION 'a public key has another length; allowed: the 32 bytes of a key of X25519'
+            USING ERRCODE = 'FWINV';
     END IF;
     LOCK TABLE fetchwork.credential_key IN SHARE UPDATE EXCLUSIVE MODE;
     DELETE FROM fetchwork.credential_key AS d

@@ -25,49 +25,35 @@ DECLARE
 BEGIN
     PERFORM fetchwork.require_owner(put_credential.owner, 'add or delete credentials');
     IF coalesce(put_credential.name !~ '^[A-Za-z0-9][A-Za-z0-9_.-]{0,127}$', true) THEN
-        RAISE EXCEPTION USING
-            ERRCODE = 'FWINV',
-            MESSAGE = format(
-                '%L is not the name of a credential; allowed: letters, digits, _ . -, at most 128',
-                left(put_credential.name, 60)
-            );
+        RAISE EXCEPTION '% is not the name of a credential; allowed: letters, digits, _ . -, at most 128',
+            quote_nullable(left(put_credential.name, 60)) USING ERRCODE = 'FWINV';
     END IF;
     IF coalesce(octet_length(put_credential.sealed), 0) NOT BETWEEN 1 AND 65536
         OR octet_length(coalesce(permissions, '')) > 2000 OR octet_length(coalesce(resource, '')) > 2000
     THEN
-        RAISE EXCEPTION USING
-            ERRCODE = 'FWINV',
-            MESSAGE = 'a credential is too long; '
-                'allowed: 65536 bytes sealed, 2000 of permissions and resource';
+        RAISE EXCEPTION 'a credential is too long; allowed: 65536 bytes sealed, 2000 of permissions and '
+            'resource'
+            USING ERRCODE = 'FWINV';
     END IF;
     -- agents, which read the credentials of all owners at once, can't represent other years
     IF put_credential.expires_at NOT BETWEEN '1970-01-01 00:00+00' AND '9999-01-01 00:00+00' THEN
-        RAISE EXCEPTION USING
-            ERRCODE = 'FWINV',
-            MESSAGE = format(
-                'a credential can''t expire at %s; allowed: 1970-01-01 to 9999-01-01',
-                put_credential.expires_at
-            );
+        RAISE EXCEPTION 'a credential can''t expire at %; allowed: 1970-01-01 to 9999-01-01',
+            put_credential.expires_at USING ERRCODE = 'FWINV';
     END IF;
     IF NOT EXISTS (
         SELECT FROM fetchwork.credential_key AS k
         WHERE k.key_id = put_credential.key_id AND k.current
     ) THEN
-        RAISE EXCEPTION USING
-            ERRCODE = 'FWINV',
-            MESSAGE = 'the key that the credential is sealed to is not the current one; add it again';
+        RAISE EXCEPTION 'the key that the credential is sealed to is not the current one; add it again'
+            USING ERRCODE = 'FWINV';
     END IF;
     IF (
         SELECT count(*)
         FROM fetchwork.credential AS c
         WHERE c.owner = put_credential.owner AND c.name <> put_credential.name
     ) >= most THEN
-        RAISE EXCEPTION USING
-            ERRCODE = 'FWINV',
-            MESSAGE = format(
-                'Owner %L has %s credentials already; allowed: %s (setting max_credentials)',
-                put_credential.owner, most, most
-            );
+        RAISE EXCEPTION 'Owner % has % credentials already; allowed: % (setting max_credentials)',
+            quote_nullable(put_credential.owner), most, most USING ERRCODE = 'FWINV';
     END IF;
     INSERT INTO fetchwork.credential AS c (
         owner, name, key_id, sealed, permissions, resource, renewable, expires_at, stored_by

@@ -25,9 +25,8 @@ BEGIN
     IF NOT EXISTS (SELECT FROM fetchwork.credential_key AS k WHERE k.key_id = renew_credential.key_id)
         OR octet_length(renew_credential.sealed) > 65536
     THEN
-        RAISE EXCEPTION USING
-            ERRCODE = 'FWINV',
-            MESSAGE = 'a renewed credential is too long, or sealed to a key that is not known';
+        RAISE EXCEPTION 'a renewed credential is too long, or sealed to a key that is not known'
+            USING ERRCODE = 'FWINV';
     END IF;
     SELECT n.owner
     INTO of_owner

@@ -17,12 +17,9 @@ BEGIN
             OR add_chunk.n * fetchwork.part_bytes() >= stored.size
             OR octet_length(data) <> 0
         THEN
-            RAISE EXCEPTION USING
-                ERRCODE = 'FWINV',
-                MESSAGE = format(
-                    'part %s of content %s comes with %s bytes; allowed: none, its bytes are in a bucket',
-                    add_chunk.n, stored.content_id, octet_length(data)
-                );
+            RAISE EXCEPTION 'part % of content % comes with % bytes; allowed: none, its bytes are '
+                'in a bucket',
+                add_chunk.n, stored.content_id, octet_length(data) USING ERRCODE = 'FWINV';
         END IF;
         INSERT INTO fetchwork.content_chunk (content_id, n, data)
         VALUES (stored.content_id, add_chunk.n, '')
@@ -30,19 +27,12 @@ BEGIN
         RETURN;
     END IF;
     IF add_chunk.n < 0 OR expected <= 0 OR octet_length(data) <> expected THEN
-        RAISE EXCEPTION USING
-            ERRCODE = 'FWINV',
-            MESSAGE = format(
-                'chunk %s of a content of %s bytes has %s; allowed: %s',
-                add_chunk.n, stored.size, octet_length(data), greatest(expected, 0)
-            );
+        RAISE EXCEPTION 'chunk % of a content of % bytes has %; allowed: %',
+            add_chunk.n, stored.size, octet_length(data), greatest(expected, 0) USING ERRCODE = 'FWINV';
     END IF;
     IF hash <> sha256(data) THEN
-        RAISE EXCEPTION USING
-            ERRCODE = 'FWINV',
-            MESSAGE = format(
-                'chunk %s is not what was announced: did the file change while it was sent?', add_chunk.n
-            );
+        RAISE EXCEPTION 'chunk % is not what was announced: did the file change while it was sent?',
+            add_chunk.n USING ERRCODE = 'FWINV';
     END IF;
     INSERT INTO fetchwork.content_chunk (content_id, n, data)
     VALUES (stored.content_id, add_chunk.n, add_chunk.data)

@@ -26,12 +26,9 @@ BEGIN
             AND c.submitted_by = fetchwork.asker()
             AND c.submitted_at = now()
     ) THEN
-        RAISE EXCEPTION USING
-            ERRCODE = 'FWINV',
-            MESSAGE = format(
-                'cluster %s was not made in this transaction; allowed: add files right after making it',
-                cluster
-            );
+        RAISE EXCEPTION 'cluster % was not made in this transaction; allowed: add files right after '
+            'making it',
+            cluster USING ERRCODE = 'FWINV';
     END IF;
     SELECT left(f.file ->> 'name', 200)
     INTO problem
@@ -41,12 +38,9 @@ BEGIN
         OR NOT coalesce(f.file ?| ARRAY['sha256', 'path', 'url'] OR f.file ->> 'name' LIKE '%/', false)
     LIMIT 1;
     IF FOUND THEN
-        RAISE EXCEPTION USING
-            ERRCODE = 'FWINV',
-            MESSAGE = format(
-                'an input is called %L; allowed: a relative path without "..", and where it comes from',
-                problem
-            );
+        RAISE EXCEPTION 'an input is called %; allowed: a relative path without "..", and where it '
+            'comes from',
+            quote_nullable(problem) USING ERRCODE = 'FWINV';
     END IF;
     INSERT INTO fetchwork.job_file (
         cluster_id, proc_id, direction, run_id, owner, name, permissions, size, content_id, path, url
@@ -89,17 +83,12 @@ BEGIN
         GROUP BY f.proc_id
     ) AS s;
     IF bytes > max_job THEN
-        RAISE EXCEPTION USING
-            ERRCODE = 'FWDEN',
-            MESSAGE = format(
-                'the input files of a job have %s bytes; allowed: %s (setting max_job_file_bytes)',
-                bytes, max_job
-            );
+        RAISE EXCEPTION 'the input files of a job have % bytes; allowed: % (setting max_job_file_bytes)',
+            bytes, max_job USING ERRCODE = 'FWDEN';
     END IF;
 EXCEPTION
     WHEN foreign_key_violation THEN
-        RAISE EXCEPTION USING
-            ERRCODE = 'FWNOT',
-            MESSAGE = 'a content that the jobs need is not stored, or not any more: send it again';
+        RAISE EXCEPTION 'a content that the jobs need is not stored, or not any more: send it again'
+            USING ERRCODE = 'FWNOT';
 END
 $$;

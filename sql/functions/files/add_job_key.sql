@@ -19,12 +19,9 @@ BEGIN
             AND c.submitted_by = fetchwork.asker()
             AND c.submitted_at = now()
     ) THEN
-        RAISE EXCEPTION USING
-            ERRCODE = 'FWINV',
-            MESSAGE = format(
-                'cluster %s was not made in this transaction; allowed: add a key right after making it',
-                cluster
-            );
+        RAISE EXCEPTION 'cluster % was not made in this transaction; allowed: add a key right after '
+            'making it',
+            cluster USING ERRCODE = 'FWINV';
     END IF;
     IF octet_length(access_key_id) NOT BETWEEN 1 AND 256
         OR octet_length(secret) NOT BETWEEN 1 AND 256
@@ -33,9 +30,8 @@ BEGIN
         OR access_key_id IS NULL
         OR secret IS NULL
     THEN
-        RAISE EXCEPTION USING
-            ERRCODE = 'FWINV',
-            MESSAGE = 'the key is no key of a bucket; allowed: 1 to 256 characters of ASCII, no blank';
+        RAISE EXCEPTION 'the key is no key of a bucket; allowed: 1 to 256 characters of ASCII, no blank'
+            USING ERRCODE = 'FWINV';
     END IF;
     INSERT INTO fetchwork.job_key (cluster_id, access_key_id, secret, session_token)
     VALUES (
@@ -43,9 +39,8 @@ BEGIN
     )
     ON CONFLICT DO NOTHING;
     IF NOT FOUND THEN
-        RAISE EXCEPTION USING
-            ERRCODE = 'FWINV',
-            MESSAGE = format('cluster %s has a key; allowed: one for all of its jobs', cluster);
+        RAISE EXCEPTION 'cluster % has a key; allowed: one for all of its jobs',
+            cluster USING ERRCODE = 'FWINV';
     END IF;
 END
 $$;

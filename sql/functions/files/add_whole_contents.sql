@@ -19,9 +19,7 @@ DECLARE
     added bigint;
 BEGIN
     IF cardinality(datas) > 1000 THEN
-        RAISE EXCEPTION USING
-            ERRCODE = 'FWINV',
-            MESSAGE = format('%s contents in one call; allowed: 1000', cardinality(datas));
+        RAISE EXCEPTION '% contents in one call; allowed: 1000', cardinality(datas) USING ERRCODE = 'FWINV';
     END IF;
     FOREACH given IN ARRAY datas LOOP
         hashes := hashes || sha256(given);
@@ -54,11 +52,8 @@ BEGIN
         RETURN;
     END IF;
     IF (SELECT max(s.size) FROM unnest(sizes) AS s (size)) > fetchwork.chunk_bytes() THEN
-        RAISE EXCEPTION USING
-            ERRCODE = 'FWINV',
-            MESSAGE = format(
-                'a content has more than %s bytes; allowed: larger ones in chunks', fetchwork.chunk_bytes()
-            );
+        RAISE EXCEPTION 'a content has more than % bytes; allowed: larger ones in chunks',
+            fetchwork.chunk_bytes() USING ERRCODE = 'FWINV';
     END IF;
     PERFORM fetchwork.check_file_room(add_whole_contents.owner, 0, bytes);
     bytes := 0;

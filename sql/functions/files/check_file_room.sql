@@ -15,11 +15,8 @@ DECLARE
     everybody numeric;
 BEGIN
     IF largest > max_file THEN
-        RAISE EXCEPTION USING
-            ERRCODE = 'FWDEN',
-            MESSAGE = format(
-                'a file has %s bytes; allowed: %s (setting max_file_bytes)', largest, max_file
-            );
+        RAISE EXCEPTION 'a file has % bytes; allowed: % (setting max_file_bytes)',
+            largest, max_file USING ERRCODE = 'FWDEN';
     END IF;
     IF bytes = 0 THEN
         RETURN;
@@ -34,21 +31,14 @@ BEGIN
         FROM fetchwork.content_change AS c
     ) AS t;
     IF own + check_file_room.bytes > max_owner THEN
-        RAISE EXCEPTION USING
-            ERRCODE = 'FWDEN',
-            MESSAGE = format(
-                'the files of Owner %L would have %s bytes; allowed: %s (setting max_owner_file_bytes)',
-                check_file_room.owner, own + check_file_room.bytes, max_owner
-            );
+        RAISE EXCEPTION 'the files of Owner % would have % bytes; allowed: % (setting max_owner_file_bytes)',
+            quote_nullable(check_file_room.owner), own + check_file_room.bytes, max_owner
+            USING ERRCODE = 'FWDEN';
     END IF;
     IF everybody + check_file_room.bytes > max_all THEN
-        RAISE EXCEPTION USING
-            ERRCODE = 'FWDEN',
-            MESSAGE = format(
-                'there is no room for %s bytes of files; allowed: %s for all jobs '
-                '(setting max_all_file_bytes)',
-                check_file_room.bytes, max_all
-            );
+        RAISE EXCEPTION 'there is no room for % bytes of files; allowed: % for all jobs (setting '
+            'max_all_file_bytes)',
+            check_file_room.bytes, max_all USING ERRCODE = 'FWDEN';
     END IF;
 END
 $$;

@@ -7,9 +7,8 @@ SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
     IF hash IS NULL OR hash !~ '^[0-9a-f]{64}$' THEN
-        RAISE EXCEPTION USING
-            ERRCODE = 'FWINV',
-            MESSAGE = format('%L is not a SHA-256; allowed: 64 hexadecimal digits', left(hash, 80));
+        RAISE EXCEPTION '% is not a SHA-256; allowed: 64 hexadecimal digits',
+            quote_nullable(left(hash, 80)) USING ERRCODE = 'FWINV';
     END IF;
     RETURN decode(hash, 'hex');
 END

@@ -29,9 +29,8 @@ BEGIN
     FROM fetchwork.content_chunk AS k
     WHERE k.content_id = stored.content_id;
     IF bytes <> stored.size THEN
-        RAISE EXCEPTION USING
-            ERRCODE = 'FWINV',
-            MESSAGE = format('%s bytes of a content are there; allowed: its %s', bytes, stored.size);
+        RAISE EXCEPTION '% bytes of a content are there; allowed: its %',
+            bytes, stored.size USING ERRCODE = 'FWINV';
     END IF;
     IF stored.bucket_id IS NULL
         AND stored.size <= 16 * fetchwork.chunk_bytes()
@@ -41,9 +40,8 @@ BEGIN
             WHERE k.content_id = stored.content_id
         ), ''))
     THEN
-        RAISE EXCEPTION USING
-            ERRCODE = 'FWINV',
-            MESSAGE = 'a content is not what was announced: did the file change while it was sent?';
+        RAISE EXCEPTION 'a content is not what was announced: did the file change while it was sent?'
+            USING ERRCODE = 'FWINV';
     END IF;
     UPDATE fetchwork.content AS c
     SET complete = true

@@ -15,9 +15,7 @@ DECLARE
 BEGIN
     -- jobs may have named it
     IF stored.complete THEN
-        RAISE EXCEPTION USING
-            ERRCODE = 'FWNOT',
-            MESSAGE = format('content %s is complete', content_part_url.content_id);
+        RAISE EXCEPTION 'content % is complete', content_part_url.content_id USING ERRCODE = 'FWNOT';
     END IF;
     RETURN fetchwork.part_url('PUT', stored, content_part_url.n);
 END

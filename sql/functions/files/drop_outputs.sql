@@ -32,11 +32,8 @@ BEGIN
     WHERE fetchwork.is_admin(role) OR e.owner = ANY (fetchwork.own_owners(role))
     LIMIT 1;
     IF NOT FOUND THEN
-        RAISE EXCEPTION USING
-            ERRCODE = 'FWNOT',
-            MESSAGE = format(
-                'job %s is not known', fetchwork.job_id(drop_outputs.cluster, drop_outputs.proc)
-            );
+        RAISE EXCEPTION 'job % is not known',
+            fetchwork.job_id(drop_outputs.cluster, drop_outputs.proc) USING ERRCODE = 'FWNOT';
     END IF;
     -- only outputs that are ready: a live run's rows belong to its agent
     IF NOT coalesce(

@@ -16,9 +16,7 @@ BEGIN
     FROM fetchwork.run AS r
     WHERE r.run_id = file_run.run_id;
     IF FOUND AND NOT fetchwork.proves(file_run.token, live.token) THEN
-        RAISE EXCEPTION USING
-            ERRCODE = 'FWTOK',
-            MESSAGE = format('the token is not that of run %s', file_run.run_id);
+        RAISE EXCEPTION 'the token is not that of run %', file_run.run_id USING ERRCODE = 'FWTOK';
     END IF;
     RETURN live;
 END

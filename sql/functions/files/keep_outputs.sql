@@ -52,21 +52,15 @@ BEGIN
     WHERE NOT fetchwork.is_sandbox_name(f.file ->> 'name')
     LIMIT 1;
     IF FOUND THEN
-        RAISE EXCEPTION USING
-            ERRCODE = 'FWINV',
-            MESSAGE = format(
-                'an output is called %L; allowed: a relative path without "..", at most 4096 bytes', refused
-            );
+        RAISE EXCEPTION 'an output is called %; allowed: a relative path without "..", at most 4096 bytes',
+            quote_nullable(refused) USING ERRCODE = 'FWINV';
     END IF;
     SELECT coalesce(sum((f.file ->> 'size')::numeric) FILTER (WHERE f.file ? 'sha256'), 0)
     INTO bytes
     FROM jsonb_array_elements(manifest) AS f (file);
     IF bytes > allowed THEN
-        RAISE EXCEPTION USING
-            ERRCODE = 'FWDEN',
-            MESSAGE = format(
-                'the job leaves %s bytes of files; allowed: %s (setting max_job_file_bytes)', bytes, allowed
-            );
+        RAISE EXCEPTION 'the job leaves % bytes of files; allowed: % (setting max_job_file_bytes)',
+            bytes, allowed USING ERRCODE = 'FWDEN';
     END IF;
     SELECT j.owner
     INTO of_owner
@@ -112,9 +106,8 @@ BEGIN
         AND f.name NOT LIKE '%/'
     LIMIT 1;
     IF FOUND THEN
-        RAISE EXCEPTION USING
-            ERRCODE = 'FWINV',
-            MESSAGE = format('output %L has no content of this run; allowed: one of begin_output', refused);
+        RAISE EXCEPTION 'output % has no content of this run; allowed: one of begin_output',
+            quote_nullable(refused) USING ERRCODE = 'FWINV';
     END IF;
     IF spool THEN
         WITH gone AS (

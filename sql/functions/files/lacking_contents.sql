@@ -24,12 +24,8 @@ DECLARE
 BEGIN
     PERFORM fetchwork.require_owner(lacking_contents.owner, 'keep or read files');
     IF job_bytes > max_job THEN
-        RAISE EXCEPTION USING
-            ERRCODE = 'FWDEN',
-            MESSAGE = format(
-                'the input files of a job have %s bytes; allowed: %s (setting max_job_file_bytes)',
-                job_bytes, max_job
-            );
+        RAISE EXCEPTION 'the input files of a job have % bytes; allowed: % (setting max_job_file_bytes)',
+            job_bytes, max_job USING ERRCODE = 'FWDEN';
     END IF;
     SELECT array_agg(a.n), coalesce(sum(a.size), 0), max(a.size)
     INTO lacking, bytes, largest

@@ -24,12 +24,9 @@ BEGIN
     IF note_transfer.phase NOT IN ('input', 'output')
         OR note_transfer.direction NOT IN ('input', 'output')
     THEN
-        RAISE EXCEPTION USING
-            ERRCODE = 'FWINV',
-            MESSAGE = format(
-                'phase is %L and direction %L; allowed: input, output, NULL',
-                note_transfer.phase, note_transfer.direction
-            );
+        RAISE EXCEPTION 'phase is % and direction %; allowed: input, output, NULL',
+            quote_nullable(note_transfer.phase), quote_nullable(note_transfer.direction)
+            USING ERRCODE = 'FWINV';
     END IF;
     PERFORM FROM fetchwork.run AS r
     WHERE r.run_id = live.run_id

@@ -22,11 +22,8 @@ BEGIN
     FROM fetchwork.content AS c
     WHERE c.content_id = output_part_url.content_id AND c.run_id = live.run_id AND NOT c.complete;
     IF NOT FOUND THEN
-        RAISE EXCEPTION USING
-            ERRCODE = 'FWNOT',
-            MESSAGE = format(
-                'content %s is not one of run %s', output_part_url.content_id, live.run_id
-            );
+        RAISE EXCEPTION 'content % is not one of run %',
+            output_part_url.content_id, live.run_id USING ERRCODE = 'FWNOT';
     END IF;
     RETURN fetchwork.part_url('PUT', stored, output_part_url.n);
 END

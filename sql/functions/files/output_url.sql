@@ -28,18 +28,14 @@ BEGIN
         SELECT FROM unnest(fetchwork.output_targets(of_job)) AS t (target)
         WHERE output_url.url = t.target OR starts_with(output_url.url, t.target || '/')
     ) OR output_url.url ~ '/[.]{1,2}(/|$)' THEN
-        RAISE EXCEPTION USING
-            ERRCODE = 'FWDEN',
-            MESSAGE = format(
-                'URL %L is of no output of run %s; allowed: below output_destination, a target of a remap',
-                left(output_url.url, 200), live.run_id
-            );
+        RAISE EXCEPTION 'URL % is of no output of run %; allowed: below output_destination, a target of a '
+            'remap',
+            quote_nullable(left(output_url.url, 200)), live.run_id USING ERRCODE = 'FWDEN';
     END IF;
     signed := fetchwork.job_url('PUT', output_url.url, live.cluster_id, of_job);
     IF signed IS NULL THEN
-        RAISE EXCEPTION USING
-            ERRCODE = 'FWNOT',
-            MESSAGE = format('run %s has no key for URL %L', live.run_id, left(output_url.url, 200));
+        RAISE EXCEPTION 'run % has no key for URL %',
+            live.run_id, quote_nullable(left(output_url.url, 200)) USING ERRCODE = 'FWNOT';
     END IF;
     RETURN signed;
 END

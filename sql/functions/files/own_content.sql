@@ -17,9 +17,7 @@ BEGIN
         AND c.run_id IS NULL
         AND (fetchwork.is_admin(role) OR c.owner = ANY (fetchwork.own_owners(role)));
     IF NOT FOUND THEN
-        RAISE EXCEPTION USING
-            ERRCODE = 'FWNOT',
-            MESSAGE = format('content %s is not there', own_content.content_id);
+        RAISE EXCEPTION 'content % is not there', own_content.content_id USING ERRCODE = 'FWNOT';
     END IF;
     RETURN stored;
 END

@@ -15,16 +15,11 @@ BEGIN
         RETURN NULL;
     END IF;
     IF n < 0 OR bytes <= 0 THEN
-        RAISE EXCEPTION USING
-            ERRCODE = 'FWINV',
-            MESSAGE = format('content %s has no part %s', stored.content_id, n);
+        RAISE EXCEPTION 'content % has no part %', stored.content_id, n USING ERRCODE = 'FWINV';
     END IF;
     IF method = 'PUT' AND stored.begun_at = now() THEN
-        RAISE EXCEPTION USING
-            ERRCODE = 'FWINV',
-            MESSAGE = format(
-                'content %s was begun in this transaction; allowed: to commit that first', stored.content_id
-            );
+        RAISE EXCEPTION 'content % was begun in this transaction; allowed: to commit that first',
+            stored.content_id USING ERRCODE = 'FWINV';
     END IF;
     RETURN (
         SELECT fetchwork.presigned_url(

@@ -29,9 +29,8 @@ BEGIN
     FROM fetchwork.content AS c
     WHERE c.content_id = put_output_chunk.content_id AND c.run_id = live.run_id;
     IF NOT FOUND THEN
-        RAISE EXCEPTION USING
-            ERRCODE = 'FWNOT',
-            MESSAGE = format('content %s is not one of run %s', put_output_chunk.content_id, live.run_id);
+        RAISE EXCEPTION 'content % is not one of run %',
+            put_output_chunk.content_id, live.run_id USING ERRCODE = 'FWNOT';
     END IF;
     PERFORM fetchwork.add_chunk(
         stored, put_output_chunk.n, put_output_chunk.data,

@@ -39,9 +39,7 @@ BEGIN
         FROM fetchwork.host AS h
         WHERE h.host_id = beat.host_id;
         IF NOT FOUND THEN
-            RAISE EXCEPTION USING
-                ERRCODE = 'FWNOT',
-                MESSAGE = format('host %s was forgotten: say hello', beat.host_id);
+            RAISE EXCEPTION 'host % was forgotten: say hello', beat.host_id USING ERRCODE = 'FWNOT';
         END IF;
     END IF;
     -- after a third of a lease is soon enough: most beats write no run

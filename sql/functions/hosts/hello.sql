@@ -27,19 +27,16 @@ DECLARE
     told_location text := concat_ws(', ', left(location, 500), 'from ' || host(inet_client_addr()));
 BEGIN
     IF coalesce(host, '') !~ '^[A-Za-z0-9_][A-Za-z0-9_.-]{0,254}$' THEN
-        RAISE EXCEPTION USING
-            ERRCODE = 'FWINV',
-            MESSAGE = format('%L is not a host name; allowed: letters, digits, _ . -', left(host, 80));
+        RAISE EXCEPTION '% is not a host name; allowed: letters, digits, _ . -',
+            quote_nullable(left(host, 80)) USING ERRCODE = 'FWINV';
     END IF;
     IF hello.agent_version IS NULL OR hello.agent_id IS NULL THEN
-        RAISE EXCEPTION USING
-            ERRCODE = 'FWINV',
-            MESSAGE = format('agent of host %L has no version or no id', host);
+        RAISE EXCEPTION 'agent of host % has no version or no id',
+            quote_nullable(host) USING ERRCODE = 'FWINV';
     END IF;
     IF wanted_lease_s NOT BETWEEN 1 AND 86400 THEN
-        RAISE EXCEPTION USING
-            ERRCODE = 'FWINV',
-            MESSAGE = format('lease of host %L is %s s; allowed: 1 to 86400', host, wanted_lease_s);
+        RAISE EXCEPTION 'lease of host % is % s; allowed: 1 to 86400',
+            quote_nullable(host), wanted_lease_s USING ERRCODE = 'FWINV';
     END IF;
     -- an agent may still use the next host id
     IF NOT fetchwork.is_same_server() THEN

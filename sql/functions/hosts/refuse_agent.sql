@@ -5,17 +5,11 @@ LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
-    RAISE EXCEPTION USING
-        ERRCODE = 'FWTWO',
-        MESSAGE = format(
-            'host %s has another agent: %s (%s), whose lease lasts %s s more; this one is %s (%s); '
-            'if they are two hosts, give one of them another name (host.name)',
-            (refuse_agent.host).name,
-            (refuse_agent.host).agent_id,
-            coalesce((refuse_agent.host).agent_location, 'location not told'),
-            greatest(0, ceil(extract(epoch FROM (refuse_agent.host).lease_until - clock_timestamp()))),
-            refuse_agent.agent_id,
-            coalesce(refuse_agent.location, 'location not told')
-        );
+    RAISE EXCEPTION 'host % has another agent: % (%), whose lease lasts % s more; this one is % (%); if they '
+        'are two hosts, give one of them another name (host.name)',
+        (refuse_agent.host).name, (refuse_agent.host).agent_id,
+        coalesce((refuse_agent.host).agent_location, 'location not told'),
+        greatest(0, ceil(extract(epoch FROM (refuse_agent.host).lease_until - clock_timestamp()))),
+        refuse_agent.agent_id, coalesce(refuse_agent.location, 'location not told') USING ERRCODE = 'FWTWO';
 END
 $$;

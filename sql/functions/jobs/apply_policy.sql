@@ -26,9 +26,8 @@ DECLARE
     safe_subcode integer := least(greatest(subcode, -2147483648), 2147483647);
 BEGIN
     IF action NOT IN ('hold', 'release', 'remove', 'vacate', 'leave') THEN
-        RAISE EXCEPTION USING
-            ERRCODE = 'FWINV',
-            MESSAGE = format('policy action is %L; allowed: hold, release, remove, vacate, leave', action);
+        RAISE EXCEPTION 'policy action is %; allowed: hold, release, remove, vacate, leave',
+            quote_nullable(action) USING ERRCODE = 'FWINV';
     END IF;
     SELECT j.*
     INTO job

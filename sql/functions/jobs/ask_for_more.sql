@@ -28,14 +28,9 @@ BEGIN
         OR jsonb_typeof(e.value) <> 'number'
     LIMIT 1;
     IF strange IS NOT NULL THEN
-        RAISE EXCEPTION USING
-            ERRCODE = 'FWINV',
-            MESSAGE = format(
-                'the next request of a job has "%s"; '
-                'allowed: RequestMemory, RequestDisk, RetryRequestMemoryIndex, RetryRequestDiskIndex, '
-                'numbers',
-                left(strange, 80)
-            );
+        RAISE EXCEPTION 'the next request of a job has "%"; allowed: RequestMemory, RequestDisk, '
+            'RetryRequestMemoryIndex, RetryRequestDiskIndex, numbers',
+            left(strange, 80) USING ERRCODE = 'FWINV';
     END IF;
     PERFORM fetchwork.checked_ad(changes);
     SELECT j.*

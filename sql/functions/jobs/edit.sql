@@ -65,12 +65,8 @@ BEGIN
         )
     LIMIT 1;
     IF refused IS NOT NULL THEN
-        RAISE EXCEPTION USING
-            ERRCODE = 'FWINV',
-            MESSAGE = format(
-                'attribute "%s" can''t be edited; allowed: what a submitter sets, but for input files',
-                refused
-            );
+        RAISE EXCEPTION 'attribute "%" can''t be edited; allowed: what a submitter sets, but for input files',
+            refused USING ERRCODE = 'FWINV';
     END IF;
     SELECT
         coalesce(jsonb_object_agg(a.name, e.value) FILTER (WHERE a.key IS NOT NULL), '{}'),

@@ -23,8 +23,7 @@ BEGIN
             RETURN drawn;
         END IF;
     END LOOP;
-    RAISE EXCEPTION USING
-        ERRCODE = 'FWCON',
-        MESSAGE = format('the 10000 cluster ids up to %s are all in use: submit again', drawn);
+    RAISE EXCEPTION 'the 10000 cluster ids up to % are all in use: submit again',
+        drawn USING ERRCODE = 'FWCON';
 END
 $$;

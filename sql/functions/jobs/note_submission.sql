@@ -13,22 +13,19 @@ DECLARE
     role name := fetchwork.invoker();
 BEGIN
     IF NOT fetchwork.is_admin(role) AND NOT note_submission.owner = ANY (fetchwork.own_owners(role)) THEN
-        RAISE EXCEPTION USING
-            ERRCODE = 'FWDEN',
-            MESSAGE = format('role %L may not submit as Owner %L', role, note_submission.owner);
+        RAISE EXCEPTION 'role % may not submit as Owner %',
+            quote_nullable(role), quote_nullable(note_submission.owner) USING ERRCODE = 'FWDEN';
     END IF;
     IF note_submission.key = '' OR octet_length(note_submission.key) > 250 THEN
-        RAISE EXCEPTION USING
-            ERRCODE = 'FWINV',
-            MESSAGE = 'the key of a submission is empty or too long; allowed: 1 to 250 bytes';
+        RAISE EXCEPTION 'the key of a submission is empty or too long; allowed: 1 to 250 bytes'
+            USING ERRCODE = 'FWINV';
     END IF;
     INSERT INTO fetchwork.submission AS s (owner, key, cluster_id)
     VALUES (note_submission.owner, note_submission.key, note_submission.cluster)
     ON CONFLICT DO NOTHING;
     IF NOT FOUND THEN
-        RAISE EXCEPTION USING
-            ERRCODE = 'FWCON',
-            MESSAGE = format('submission %L has been made', note_submission.key);
+        RAISE EXCEPTION 'submission % has been made',
+            quote_nullable(note_submission.key) USING ERRCODE = 'FWCON';
     END IF;
     -- the owner's own old keys, a few at a time
     DELETE FROM fetchwork.submission AS s

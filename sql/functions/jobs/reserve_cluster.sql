@@ -23,13 +23,9 @@ BEGIN
         FROM fetchwork.cluster_reservation AS r
         WHERE r.role = asking
     ) >= maximum THEN
-        RAISE EXCEPTION USING
-            ERRCODE = 'FWDEN',
-            MESSAGE = format(
-                'role %L has %s cluster ids reserved and not used; '
-                'allowed: %s (setting max_reserved_clusters)',
-                asking, maximum, maximum
-            );
+        RAISE EXCEPTION 'role % has % cluster ids reserved and not used; allowed: % (setting '
+            'max_reserved_clusters)',
+            quote_nullable(asking), maximum, maximum USING ERRCODE = 'FWDEN';
     END IF;
     INSERT INTO fetchwork.cluster_reservation (cluster_id, role)
     VALUES (fetchwork.next_cluster(), asking)

@@ -22,15 +22,12 @@ DECLARE
     missing text;
 BEGIN
     IF jobs IS NULL AND selected_jobs.owner IS NULL THEN
-        RAISE EXCEPTION USING
-            ERRCODE = 'FWINV',
-            MESSAGE = 'no job was named; allowed: job ids, an owner, or both';
+        RAISE EXCEPTION 'no job was named; allowed: job ids, an owner, or both' USING ERRCODE = 'FWINV';
     END IF;
     IF jobs IS NULL THEN
         IF NOT may_change_all AND NOT selected_jobs.owner = ANY (own) THEN
-            RAISE EXCEPTION USING
-                ERRCODE = 'FWDEN',
-                MESSAGE = format('role %L may not change jobs of Owner %L', role, selected_jobs.owner);
+            RAISE EXCEPTION 'role % may not change jobs of Owner %',
+                quote_nullable(role), quote_nullable(selected_jobs.owner) USING ERRCODE = 'FWDEN';
         END IF;
         RETURN QUERY
         SELECT j.*
@@ -71,7 +68,7 @@ BEGIN
     ) AS n (name)
     LIMIT 1;
     IF FOUND THEN
-        RAISE EXCEPTION USING ERRCODE = 'FWNOT', MESSAGE = format('job %s is not in the queue', missing);
+        RAISE EXCEPTION 'job % is not in the queue', missing USING ERRCODE = 'FWNOT';
     END IF;
     IF whole_clusters IS NOT NULL THEN
         SELECT clusters || array_agg(j.cluster_id), procs || array_agg(j.proc_id)

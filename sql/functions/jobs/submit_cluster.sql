@@ -44,9 +44,7 @@ DECLARE
     n integer := 0;
 BEGIN
     IF coalesce(cardinality(procs), 0) = 0 THEN
-        RAISE EXCEPTION USING
-            ERRCODE = 'FWINV',
-            MESSAGE = 'there are no jobs to submit; allowed: one ad or more';
+        RAISE EXCEPTION 'there are no jobs to submit; allowed: one ad or more' USING ERRCODE = 'FWINV';
     END IF;
     IF cluster IS NOT NULL AND common IS NULL THEN
         -- only the transaction that made the cluster may append: others see the cluster after its commit
@@ -57,12 +55,9 @@ BEGIN
         FROM fetchwork.cluster AS c
         WHERE c.cluster_id = submit_cluster.cluster AND c.submitted_by = asking AND c.submitted_at = now();
         IF first_proc IS NULL THEN
-            RAISE EXCEPTION USING
-                ERRCODE = 'FWINV',
-                MESSAGE = format(
-                    'cluster %s was not made in this transaction; allowed: append right after making it',
-                    cluster
-                );
+            RAISE EXCEPTION 'cluster % was not made in this transaction; allowed: append right after making '
+                'it',
+                cluster USING ERRCODE = 'FWINV';
         END IF;
         -- on hold like the jobs before them
         SELECT j.job_status = 5
@@ -82,13 +77,9 @@ BEGIN
                 secs => fetchwork.setting_value('cluster_reservation')::double precision
             );
         IF cluster IS NOT NULL AND NOT FOUND THEN
-            RAISE EXCEPTION USING
-                ERRCODE = 'FWINV',
-                MESSAGE = format(
-                    'cluster id %s was not reserved; '
-                    'allowed: an unused one from fetchwork.reserve_cluster()',
-                    cluster
-                );
+            RAISE EXCEPTION 'cluster id % was not reserved; allowed: an unused one from '
+                'fetchwork.reserve_cluster()',
+                cluster USING ERRCODE = 'FWINV';
         END IF;
         INSERT INTO fetchwork.cluster (cluster_id, ad, procs, submitted_by)
         VALUES (coalesce(cluster, fetchwork.next_cluster()), shared, cardinality(procs), asking)

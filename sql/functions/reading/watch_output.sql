@@ -43,9 +43,8 @@ BEGIN
         fetchwork.sees_all(fetchwork.invoker())
         OR its_owner = ANY (fetchwork.own_owners(fetchwork.invoker()))
     ) THEN
-        RAISE EXCEPTION USING
-            ERRCODE = 'FWNOT',
-            MESSAGE = format('job ''%s.%s'' is not in the queue, or not yours to see', cluster, proc);
+        RAISE EXCEPTION 'job ''%.%'' is not in the queue, or not yours to see',
+            cluster, proc USING ERRCODE = 'FWNOT';
     END IF;
     SELECT r.*
     INTO live
@@ -64,9 +63,8 @@ BEGIN
         -- unwatched output is deleted when the next run is watched
         PERFORM fetchwork.sweep_output();
         IF (SELECT count(*) FROM fetchwork.output_watch AS w WHERE w.owner = its_owner) >= 20 THEN
-            RAISE EXCEPTION USING
-                ERRCODE = 'FWDEN',
-                MESSAGE = format('the output of 20 jobs of ''%s'' is watched already', its_owner);
+            RAISE EXCEPTION 'the output of 20 jobs of ''%'' is watched already',
+                its_owner USING ERRCODE = 'FWDEN';
         END IF;
         INSERT INTO fetchwork.output_watch AS w (
             run_id, cluster_id, proc_id, owner, host_id, token, watched_until

@@ -13,12 +13,10 @@ BEGIN
     FROM fetchwork.run_history AS h
     WHERE h.run_id = ended_run.run_id;
     IF NOT FOUND THEN
-        RAISE EXCEPTION USING ERRCODE = 'FWNOT', MESSAGE = format('run %s is not known', ended_run.run_id);
+        RAISE EXCEPTION 'run % is not known', ended_run.run_id USING ERRCODE = 'FWNOT';
     END IF;
     IF NOT fetchwork.proves(ended_run.token, ended.token) THEN
-        RAISE EXCEPTION USING
-            ERRCODE = 'FWTOK',
-            MESSAGE = format('the token is not that of run %s', ended_run.run_id);
+        RAISE EXCEPTION 'the token is not that of run %', ended_run.run_id USING ERRCODE = 'FWTOK';
     END IF;
     RETURN ended;
 END

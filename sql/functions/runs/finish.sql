@@ -32,9 +32,8 @@ DECLARE
     run_s double precision;
 BEGIN
     IF hook_reason IS NULL OR hook_reason NOT IN ('exit', 'evict', 'remove', 'hold') THEN
-        RAISE EXCEPTION USING
-            ERRCODE = 'FWINV',
-            MESSAGE = format('JOB_EXIT''s reason is %L; allowed: exit, evict, remove, hold', hook_reason);
+        RAISE EXCEPTION 'JOB_EXIT''s reason is %; allowed: exit, evict, remove, hold',
+            quote_nullable(hook_reason) USING ERRCODE = 'FWINV';
     END IF;
     report := fetchwork.checked_report(report);
     live := fetchwork.live_run(finish.run_id, finish.token);

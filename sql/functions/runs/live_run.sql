@@ -22,9 +22,7 @@ BEGIN
         RETURN NULL;
     END IF;
     IF NOT fetchwork.proves(live_run.token, live.token) THEN
-        RAISE EXCEPTION USING
-            ERRCODE = 'FWTOK',
-            MESSAGE = format('the token is not that of run %s', live_run.run_id);
+        RAISE EXCEPTION 'the token is not that of run %', live_run.run_id USING ERRCODE = 'FWTOK';
     END IF;
     PERFORM FROM fetchwork.job AS j
     WHERE j.cluster_id = live.cluster_id AND j.proc_id = live.proc_id

@@ -19,13 +19,9 @@ BEGIN
     WHERE k.key !~ '^MATCH_[A-Za-z0-9_]+$'
     LIMIT 1;
     IF strange IS NOT NULL OR octet_length(remembered::text) > fetchwork.setting_value('max_job_bytes') THEN
-        RAISE EXCEPTION USING
-            ERRCODE = 'FWINV',
-            MESSAGE = format(
-                'a match''s attribute is "%s", or they are too large; allowed: MATCH_..., and %s bytes '
-                '(setting max_job_bytes)',
-                left(strange, 80), fetchwork.setting_value('max_job_bytes')
-            );
+        RAISE EXCEPTION 'a match''s attribute is "%", or they are too large; allowed: MATCH_..., and % bytes '
+            '(setting max_job_bytes)',
+            left(strange, 80), fetchwork.setting_value('max_job_bytes') USING ERRCODE = 'FWINV';
     END IF;
     live := fetchwork.known_run(run_id, token);
     IF live.run_id IS NULL OR live.state = 'running' THEN

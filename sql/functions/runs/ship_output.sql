@@ -30,8 +30,7 @@ BEGIN
         RETURN false;
     END IF;
     IF NOT fetchwork.proves(ship_output.token, watched.token) THEN
-        RAISE EXCEPTION USING
-            ERRCODE = 'FWTOK', MESSAGE = format('the token is not that of run %s', ship_output.run_id);
+        RAISE EXCEPTION 'the token is not that of run %', ship_output.run_id USING ERRCODE = 'FWTOK';
     END IF;
     INSERT INTO fetchwork.output_chunk AS c (run_id, stream, starts_at, content)
     SELECT ship_output.run_id, n.stream, n.starts_at, n.content

@@ -43,13 +43,9 @@ BEGIN
         OR octet_length(secret) NOT BETWEEN 1 AND 256
         OR set_bucket.above < fetchwork.chunk_bytes()
     THEN
-        RAISE EXCEPTION USING
-            ERRCODE = 'FWINV',
-            MESSAGE = format(
-                'bucket %L lacks a key, or is for small files; allowed: a key of ASCII without blanks, and '
-                'files of more than %s bytes or above',
-                plain, fetchwork.chunk_bytes()
-            );
+        RAISE EXCEPTION 'bucket % lacks a key, or is for small files; allowed: a key of ASCII without '
+            'blanks, and files of more than % bytes or above',
+            quote_nullable(plain), fetchwork.chunk_bytes() USING ERRCODE = 'FWINV';
     END IF;
     INSERT INTO fetchwork.bucket AS b (url, origin, path, region, access_key_id, secret, above, used)
     VALUES (

@@ -8,12 +8,8 @@ AS $$
 BEGIN
     PERFORM fetchwork.require_admin();
     IF name !~ '^[A-Za-z0-9_.]+$' THEN
-        RAISE EXCEPTION USING
-            ERRCODE = 'FWINV',
-            MESSAGE = format(
-                '%L is not the name of a concurrency limit; allowed: letters, digits, _ .',
-                set_limit.name
-            );
+        RAISE EXCEPTION '% is not the name of a concurrency limit; allowed: letters, digits, _ .',
+            quote_nullable(set_limit.name) USING ERRCODE = 'FWINV';
     END IF;
     DELETE FROM fetchwork.concurrency_limit AS l
     WHERE l.name = lower(set_limit.name);

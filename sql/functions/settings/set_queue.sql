@@ -16,13 +16,9 @@ BEGIN
     WHERE k.key NOT IN ('paused', 'draining', 'max_running', 'preempt_ratio', 'preempt_prio')
     LIMIT 1;
     IF unknown IS NOT NULL THEN
-        RAISE EXCEPTION USING
-            ERRCODE = 'FWINV',
-            MESSAGE = format(
-                'queue %L has no setting %L; '
-                'allowed: paused, draining, max_running, preempt_ratio, preempt_prio',
-                set_queue.name, unknown
-            );
+        RAISE EXCEPTION 'queue % has no setting %; allowed: paused, draining, max_running, preempt_ratio, '
+            'preempt_prio',
+            quote_nullable(set_queue.name), quote_nullable(unknown) USING ERRCODE = 'FWINV';
     END IF;
     INSERT INTO fetchwork.queue (name)
     VALUES (set_queue.name)

@@ -18,23 +18,17 @@ BEGIN
     WHERE s.name = set_setting.name;
     largest := CASE unit WHEN 'days' THEN 36500 WHEN 'seconds' THEN 3153600000 ELSE 1e15 END;
     IF unit IS NOT NULL AND value NOT BETWEEN 0 AND largest THEN
-        RAISE EXCEPTION USING
-            ERRCODE = 'FWINV',
-            MESSAGE = format(
-                'setting %L is %s %s; allowed: 0 to %s', set_setting.name, value, unit, largest
-            );
+        RAISE EXCEPTION 'setting % is % %; allowed: 0 to %',
+            quote_nullable(set_setting.name), value, unit, largest USING ERRCODE = 'FWINV';
     END IF;
     UPDATE fetchwork.setting AS s
     SET value = set_setting.value
     WHERE s.name = set_setting.name;
     IF NOT FOUND THEN
-        RAISE EXCEPTION USING
-            ERRCODE = 'FWNOT',
-            MESSAGE = format(
-                'setting %L does not exist; allowed: %s',
-                set_setting.name,
-                (SELECT string_agg(s.name, ', ' ORDER BY s.name) FROM fetchwork.setting AS s)
-            );
+        RAISE EXCEPTION 'setting % does not exist; allowed: %',
+            quote_nullable(set_setting.name),
+            (SELECT string_agg(s.name, ', ' ORDER BY s.name) FROM fetchwork.setting AS s)
+            USING ERRCODE = 'FWNOT';
     END IF;
 END
 $$;

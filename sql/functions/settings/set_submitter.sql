@@ -17,23 +17,15 @@ BEGIN
     WHERE k.key NOT IN ('prio_factor', 'usage', 'max_running')
     LIMIT 1;
     IF unknown IS NOT NULL THEN
-        RAISE EXCEPTION USING
-            ERRCODE = 'FWINV',
-            MESSAGE = format(
-                'submitter %L has no setting %L; allowed: prio_factor, usage, max_running',
-                set_submitter.name, unknown
-            );
+        RAISE EXCEPTION 'submitter % has no setting %; allowed: prio_factor, usage, max_running',
+            quote_nullable(set_submitter.name), quote_nullable(unknown) USING ERRCODE = 'FWINV';
     END IF;
     IF (changes ->> 'prio_factor')::double precision < 1
         OR (changes ->> 'usage')::double precision < 0
         OR (changes ->> 'max_running')::integer < 0
     THEN
-        RAISE EXCEPTION USING
-            ERRCODE = 'FWINV',
-            MESSAGE = format(
-                'submitter %L: %s; allowed: prio_factor 1 or more, usage and max_running not below 0',
-                set_submitter.name, changes
-            );
+        RAISE EXCEPTION 'submitter %: %; allowed: prio_factor 1 or more, usage and max_running not below 0',
+            quote_nullable(set_submitter.name), changes USING ERRCODE = 'FWINV';
     END IF;
     INSERT INTO fetchwork.submitter (name)
     VALUES (set_submitter.name)

@@ -18,12 +18,9 @@ DECLARE
 BEGIN
     region := nullif(in_region, '');
     IF words IS NULL THEN
-        RAISE EXCEPTION USING
-            ERRCODE = 'FWINV',
-            MESSAGE = format(
-                'URL %L names no object; allowed: s3://BUCKET/KEY, s3://HOST/BUCKET/KEY, gs://BUCKET/KEY',
-                left(object_of_url.url, 200)
-            );
+        RAISE EXCEPTION 'URL % names no object; allowed: s3://BUCKET/KEY, s3://HOST/BUCKET/KEY, '
+            'gs://BUCKET/KEY',
+            quote_nullable(left(object_of_url.url, 200)) USING ERRCODE = 'FWINV';
     END IF;
     IF strpos(host, '.') = 0 THEN
         IF region IS NULL AND (host <> lower(host) OR strpos(host, '_') > 0) THEN
@@ -36,12 +33,9 @@ BEGIN
     ELSIF right(host, length(amazon)) = amazon THEN
         of_host := regexp_match(host, '^(.+)\.s3\.([^.]+)\.amazonaws\.com$');
         IF of_host IS NULL THEN
-            RAISE EXCEPTION USING
-                ERRCODE = 'FWINV',
-                MESSAGE = format(
-                    'URL %L names no bucket and region; allowed: s3://BUCKET.s3.REGION.amazonaws.com/KEY',
-                    left(object_of_url.url, 200)
-                );
+            RAISE EXCEPTION 'URL % names no bucket and region; allowed: '
+                's3://BUCKET.s3.REGION.amazonaws.com/KEY',
+                quote_nullable(left(object_of_url.url, 200)) USING ERRCODE = 'FWINV';
         END IF;
         region := of_host[2];
     END IF;

@@ -10,12 +10,8 @@ BEGIN
         OR split_part(job, '.', 1)::bigint > 2147483647
         OR nullif(split_part(job, '.', 2), '')::bigint > 2147483647
     THEN
-        RAISE EXCEPTION USING
-            ERRCODE = 'FWINV',
-            MESSAGE = format(
-                '%L is not a job id; allowed: CLUSTER.PROC such as 42.0, or CLUSTER for all its jobs',
-                job
-            );
+        RAISE EXCEPTION '% is not a job id; allowed: CLUSTER.PROC such as 42.0, or CLUSTER for all its jobs',
+            quote_nullable(job) USING ERRCODE = 'FWINV';
     END IF;
     cluster_id := split_part(job, '.', 1)::integer;
     proc_id := nullif(split_part(job, '.', 2), '')::integer;
