@@ -390,5 +390,8 @@
 \ir functions/reading/first_idle.sql
 \ir functions/reading/watch_output.sql
 
+-- plans: the planner's settings of functions.
+\ir plans.sql
+
 -- grants: which role may do what.
 \ir grants.sql

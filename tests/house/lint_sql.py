@@ -1,8 +1,8 @@
 """Rules for the SQL files, which no tool checks: ``python -m tests.house.lint_sql``, part of ``make lint``.
 
 Form: 110 columns, a clause a line, keywords in upper case and names in lower case, indentation by fours.
-Functions: a header above, one function in a file of its name, a pinned search_path where the body is text,
-SECURITY DEFINER only where a role may call it. A function that locks names the lock, and the calls that it
+Functions: a header above, one function in a file of its name, SECURITY DEFINER only where a role may call it,
+and a pinned search_path with it, and where a role may call a body of text: other bodies run within such a call. A function that locks names the lock, and the calls that it
 waits for. Files: each is in ``install.sql`` once, under a heading of its folder.
 """
 
@@ -165,7 +165,8 @@ def headers(path: str, text: str, granted: frozenset[str]) -> Iterator[Problem]:
         return
     code = blanked(text)
     definer = "SECURITY DEFINER" in code
-    if (definer or "AS $$" in code) and "SET search_path = pg_catalog, pg_temp" not in code:
+    called = "AS $$" in code and name in granted
+    if (definer or called) and "SET search_path = pg_catalog, pg_temp" not in code:
         yield Problem(path, made[0][0], "search_path is not pinned to pg_catalog, pg_temp")
     if definer and name not in granted:
         yield Problem(path, made[0][0], "SECURITY DEFINER, but grants.sql lets no role call it")

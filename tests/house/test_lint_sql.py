@@ -93,6 +93,11 @@ def test_definer_without_a_caller() -> None:
     assert [problem.text for problem in found] == ["SECURITY DEFINER, but grants.sql lets no role call it"]
 
 
+def test_a_body_that_only_other_functions_call_has_their_search_path() -> None:
+    text = FUNCTION.replace("SECURITY DEFINER\nSET search_path = pg_catalog, pg_temp\n", "")
+    assert list(headers("functions/x/answer.sql", text, frozenset())) == []
+
+
 def test_a_body_that_is_parsed_when_it_is_made_needs_no_search_path() -> None:
     text = "-- One.\nCREATE OR REPLACE FUNCTION fetchwork.one()\nRETURNS integer\nLANGUAGE sql\nRETURN 1;\n"
     assert list(headers("functions/x/one.sql", text, frozenset())) == []

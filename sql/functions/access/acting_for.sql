@@ -6,7 +6,6 @@ RETURNS text
 LANGUAGE sql
 STABLE
 PARALLEL SAFE
-SET search_path = pg_catalog, pg_temp
 RETURN CASE
     WHEN coalesce(current_setting('fetchwork.acting_for', true), '') = '' THEN NULL
     WHEN pg_has_role(role, 'fetchwork_access_point', 'USAGE') THEN

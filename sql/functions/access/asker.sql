@@ -4,5 +4,4 @@ CREATE OR REPLACE FUNCTION fetchwork.asker()
 RETURNS text
 LANGUAGE sql
 STABLE
-SET search_path = pg_catalog, pg_temp
 RETURN fetchwork.invoker() || coalesce(' for ' || fetchwork.acting_for(fetchwork.invoker()), '');

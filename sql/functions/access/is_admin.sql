@@ -4,7 +4,6 @@ CREATE OR REPLACE FUNCTION fetchwork.is_admin(role name)
 RETURNS boolean
 LANGUAGE sql
 STABLE
-SET search_path = pg_catalog, pg_temp
 RETURN fetchwork.acting_for(role) IS NULL
     AND (
         pg_has_role(role, 'fetchwork_admin', 'USAGE')

@@ -6,7 +6,6 @@ CREATE OR REPLACE FUNCTION fetchwork.may_charge(role name, charged text)
 RETURNS boolean
 LANGUAGE plpgsql
 STABLE
-SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     owners text[] := fetchwork.own_owners(may_charge.role);

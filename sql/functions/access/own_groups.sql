@@ -4,7 +4,6 @@ CREATE OR REPLACE FUNCTION fetchwork.own_groups(role name)
 RETURNS text[]
 LANGUAGE sql
 STABLE
-SET search_path = pg_catalog, pg_temp
 BEGIN ATOMIC
     SELECT coalesce(array_agg(DISTINCT g.accounting_group), '{}')
     FROM fetchwork.group_grant AS g

@@ -2,7 +2,6 @@
 CREATE OR REPLACE FUNCTION fetchwork.require_admin()
 RETURNS void
 LANGUAGE plpgsql
-SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
     IF NOT fetchwork.is_admin(fetchwork.invoker()) THEN

@@ -4,7 +4,6 @@ CREATE OR REPLACE FUNCTION fetchwork.require_owner(owner text, act text)
 RETURNS void
 LANGUAGE plpgsql
 STABLE
-SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     role name := fetchwork.invoker();

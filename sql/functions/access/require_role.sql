@@ -2,7 +2,6 @@
 CREATE OR REPLACE FUNCTION fetchwork.require_role(role name)
 RETURNS void
 LANGUAGE plpgsql
-SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
     IF NOT EXISTS (SELECT FROM pg_roles AS r WHERE r.rolname = require_role.role) THEN

@@ -6,7 +6,6 @@ RETURNS boolean
 LANGUAGE sql
 STABLE
 PARALLEL SAFE
-SET search_path = pg_catalog, pg_temp
 RETURN fetchwork.acting_for(role) IS NULL
     AND (
         pg_has_role(role, 'fetchwork_reader', 'USAGE')

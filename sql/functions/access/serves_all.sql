@@ -4,5 +4,4 @@ CREATE OR REPLACE FUNCTION fetchwork.serves_all(role name)
 RETURNS boolean
 LANGUAGE sql
 STABLE
-SET search_path = pg_catalog, pg_temp
 RETURN pg_has_role(role, 'fetchwork_access_point', 'USAGE') AND fetchwork.acting_for(role) IS NULL;

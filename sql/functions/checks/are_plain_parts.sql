@@ -8,7 +8,6 @@ RETURNS boolean
 LANGUAGE sql
 IMMUTABLE
 PARALLEL SAFE
-SET search_path = pg_catalog, pg_temp
 BEGIN ATOMIC
     SELECT lines ~ (
             '^({("(Args|Arguments|Env|Environment|In|Out|Err)": '

@@ -6,9 +6,6 @@ CREATE OR REPLACE FUNCTION fetchwork.check_owner(owner text)
 RETURNS void
 LANGUAGE plpgsql
 STABLE
-SET search_path = pg_catalog, pg_temp
-SET enable_seqscan = off
-SET jit = off
 AS $$
 DECLARE
     maximum bigint := fetchwork.setting_value('max_jobs_per_owner');

@@ -3,7 +3,6 @@ CREATE OR REPLACE FUNCTION fetchwork.check_submission(jobs bigint)
 RETURNS void
 LANGUAGE plpgsql
 STABLE
-SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     maximum bigint := fetchwork.setting_value('max_jobs_per_submission');

@@ -6,7 +6,6 @@ CREATE OR REPLACE FUNCTION fetchwork.checked_ad(ad jsonb)
 RETURNS jsonb
 LANGUAGE plpgsql
 STABLE
-SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     problem text;

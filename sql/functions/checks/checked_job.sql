@@ -3,7 +3,6 @@ CREATE OR REPLACE FUNCTION fetchwork.checked_job(ad jsonb, role name)
 RETURNS void
 LANGUAGE plpgsql
 STABLE
-SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     size bigint;

@@ -5,7 +5,6 @@ RETURNS text []
 LANGUAGE sql
 IMMUTABLE
 PARALLEL SAFE
-SET search_path = pg_catalog, pg_temp
 RETURN ARRAY[
     'Cmd', 'Iwd', 'Owner', 'JobUniverse', 'FetchWorkQueue', 'AccountingGroup', 'FetchWorkAccessPoint',
     'OtherJobRemoveRequirements',

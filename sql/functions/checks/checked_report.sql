@@ -3,7 +3,6 @@ CREATE OR REPLACE FUNCTION fetchwork.checked_report(report jsonb)
 RETURNS jsonb
 LANGUAGE plpgsql
 IMMUTABLE
-SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
     IF report IS NULL OR jsonb_typeof(report) <> 'object' THEN

@@ -4,7 +4,6 @@ CREATE OR REPLACE FUNCTION fetchwork.container_problem(ad jsonb)
 RETURNS text
 LANGUAGE sql
 IMMUTABLE
-SET search_path = pg_catalog, pg_temp
 BEGIN ATOMIC
     SELECT CASE
         WHEN NOT asks.image AND NOT asks.container AND NOT asks.by_configuration THEN NULL

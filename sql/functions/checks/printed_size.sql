@@ -9,7 +9,6 @@ CREATE OR REPLACE FUNCTION fetchwork.printed_size(ad jsonb)
 RETURNS bigint
 LANGUAGE sql
 STABLE
-SET search_path = pg_catalog, pg_temp
 BEGIN ATOMIC
     SELECT 700 + coalesce(sum(
         octet_length(e.key) + 4

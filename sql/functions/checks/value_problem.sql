@@ -6,7 +6,6 @@ CREATE OR REPLACE FUNCTION fetchwork.value_problem(value jsonb)
 RETURNS text
 LANGUAGE plpgsql
 IMMUTABLE
-SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     -- one UTF-8 character of two bytes or more, in octal escapes

@@ -7,7 +7,6 @@ CREATE OR REPLACE FUNCTION fetchwork.check_credentials(ad jsonb)
 RETURNS void
 LANGUAGE plpgsql
 STABLE
-SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     lacking text;

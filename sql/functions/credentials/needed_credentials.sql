@@ -4,7 +4,6 @@ CREATE OR REPLACE FUNCTION fetchwork.needed_credentials(ad jsonb)
 RETURNS text[]
 LANGUAGE sql
 IMMUTABLE
-SET search_path = pg_catalog, pg_temp
 BEGIN ATOMIC
     SELECT coalesce(array_agg(DISTINCT replace(w.word, '*', '_')), '{}')
     FROM regexp_split_to_table(needed_credentials.ad ->> 'OAuthServicesNeeded', '[\s,]+') AS w (word)

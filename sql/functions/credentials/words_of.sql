@@ -3,7 +3,6 @@ CREATE OR REPLACE FUNCTION fetchwork.words_of(list text)
 RETURNS text[]
 LANGUAGE sql
 IMMUTABLE
-SET search_path = pg_catalog, pg_temp
 BEGIN ATOMIC
     SELECT coalesce(array_agg(DISTINCT w.word ORDER BY w.word), '{}')
     FROM regexp_split_to_table(words_of.list, '[\s,]+') AS w (word)

@@ -4,7 +4,6 @@
 CREATE OR REPLACE FUNCTION fetchwork.add_chunk(stored fetchwork.content, n integer, data bytea, hash bytea)
 RETURNS void
 LANGUAGE plpgsql
-SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     expected bigint := least(

@@ -5,9 +5,6 @@
 CREATE OR REPLACE FUNCTION fetchwork.add_whole_contents(owner text, run_id bigint, datas bytea [])
 RETURNS void
 LANGUAGE plpgsql
-SET search_path = pg_catalog, pg_temp
-SET enable_seqscan = off
-SET jit = off
 AS $$
 DECLARE
     given bytea;

@@ -9,9 +9,6 @@ CREATE OR REPLACE FUNCTION fetchwork.await_files(
 )
 RETURNS boolean
 LANGUAGE plpgsql
-SET search_path = pg_catalog, pg_temp
-SET enable_seqscan = off
-SET jit = off
 AS $$
 DECLARE
     brings text := fetchwork.leaves_for_access_point(exited.run_id, exited.cluster_id, exited.proc_id);

@@ -6,8 +6,6 @@ LANGUAGE sql
 STABLE
 SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
-SET enable_seqscan = off
-SET jit = off
 SET enable_bitmapscan = off
 BEGIN ATOMIC
     WITH RECURSIVE each AS (

@@ -7,8 +7,6 @@ RETURNS TABLE (content_id bigint, complete boolean, chunks integer [], part_byte
 LANGUAGE plpgsql
 SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
-SET enable_seqscan = off
-SET jit = off
 AS $$
 DECLARE
     hash bytea := fetchwork.checked_sha256(begin_content.sha256);

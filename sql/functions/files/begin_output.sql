@@ -8,8 +8,6 @@ RETURNS TABLE (content_id bigint, chunks integer [], part_bytes bigint)
 LANGUAGE plpgsql
 SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
-SET enable_seqscan = off
-SET jit = off
 AS $$
 DECLARE
     live fetchwork.run := fetchwork.file_run(begin_output.run_id, begin_output.token);

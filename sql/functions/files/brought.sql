@@ -4,9 +4,6 @@
 CREATE OR REPLACE FUNCTION fetchwork.brought(cluster integer, proc integer, run_id bigint)
 RETURNS boolean
 LANGUAGE plpgsql
-SET search_path = pg_catalog, pg_temp
-SET enable_seqscan = off
-SET jit = off
 AS $$
 DECLARE
     awaited fetchwork.bringing;

@@ -3,7 +3,6 @@ CREATE OR REPLACE FUNCTION fetchwork.bucket_for(size bigint)
 RETURNS integer
 LANGUAGE sql
 STABLE
-SET search_path = pg_catalog, pg_temp
 BEGIN ATOMIC
     SELECT b.bucket_id
     FROM fetchwork.bucket AS b

@@ -5,7 +5,6 @@ CREATE OR REPLACE FUNCTION fetchwork.check_file_room(owner text, largest bigint,
 RETURNS void
 LANGUAGE plpgsql
 STABLE
-SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     max_file numeric := fetchwork.setting_value('max_file_bytes');

@@ -3,7 +3,6 @@ CREATE OR REPLACE FUNCTION fetchwork.checked_sha256(hash text)
 RETURNS bytea
 LANGUAGE plpgsql
 IMMUTABLE
-SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
     IF hash IS NULL OR hash !~ '^[0-9a-f]{64}$' THEN

@@ -4,5 +4,4 @@ RETURNS integer
 LANGUAGE sql
 IMMUTABLE
 PARALLEL SAFE
-SET search_path = pg_catalog, pg_temp
 RETURN 1048576;

@@ -5,7 +5,6 @@
 CREATE OR REPLACE FUNCTION fetchwork.complete_content(content_id bigint)
 RETURNS void
 LANGUAGE plpgsql
-SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     stored fetchwork.content;

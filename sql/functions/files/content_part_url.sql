@@ -7,8 +7,6 @@ LANGUAGE plpgsql
 STABLE
 SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
-SET enable_seqscan = off
-SET jit = off
 AS $$
 DECLARE
     stored fetchwork.content := fetchwork.own_content(content_part_url.content_id);

@@ -3,7 +3,6 @@ CREATE OR REPLACE FUNCTION fetchwork.described_file(file fetchwork.job_file)
 RETURNS jsonb
 LANGUAGE sql
 STABLE
-SET search_path = pg_catalog, pg_temp
 RETURN jsonb_strip_nulls(jsonb_build_object(
     'direction', file.direction,
     'name', file.name,

@@ -6,8 +6,6 @@ RETURNS boolean
 LANGUAGE plpgsql
 SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
-SET enable_seqscan = off
-SET jit = off
 AS $$
 DECLARE
     stored fetchwork.content := fetchwork.own_content(end_content.content_id);

@@ -4,9 +4,6 @@ CREATE OR REPLACE FUNCTION fetchwork.file_run(run_id bigint, token uuid)
 RETURNS fetchwork.run
 LANGUAGE plpgsql
 STABLE
-SET search_path = pg_catalog, pg_temp
-SET enable_seqscan = off
-SET jit = off
 AS $$
 DECLARE
     live fetchwork.run;

@@ -3,7 +3,6 @@
 CREATE OR REPLACE FUNCTION fetchwork.forget_bringing(clusters integer [], procs integer [])
 RETURNS void
 LANGUAGE sql
-SET search_path = pg_catalog, pg_temp
 BEGIN ATOMIC
     DELETE FROM fetchwork.bringing AS b
     WHERE b.ctid = ANY (

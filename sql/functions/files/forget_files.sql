@@ -5,7 +5,6 @@
 CREATE OR REPLACE FUNCTION fetchwork.forget_files()
 RETURNS void
 LANGUAGE plpgsql
-SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     old bigint[];

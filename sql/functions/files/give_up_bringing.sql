@@ -4,9 +4,6 @@
 CREATE OR REPLACE FUNCTION fetchwork.give_up_bringing()
 RETURNS integer
 LANGUAGE plpgsql
-SET search_path = pg_catalog, pg_temp
-SET enable_seqscan = off
-SET jit = off
 AS $$
 DECLARE
     late fetchwork.bringing;

@@ -7,8 +7,6 @@ LANGUAGE plpgsql
 STABLE
 SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
-SET enable_seqscan = off
-SET jit = off
 AS $$
 DECLARE
     live fetchwork.run := fetchwork.file_run(input_part_url.run_id, input_part_url.token);

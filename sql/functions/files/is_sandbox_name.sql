@@ -5,7 +5,6 @@ CREATE OR REPLACE FUNCTION fetchwork.is_sandbox_name(name text)
 RETURNS boolean
 LANGUAGE sql
 IMMUTABLE
-SET search_path = pg_catalog, pg_temp
 RETURN coalesce(
     name <> ''
     AND octet_length(name) <= 4096

@@ -3,7 +3,6 @@ CREATE OR REPLACE FUNCTION fetchwork.is_stored_for_use(stored fetchwork.stored_c
 RETURNS boolean
 LANGUAGE sql
 STABLE
-SET search_path = pg_catalog, pg_temp
 BEGIN ATOMIC
     SELECT EXISTS (
         SELECT FROM fetchwork.job_file AS f

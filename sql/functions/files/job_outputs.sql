@@ -16,10 +16,6 @@ LANGUAGE plpgsql
 STABLE
 SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
-SET enable_seqscan = off
-SET jit = off
-SET enable_hashjoin = off
-SET enable_mergejoin = off
 -- the arguments decide which index is best
 SET plan_cache_mode = force_custom_plan
 AS $$

@@ -20,8 +20,6 @@ RETURNS text
 LANGUAGE plpgsql
 SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
-SET enable_seqscan = off
-SET jit = off
 AS $$
 DECLARE
     live fetchwork.run := fetchwork.file_run(keep_outputs.run_id, keep_outputs.token);

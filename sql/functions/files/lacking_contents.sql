@@ -13,8 +13,6 @@ LANGUAGE plpgsql
 STABLE
 SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
-SET enable_seqscan = off
-SET jit = off
 AS $$
 DECLARE
     max_job numeric := fetchwork.setting_value('max_job_file_bytes');

@@ -4,7 +4,6 @@ CREATE OR REPLACE FUNCTION fetchwork.leaves_for_access_point(run_id bigint, clus
 RETURNS text
 LANGUAGE sql
 STABLE
-SET search_path = pg_catalog, pg_temp
 BEGIN ATOMIC
     SELECT (c.ad || j.ad) ->> 'FetchWorkAccessPoint'
     FROM fetchwork.job AS j

@@ -5,11 +5,6 @@ CREATE OR REPLACE FUNCTION fetchwork.left_outputs(cluster integer, proc integer,
 RETURNS TABLE (owner text, access_point text, ad jsonb, files jsonb)
 LANGUAGE sql
 STABLE
-SET search_path = pg_catalog, pg_temp
-SET enable_seqscan = off
-SET jit = off
-SET enable_hashjoin = off
-SET enable_mergejoin = off
 BEGIN ATOMIC
     SELECT
         e.owner,

@@ -2,7 +2,6 @@
 CREATE OR REPLACE FUNCTION fetchwork.note_files_over(clusters integer [], procs integer [])
 RETURNS void
 LANGUAGE sql
-SET search_path = pg_catalog, pg_temp
 BEGIN ATOMIC
     INSERT INTO fetchwork.files_over (cluster_id, proc_id)
     SELECT k.cluster_id, k.proc_id

@@ -5,7 +5,6 @@
 CREATE OR REPLACE FUNCTION fetchwork.note_stored(cluster integer, proc integer, run_id bigint)
 RETURNS void
 LANGUAGE sql
-SET search_path = pg_catalog, pg_temp
 BEGIN ATOMIC
     -- one value of the ads, which may be large, for all files
     WITH noted AS MATERIALIZED (

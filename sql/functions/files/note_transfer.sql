@@ -15,8 +15,6 @@ RETURNS boolean
 LANGUAGE plpgsql
 SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
-SET enable_seqscan = off
-SET jit = off
 AS $$
 DECLARE
     live fetchwork.run := fetchwork.file_run(note_transfer.run_id, note_transfer.token);

@@ -4,7 +4,6 @@ CREATE OR REPLACE FUNCTION fetchwork.own_content(content_id bigint)
 RETURNS fetchwork.content
 LANGUAGE plpgsql
 STABLE
-SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     role name := fetchwork.invoker();

@@ -3,5 +3,4 @@ CREATE OR REPLACE FUNCTION fetchwork.part_bytes()
 RETURNS bigint
 LANGUAGE sql
 IMMUTABLE
-SET search_path = pg_catalog, pg_temp
 RETURN 8 * 1024 * 1024::bigint;

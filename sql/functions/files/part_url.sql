@@ -6,7 +6,6 @@ CREATE OR REPLACE FUNCTION fetchwork.part_url(method text, stored fetchwork.cont
 RETURNS text
 LANGUAGE plpgsql
 STABLE
-SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     bytes bigint := least(fetchwork.part_bytes(), stored.size - n::bigint * fetchwork.part_bytes());

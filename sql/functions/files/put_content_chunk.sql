@@ -11,8 +11,6 @@ RETURNS void
 LANGUAGE plpgsql
 SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
-SET enable_seqscan = off
-SET jit = off
 AS $$
 DECLARE
     stored fetchwork.content := fetchwork.own_content(put_content_chunk.content_id);

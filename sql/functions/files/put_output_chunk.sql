@@ -14,8 +14,6 @@ RETURNS boolean
 LANGUAGE plpgsql
 SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
-SET enable_seqscan = off
-SET jit = off
 AS $$
 DECLARE
     live fetchwork.run := fetchwork.file_run(put_output_chunk.run_id, put_output_chunk.token);

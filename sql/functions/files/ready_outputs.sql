@@ -4,7 +4,6 @@ CREATE OR REPLACE FUNCTION fetchwork.ready_outputs(cluster integer, proc integer
 RETURNS bigint
 LANGUAGE sql
 STABLE
-SET search_path = pg_catalog, pg_temp
 BEGIN ATOMIC
     SELECT max(f.run_id)
     FROM fetchwork.job_file AS f

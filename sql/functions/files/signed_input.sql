@@ -4,7 +4,6 @@ CREATE OR REPLACE FUNCTION fetchwork.signed_input(file fetchwork.job_file, ad js
 RETURNS jsonb
 LANGUAGE sql
 STABLE
-SET search_path = pg_catalog, pg_temp
 BEGIN ATOMIC
     SELECT coalesce(
             (

@@ -5,7 +5,6 @@ CREATE OR REPLACE FUNCTION fetchwork.transfer_ad(ad jsonb)
 RETURNS jsonb
 LANGUAGE sql
 IMMUTABLE
-SET search_path = pg_catalog, pg_temp
 BEGIN ATOMIC
     SELECT coalesce(
             jsonb_object_agg(

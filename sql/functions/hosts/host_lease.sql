@@ -3,5 +3,4 @@ CREATE OR REPLACE FUNCTION fetchwork.host_lease(host fetchwork.host)
 RETURNS interval
 LANGUAGE sql
 STABLE
-SET search_path = pg_catalog, pg_temp
 RETURN coalesce((host).lease, make_interval(secs => fetchwork.setting_value('host_lease')::double precision));

@@ -5,7 +5,6 @@
 CREATE OR REPLACE FUNCTION fetchwork.note_good_run(host_id integer, owner text)
 RETURNS void
 LANGUAGE plpgsql
-SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     half double precision := ceil(fetchwork.setting_value('black_hole_runs') / 2);

@@ -17,7 +17,6 @@
 CREATE OR REPLACE FUNCTION fetchwork.note_start(live fetchwork.run, good boolean, reason text DEFAULT NULL)
 RETURNS void
 LANGUAGE plpgsql
-SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     failing fetchwork.host;

@@ -4,7 +4,6 @@
 CREATE OR REPLACE FUNCTION fetchwork.notice_good_runs()
 RETURNS void
 LANGUAGE plpgsql
-SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     well record;

@@ -2,7 +2,6 @@
 CREATE OR REPLACE FUNCTION fetchwork.refuse_agent(host fetchwork.host, agent_id uuid, location text)
 RETURNS void
 LANGUAGE plpgsql
-SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
     RAISE EXCEPTION 'host % has another agent: % (%), whose lease lasts % s more; this one is % (%); if they '

@@ -8,7 +8,6 @@ CREATE OR REPLACE FUNCTION fetchwork.runs_elsewhere(live fetchwork.run)
 RETURNS boolean
 LANGUAGE sql
 STABLE
-SET search_path = pg_catalog, pg_temp
 BEGIN ATOMIC
     WITH its AS (
         SELECT a.owner

@@ -4,7 +4,6 @@ CREATE OR REPLACE FUNCTION fetchwork.runs_well(host_id integer, since timestampt
 RETURNS TABLE (owner text)
 LANGUAGE sql
 STABLE
-SET search_path = pg_catalog, pg_temp
 BEGIN ATOMIC
     SELECT a.owner
     FROM fetchwork.run AS r

@@ -12,7 +12,6 @@ CREATE OR REPLACE FUNCTION fetchwork.ask_for_more(
 )
 RETURNS void
 LANGUAGE plpgsql
-SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     before fetchwork.job;

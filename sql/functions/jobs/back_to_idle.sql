@@ -4,7 +4,6 @@
 CREATE OR REPLACE FUNCTION fetchwork.back_to_idle(live fetchwork.run, reason text, delay interval DEFAULT '0')
 RETURNS void
 LANGUAGE plpgsql
-SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     job fetchwork.job;

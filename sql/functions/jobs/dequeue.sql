@@ -4,9 +4,6 @@
 CREATE OR REPLACE FUNCTION fetchwork.dequeue(job fetchwork.job)
 RETURNS boolean
 LANGUAGE plpgsql
-SET search_path = pg_catalog, pg_temp
-SET enable_seqscan = off
-SET jit = off
 AS $$
 BEGIN
     DELETE FROM fetchwork.waiting AS w

@@ -3,11 +3,6 @@
 CREATE OR REPLACE FUNCTION fetchwork.dequeue_jobs(clusters integer [], procs integer [])
 RETURNS void
 LANGUAGE plpgsql
-SET search_path = pg_catalog, pg_temp
-SET enable_hashjoin = off
-SET enable_mergejoin = off
-SET enable_seqscan = off
-SET jit = off
 AS $$
 DECLARE
     ctids tid[];

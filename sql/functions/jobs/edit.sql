@@ -11,10 +11,6 @@ RETURNS integer
 LANGUAGE plpgsql
 SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
-SET enable_hashjoin = off
-SET enable_mergejoin = off
-SET enable_seqscan = off
-SET jit = off
 AS $$
 DECLARE
     role name := fetchwork.invoker();

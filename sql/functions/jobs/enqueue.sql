@@ -6,9 +6,6 @@
 CREATE OR REPLACE FUNCTION fetchwork.enqueue(cluster integer, proc integer, delay interval DEFAULT '0')
 RETURNS void
 LANGUAGE plpgsql
-SET search_path = pg_catalog, pg_temp
-SET enable_seqscan = off
-SET jit = off
 AS $$
 DECLARE
     queued fetchwork.job;

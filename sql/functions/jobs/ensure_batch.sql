@@ -3,7 +3,6 @@
 CREATE OR REPLACE FUNCTION fetchwork.ensure_batch(owner text, name text)
 RETURNS integer
 LANGUAGE plpgsql
-SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     batch integer;

@@ -8,7 +8,6 @@ CREATE OR REPLACE FUNCTION fetchwork.hold_job(
 )
 RETURNS void
 LANGUAGE plpgsql
-SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
     PERFORM fetchwork.hold_jobs(

@@ -10,11 +10,6 @@ CREATE OR REPLACE FUNCTION fetchwork.hold_jobs(
 )
 RETURNS void
 LANGUAGE plpgsql
-SET search_path = pg_catalog, pg_temp
-SET enable_hashjoin = off
-SET enable_mergejoin = off
-SET enable_seqscan = off
-SET jit = off
 AS $$
 DECLARE
     name text := fetchwork.hold_name(hold_jobs.code);

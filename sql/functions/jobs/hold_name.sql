@@ -4,7 +4,6 @@ RETURNS text
 LANGUAGE sql
 IMMUTABLE
 PARALLEL SAFE
-SET search_path = pg_catalog, pg_temp
 RETURN CASE code
     WHEN 1 THEN 'UserRequest'
     WHEN 3 THEN 'JobPolicy'

@@ -4,9 +4,6 @@
 CREATE OR REPLACE FUNCTION fetchwork.job_rows(clusters integer [], procs integer [])
 RETURNS tid []
 LANGUAGE sql
-SET search_path = pg_catalog, pg_temp
-SET enable_seqscan = off
-SET jit = off
 BEGIN ATOMIC
     SELECT coalesce(array_agg(named.ctid), '{}')
     FROM unnest(job_rows.clusters, job_rows.procs) AS k (cluster_id, proc_id)

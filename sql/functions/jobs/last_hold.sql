@@ -9,7 +9,6 @@ RETURNS jsonb
 LANGUAGE sql
 IMMUTABLE
 PARALLEL SAFE
-SET search_path = pg_catalog, pg_temp
 RETURN CASE
     WHEN job_status = 5 THEN jsonb_build_object(
         'LastHoldReason', hold_reason,

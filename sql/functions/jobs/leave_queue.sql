@@ -4,11 +4,6 @@
 CREATE OR REPLACE FUNCTION fetchwork.leave_queue(clusters integer [], procs integer [])
 RETURNS integer
 LANGUAGE plpgsql
-SET search_path = pg_catalog, pg_temp
-SET enable_hashjoin = off
-SET enable_mergejoin = off
-SET enable_seqscan = off
-SET jit = off
 AS $$
 DECLARE
     gone_clusters integer[];

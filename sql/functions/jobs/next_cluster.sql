@@ -7,7 +7,6 @@
 CREATE OR REPLACE FUNCTION fetchwork.next_cluster()
 RETURNS integer
 LANGUAGE plpgsql
-SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     drawn integer;

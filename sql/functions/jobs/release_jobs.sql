@@ -5,11 +5,6 @@
 CREATE OR REPLACE FUNCTION fetchwork.release_jobs(clusters integer [], procs integer [], reason text)
 RETURNS void
 LANGUAGE plpgsql
-SET search_path = pg_catalog, pg_temp
-SET enable_hashjoin = off
-SET enable_mergejoin = off
-SET enable_seqscan = off
-SET jit = off
 AS $$
 DECLARE
     running_clusters integer[];

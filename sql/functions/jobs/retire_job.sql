@@ -11,7 +11,6 @@ CREATE OR REPLACE FUNCTION fetchwork.retire_job(
 )
 RETURNS void
 LANGUAGE plpgsql
-SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     job fetchwork.job;

@@ -6,11 +6,6 @@
 CREATE OR REPLACE FUNCTION fetchwork.selected_jobs(jobs text [], owner text, role name)
 RETURNS SETOF fetchwork.job
 LANGUAGE plpgsql
-SET search_path = pg_catalog, pg_temp
-SET enable_hashjoin = off
-SET enable_mergejoin = off
-SET enable_seqscan = off
-SET jit = off
 AS $$
 #variable_conflict use_column
 DECLARE

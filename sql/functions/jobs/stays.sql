@@ -4,7 +4,6 @@ CREATE OR REPLACE FUNCTION fetchwork.stays(cluster integer, proc integer)
 RETURNS boolean
 LANGUAGE sql
 STABLE
-SET search_path = pg_catalog, pg_temp
 BEGIN ATOMIC
     SELECT jsonb_strip_nulls(c.ad || j.ad) ? 'LeaveJobInQueue'
     FROM fetchwork.job AS j

@@ -3,7 +3,6 @@ CREATE OR REPLACE FUNCTION fetchwork.submission_info(ad jsonb)
 RETURNS jsonb
 LANGUAGE sql
 STABLE
-SET search_path = pg_catalog, pg_temp
 RETURN jsonb_strip_nulls(jsonb_build_object(
     'SubmitHost', coalesce(host(inet_client_addr()), 'localhost'),
     'LogNotes', ad ->> 'SubmitEventNotes',

@@ -31,7 +31,6 @@ CREATE OR REPLACE FUNCTION fetchwork.submit(
 )
 RETURNS text
 LANGUAGE sql
-SET search_path = pg_catalog, pg_temp
 BEGIN ATOMIC
     SELECT fetchwork.submit_cluster(
         coalesce(submit.ad, '{}') || jsonb_strip_nulls(jsonb_build_object(

@@ -3,7 +3,6 @@
 CREATE OR REPLACE FUNCTION fetchwork.submit_ads(common jsonb, procs jsonb, cluster integer DEFAULT NULL)
 RETURNS integer
 LANGUAGE sql
-SET search_path = pg_catalog, pg_temp
 BEGIN ATOMIC
     SELECT fetchwork.submit_cluster(
         submit_ads.common,

@@ -13,7 +13,6 @@ CREATE OR REPLACE FUNCTION fetchwork.submit_like(
 )
 RETURNS void
 LANGUAGE plpgsql
-SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     prio integer := coalesce((shared ->> 'JobPrio')::integer, 0);

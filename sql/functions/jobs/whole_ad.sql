@@ -3,7 +3,6 @@ CREATE OR REPLACE FUNCTION fetchwork.whole_ad(job fetchwork.job)
 RETURNS jsonb
 LANGUAGE sql
 STABLE
-SET search_path = pg_catalog, pg_temp
 BEGIN ATOMIC
     SELECT c.ad || (job).ad || jsonb_strip_nulls(jsonb_build_object(
         'ClusterId', (job).cluster_id,

@@ -8,7 +8,6 @@
 CREATE OR REPLACE FUNCTION fetchwork.count_runs()
 RETURNS void
 LANGUAGE plpgsql
-SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     since timestamptz;

@@ -4,9 +4,6 @@
 CREATE OR REPLACE FUNCTION fetchwork.end_stays()
 RETURNS integer
 LANGUAGE sql
-SET search_path = pg_catalog, pg_temp
-SET enable_seqscan = off
-SET jit = off
 AS $$
 SELECT fetchwork.leave_queue(array_agg(l.cluster_id), array_agg(l.proc_id))
 FROM (

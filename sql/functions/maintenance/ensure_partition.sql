@@ -8,7 +8,6 @@ CREATE OR REPLACE FUNCTION fetchwork.ensure_partition(
 )
 RETURNS void
 LANGUAGE plpgsql
-SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
     IF to_regclass(format('fetchwork.%I', parent || '_' || suffix)) IS NOT NULL THEN

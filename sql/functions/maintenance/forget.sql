@@ -7,7 +7,6 @@
 CREATE OR REPLACE FUNCTION fetchwork.forget()
 RETURNS void
 LANGUAGE plpgsql
-SET search_path = pg_catalog, pg_temp
 SET jit = off
 AS $$
 DECLARE

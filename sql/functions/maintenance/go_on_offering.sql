@@ -2,7 +2,6 @@
 CREATE OR REPLACE FUNCTION fetchwork.go_on_offering(if_settled boolean)
 RETURNS boolean
 LANGUAGE plpgsql
-SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
     UPDATE fetchwork.heartbeat AS b

@@ -5,7 +5,6 @@ CREATE OR REPLACE FUNCTION fetchwork.is_same_server()
 RETURNS boolean
 LANGUAGE plpgsql
 STABLE
-SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
     RETURN EXISTS (

@@ -4,7 +4,6 @@ CREATE OR REPLACE FUNCTION fetchwork.may_claim()
 RETURNS boolean
 LANGUAGE plpgsql
 STABLE
-SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
     RETURN NOT EXISTS (

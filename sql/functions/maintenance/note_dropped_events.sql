@@ -3,7 +3,6 @@
 CREATE OR REPLACE FUNCTION fetchwork.note_dropped_events(child text)
 RETURNS void
 LANGUAGE plpgsql
-SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     last record;

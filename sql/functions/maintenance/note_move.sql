@@ -14,7 +14,6 @@
 CREATE OR REPLACE FUNCTION fetchwork.note_move(forced boolean DEFAULT false)
 RETURNS boolean
 LANGUAGE plpgsql
-SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     here text := fetchwork.server_identity();

@@ -6,7 +6,6 @@
 CREATE OR REPLACE FUNCTION fetchwork.put_events_behind()
 RETURNS void
 LANGUAGE plpgsql
-SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
     -- beyond all that a lost timeline may have given out

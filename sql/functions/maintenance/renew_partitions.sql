@@ -6,7 +6,6 @@
 CREATE OR REPLACE FUNCTION fetchwork.renew_partitions(parent text, keep_from timestamptz)
 RETURNS void
 LANGUAGE plpgsql
-SET search_path = pg_catalog, pg_temp
 SET lock_timeout = '100ms'
 AS $$
 DECLARE

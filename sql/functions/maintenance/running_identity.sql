@@ -6,7 +6,6 @@ CREATE OR REPLACE FUNCTION fetchwork.running_identity(with_start boolean DEFAULT
 RETURNS text
 LANGUAGE plpgsql
 STABLE
-SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
     RETURN (

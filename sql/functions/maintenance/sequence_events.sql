@@ -21,8 +21,6 @@ CREATE OR REPLACE FUNCTION fetchwork.sequence_events(
 LANGUAGE plpgsql
 SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
-SET enable_seqscan = off
-SET jit = off
 AS $$
 DECLARE
     server text := fetchwork.running_identity(with_start => true);

@@ -8,7 +8,6 @@ CREATE OR REPLACE FUNCTION fetchwork.server_identity()
 RETURNS text
 LANGUAGE plpgsql
 STABLE
-SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     system_identifier bigint;

@@ -10,7 +10,6 @@
 CREATE OR REPLACE FUNCTION fetchwork.skip_ids(forced boolean DEFAULT false)
 RETURNS void
 LANGUAGE plpgsql
-SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     here bigint := hashtextextended(fetchwork.server_identity(), 0) & 9223372036854775806 | 1;

@@ -3,7 +3,6 @@
 CREATE OR REPLACE FUNCTION fetchwork.sweep_output()
 RETURNS void
 LANGUAGE plpgsql
-SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     gone bigint[];

@@ -4,7 +4,6 @@
 CREATE OR REPLACE FUNCTION fetchwork.take_turn(name text)
 RETURNS boolean
 LANGUAGE plpgsql
-SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
     PERFORM FROM fetchwork.turn AS t

@@ -16,10 +16,6 @@
 -- functions/maintenance/reap.sql). Not so for a partitionable slot, for which exclusive is false: it asks on
 -- while starters for its claims come up. weights, parallel to autoclusters, overrides weight if a job's
 -- requests decide its cost.
--- enable_seqscan is off in all functions of a run's way: these tables are empty at one moment and long at the
--- next, and a session keeps the plan that it made when they were empty. If a table of one row has no usable
--- index, the penalty makes the plan look so dear, before PostgreSQL 18, that JIT would compile it for 30 ms
--- at each call; so JIT is off too.
 -- A claim that leaves nothing behind the job it took notifies the agents that may be about to come for it
 -- (tell_demand), which costs one more search in the index.
 -- Locks: the deleted row; the row of limits (lock_limits), if one of the autoclusters is limited.
@@ -50,9 +46,6 @@ RETURNS TABLE (
     facts jsonb
 )
 LANGUAGE plpgsql
-SET search_path = pg_catalog, pg_temp
-SET enable_seqscan = off
-SET jit = off
 AS $$
 #variable_conflict use_column
 DECLARE

@@ -5,7 +5,6 @@ RETURNS jsonb
 LANGUAGE sql
 IMMUTABLE
 PARALLEL SAFE
-SET search_path = pg_catalog, pg_temp
 RETURN '{
     "MyType": "Job", "TargetType": "Machine", "JobSubmitMethod": 2, "JobNotification": 0,
     "MinHosts": 1, "MaxHosts": 1, "CurrentHosts": 0, "JobLeaseDuration": 2400, "LeaveJobInQueue": false,

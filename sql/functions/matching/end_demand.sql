@@ -6,9 +6,6 @@
 CREATE OR REPLACE FUNCTION fetchwork.end_demand(autocluster integer, prio integer)
 RETURNS void
 LANGUAGE plpgsql
-SET search_path = pg_catalog, pg_temp
-SET enable_seqscan = off
-SET jit = off
 AS $$
 DECLARE
     locked tid[];

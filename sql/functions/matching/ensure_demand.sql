@@ -9,9 +9,6 @@
 CREATE OR REPLACE FUNCTION fetchwork.ensure_demand(autocluster integer, prio integer, jobs bigint DEFAULT 1)
 RETURNS void
 LANGUAGE plpgsql
-SET search_path = pg_catalog, pg_temp
-SET enable_seqscan = off
-SET jit = off
 AS $$
 BEGIN
     PERFORM FROM fetchwork.demand AS d

@@ -5,7 +5,6 @@ RETURNS boolean
 LANGUAGE sql
 IMMUTABLE
 PARALLEL SAFE
-SET search_path = pg_catalog, pg_temp
 RETURN matched ?| ARRAY[
     'EnteredCurrentStatus', 'LastJobStatus', 'CompletionDate', 'ExitStatus', 'ExitBySignal', 'ExitCode',
     'ExitSignal', 'CurrentHosts',

@@ -6,7 +6,6 @@
 CREATE OR REPLACE FUNCTION fetchwork.hold_faulty()
 RETURNS integer
 LANGUAGE plpgsql
-SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     faulty record;

@@ -8,7 +8,6 @@
 CREATE OR REPLACE FUNCTION fetchwork.limit_allows(autocluster integer)
 RETURNS boolean
 LANGUAGE plpgsql
-SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = on
 SET jit = off
 AS $$

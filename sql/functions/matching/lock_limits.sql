@@ -6,7 +6,6 @@
 CREATE OR REPLACE FUNCTION fetchwork.lock_limits()
 RETURNS boolean
 LANGUAGE plpgsql
-SET search_path = pg_catalog, pg_temp
 SET lock_timeout = '1s'
 AS $$
 BEGIN

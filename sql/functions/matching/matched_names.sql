@@ -6,7 +6,6 @@ CREATE OR REPLACE FUNCTION fetchwork.matched_names(ad jsonb)
 RETURNS text[]
 LANGUAGE plpgsql
 STABLE
-SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     names text[];

@@ -3,7 +3,6 @@ CREATE OR REPLACE FUNCTION fetchwork.probe_rest(failed integer)
 RETURNS interval
 LANGUAGE sql
 STABLE
-SET search_path = pg_catalog, pg_temp
 BEGIN ATOMIC
     SELECT make_interval(
         secs => least(

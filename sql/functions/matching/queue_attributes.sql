@@ -4,7 +4,6 @@ CREATE OR REPLACE FUNCTION fetchwork.queue_attributes(job fetchwork.job)
 RETURNS jsonb
 LANGUAGE sql
 STABLE
-SET search_path = pg_catalog, pg_temp
 BEGIN ATOMIC
     SELECT fetchwork.default_attributes()
         || jsonb_build_object(

@@ -16,7 +16,6 @@ CREATE OR REPLACE FUNCTION fetchwork.tell_demand(
 )
 RETURNS void
 LANGUAGE plpgsql
-SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     told integer := coalesce(nullif(current_setting('fetchwork.told', true), ''), '0');

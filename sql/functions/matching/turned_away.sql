@@ -7,7 +7,6 @@ CREATE OR REPLACE FUNCTION fetchwork.turned_away(host_id integer)
 RETURNS TABLE (black_hole boolean, failing text [], closed text [], newcomers boolean)
 LANGUAGE sql
 STABLE
-SET search_path = pg_catalog, pg_temp
 BEGIN ATOMIC
     WITH known AS (
         SELECT

@@ -9,5 +9,4 @@ CREATE OR REPLACE FUNCTION fetchwork.sends_notifications()
 RETURNS boolean
 LANGUAGE sql
 VOLATILE
-SET search_path = pg_catalog, pg_temp
 RETURN pg_notification_queue_usage() < 0.5;

@@ -5,7 +5,6 @@ CREATE OR REPLACE FUNCTION fetchwork.blocked_by(autocluster integer)
 RETURNS text
 LANGUAGE sql
 STABLE
-SET search_path = pg_catalog, pg_temp
 BEGIN ATOMIC
     WITH asking AS (
         SELECT a.queue, a.submitter, a.concurrency_limits

@@ -3,6 +3,5 @@ CREATE OR REPLACE FUNCTION fetchwork.may_sequence_events()
 RETURNS boolean
 LANGUAGE sql
 STABLE
-SET search_path = pg_catalog, pg_temp
 RETURN NOT current_setting('transaction_read_only')::boolean
     AND has_function_privilege('fetchwork.sequence_events(text)', 'EXECUTE');

@@ -8,11 +8,6 @@ CREATE OR REPLACE FUNCTION fetchwork.accept_runs(
 )
 RETURNS integer []
 LANGUAGE plpgsql
-SET search_path = pg_catalog, pg_temp
-SET enable_seqscan = off
-SET jit = off
-SET enable_hashjoin = off
-SET enable_mergejoin = off
 AS $$
 DECLARE
     accepted_now integer[];

@@ -8,9 +8,6 @@ CREATE OR REPLACE FUNCTION fetchwork.charge_job(
 )
 RETURNS void
 LANGUAGE plpgsql
-SET search_path = pg_catalog, pg_temp
-SET enable_seqscan = off
-SET jit = off
 AS $$
 BEGIN
     UPDATE fetchwork.job AS j

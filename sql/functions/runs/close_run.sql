@@ -8,9 +8,6 @@ CREATE OR REPLACE FUNCTION fetchwork.close_run(
 )
 RETURNS void
 LANGUAGE plpgsql
-SET search_path = pg_catalog, pg_temp
-SET enable_seqscan = off
-SET jit = off
 AS $$
 DECLARE
     -- one time for the history and the charge

@@ -12,7 +12,6 @@ CREATE OR REPLACE FUNCTION fetchwork.could_not_start(
 )
 RETURNS void
 LANGUAGE plpgsql
-SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     tries integer;

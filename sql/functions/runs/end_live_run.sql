@@ -6,9 +6,6 @@
 CREATE OR REPLACE FUNCTION fetchwork.end_live_run(cluster integer, proc integer, request text, reason text)
 RETURNS boolean
 LANGUAGE plpgsql
-SET search_path = pg_catalog, pg_temp
-SET enable_seqscan = off
-SET jit = off
 AS $$
 DECLARE
     live fetchwork.run;

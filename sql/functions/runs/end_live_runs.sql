@@ -7,11 +7,6 @@ CREATE OR REPLACE FUNCTION fetchwork.end_live_runs(
 )
 RETURNS integer
 LANGUAGE plpgsql
-SET search_path = pg_catalog, pg_temp
-SET enable_hashjoin = off
-SET enable_mergejoin = off
-SET enable_seqscan = off
-SET jit = off
 AS $$
 DECLARE
     run record;

@@ -3,7 +3,6 @@ CREATE OR REPLACE FUNCTION fetchwork.ended_as_run(ended fetchwork.run_history)
 RETURNS fetchwork.run
 LANGUAGE plpgsql
 IMMUTABLE
-SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     exited fetchwork.run;

@@ -3,7 +3,6 @@ CREATE OR REPLACE FUNCTION fetchwork.ended_run(run_id bigint, token uuid)
 RETURNS fetchwork.run_history
 LANGUAGE plpgsql
 STABLE
-SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     ended fetchwork.run_history;

@@ -13,7 +13,6 @@ CREATE OR REPLACE FUNCTION fetchwork.finish_late(
 )
 RETURNS text
 LANGUAGE plpgsql
-SET search_path = pg_catalog, pg_temp
 SET lock_timeout = '1s'
 AS $$
 DECLARE

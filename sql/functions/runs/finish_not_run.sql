@@ -4,7 +4,6 @@
 CREATE OR REPLACE FUNCTION fetchwork.finish_not_run(live fetchwork.run, report jsonb)
 RETURNS text
 LANGUAGE plpgsql
-SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     late_at timestamptz;

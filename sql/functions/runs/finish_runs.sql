@@ -7,11 +7,6 @@
 CREATE OR REPLACE FUNCTION fetchwork.finish_runs(run_ids bigint [], tokens uuid [], reports jsonb [])
 RETURNS integer []
 LANGUAGE plpgsql
-SET search_path = pg_catalog, pg_temp
-SET enable_seqscan = off
-SET jit = off
-SET enable_hashjoin = off
-SET enable_mergejoin = off
 AS $$
 DECLARE
     quick_s double precision := fetchwork.setting_value('quick_failure');

@@ -10,7 +10,6 @@ CREATE OR REPLACE FUNCTION fetchwork.follow_verdict(
 )
 RETURNS void
 LANGUAGE plpgsql
-SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     failed boolean := fetchwork.integer_of(report -> 'ExitCode') IS DISTINCT FROM 0;

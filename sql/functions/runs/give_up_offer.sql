@@ -4,7 +4,6 @@
 CREATE OR REPLACE FUNCTION fetchwork.give_up_offer(live fetchwork.run, problem text DEFAULT NULL)
 RETURNS void
 LANGUAGE plpgsql
-SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
     IF live.end_requested IS NOT NULL THEN

@@ -3,7 +3,6 @@
 CREATE OR REPLACE FUNCTION fetchwork.known_run(run_id bigint, token uuid)
 RETURNS fetchwork.run
 LANGUAGE plpgsql
-SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     live fetchwork.run := fetchwork.live_run(known_run.run_id, known_run.token);

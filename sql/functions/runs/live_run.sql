@@ -6,9 +6,6 @@
 CREATE OR REPLACE FUNCTION fetchwork.live_run(run_id bigint, token uuid)
 RETURNS fetchwork.run
 LANGUAGE plpgsql
-SET search_path = pg_catalog, pg_temp
-SET enable_seqscan = off
-SET jit = off
 SET lock_timeout = '1s'
 AS $$
 DECLARE

@@ -3,7 +3,6 @@
 CREATE OR REPLACE FUNCTION fetchwork.lose_run(live fetchwork.run, reason text)
 RETURNS void
 LANGUAGE plpgsql
-SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     losses integer;

@@ -8,7 +8,6 @@ CREATE OR REPLACE FUNCTION fetchwork.record_eviction(
 )
 RETURNS void
 LANGUAGE sql
-SET search_path = pg_catalog, pg_temp
 BEGIN ATOMIC
     INSERT INTO fetchwork.event (event_type, cluster_id, proc_id, run_id, info)
     SELECT 4, (live).cluster_id, (live).proc_id, (live).run_id, (

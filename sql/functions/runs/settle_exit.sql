@@ -11,7 +11,6 @@ CREATE OR REPLACE FUNCTION fetchwork.settle_exit(
 )
 RETURNS void
 LANGUAGE plpgsql
-SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     action text := coalesce(verdict ->> 'action', 'complete');

@@ -5,5 +5,4 @@
 CREATE OR REPLACE FUNCTION fetchwork.tell_end(host_id integer)
 RETURNS void
 LANGUAGE sql
-SET search_path = pg_catalog, pg_temp
 RETURN fetchwork.notify_agents(json_build_array('!', host_id)::text);

@@ -4,7 +4,6 @@ CREATE OR REPLACE FUNCTION fetchwork.dag_around(ad jsonb, owner text, access_poi
 RETURNS integer
 LANGUAGE sql
 STABLE
-SET search_path = pg_catalog, pg_temp
 RETURN (
     SELECT r.cluster_id
     FROM fetchwork.run AS r

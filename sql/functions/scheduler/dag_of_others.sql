@@ -5,7 +5,6 @@ RETURNS integer
 LANGUAGE sql
 IMMUTABLE
 PARALLEL SAFE
-SET search_path = pg_catalog, pg_temp
 RETURN substring(
     lower(ad ->> 'OtherJobRemoveRequirements')
     FROM '^(?:/expr\()?\s*\(*\s*dagmanjobid\s*(?:=\?=|==|is)\s*([0-9]{1,9})\s*\)*/?$'

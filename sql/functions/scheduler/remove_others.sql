@@ -4,11 +4,6 @@
 CREATE OR REPLACE FUNCTION fetchwork.remove_others(clusters integer [], reason text)
 RETURNS void
 LANGUAGE plpgsql
-SET search_path = pg_catalog, pg_temp
-SET enable_hashjoin = off
-SET enable_mergejoin = off
-SET enable_seqscan = off
-SET jit = off
 AS $$
 DECLARE
     other_clusters integer[];

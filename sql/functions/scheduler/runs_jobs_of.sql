@@ -4,5 +4,4 @@ CREATE OR REPLACE FUNCTION fetchwork.runs_jobs_of(role name, owner text)
 RETURNS boolean
 LANGUAGE sql
 STABLE
-SET search_path = pg_catalog, pg_temp
 RETURN fetchwork.serves_all(role) OR owner = ANY (fetchwork.own_owners(role));

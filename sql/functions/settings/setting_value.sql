@@ -3,7 +3,6 @@ CREATE OR REPLACE FUNCTION fetchwork.setting_value(name text)
 RETURNS numeric
 LANGUAGE sql
 STABLE
-SET search_path = pg_catalog, pg_temp
 BEGIN ATOMIC
     SELECT s.value
     FROM fetchwork.setting AS s

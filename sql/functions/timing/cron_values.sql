@@ -8,7 +8,6 @@ RETURNS integer []
 LANGUAGE plpgsql
 IMMUTABLE
 PARALLEL SAFE
-SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     weekday boolean := highest = 7;

@@ -5,7 +5,6 @@
 CREATE OR REPLACE FUNCTION fetchwork.deferral(ad jsonb, OUT offered_at timestamptz, OUT late_at timestamptz)
 LANGUAGE plpgsql
 STABLE
-SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     at double precision := fetchwork.number_of(ad -> 'DeferralTime');

@@ -4,7 +4,6 @@ RETURNS boolean
 LANGUAGE sql
 IMMUTABLE
 PARALLEL SAFE
-SET search_path = pg_catalog, pg_temp
 RETURN coalesce(
     ad ->> 'CronMinute', ad ->> 'CronHour', ad ->> 'CronDayOfMonth', ad ->> 'CronMonth',
     ad ->> 'CronDayOfWeek'

@@ -3,7 +3,6 @@ CREATE OR REPLACE FUNCTION fetchwork.is_time_zone(name text)
 RETURNS boolean
 LANGUAGE plpgsql
 STABLE
-SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
     RETURN now() AT TIME ZONE name IS NOT NULL;

@@ -4,5 +4,4 @@ RETURNS boolean
 LANGUAGE sql
 IMMUTABLE
 PARALLEL SAFE
-SET search_path = pg_catalog, pg_temp
 RETURN ad ->> 'DeferralTime' IS NOT NULL OR fetchwork.has_cron(ad);

@@ -8,7 +8,6 @@ CREATE OR REPLACE FUNCTION fetchwork.next_cron_time(ad jsonb, after_time timesta
 RETURNS timestamptz
 LANGUAGE plpgsql
 STABLE
-SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     time_zone text := ad ->> 'FetchWorkTimeZone';

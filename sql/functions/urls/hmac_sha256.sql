@@ -3,7 +3,6 @@ CREATE OR REPLACE FUNCTION fetchwork.hmac_sha256(key bytea, said bytea)
 RETURNS bytea
 LANGUAGE plpgsql
 IMMUTABLE
-SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     inner_key bytea := CASE WHEN octet_length(key) > 64 THEN sha256(key) ELSE key END;

@@ -5,7 +5,6 @@ CREATE OR REPLACE FUNCTION fetchwork.job_url(method text, url text, cluster inte
 RETURNS text
 LANGUAGE sql
 STABLE
-SET search_path = pg_catalog, pg_temp
 BEGIN ATOMIC
     SELECT fetchwork.presigned_url(
             job_url.method, o.origin, o.path, o.region, k.access_key_id, k.secret, k.session_token

@@ -6,7 +6,6 @@ CREATE OR REPLACE FUNCTION fetchwork.object_of_url(url text, in_region text)
 RETURNS TABLE (origin text, path text, region text)
 LANGUAGE plpgsql
 IMMUTABLE
-SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     amazon constant text := '.amazonaws.com';

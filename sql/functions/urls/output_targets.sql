@@ -5,7 +5,6 @@ CREATE OR REPLACE FUNCTION fetchwork.output_targets(ad jsonb)
 RETURNS text[]
 LANGUAGE sql
 IMMUTABLE
-SET search_path = pg_catalog, pg_temp
 BEGIN ATOMIC
     SELECT array_agg(rtrim(t.target, '/'))
     FROM (

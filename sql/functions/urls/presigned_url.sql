@@ -16,7 +16,6 @@ CREATE OR REPLACE FUNCTION fetchwork.presigned_url(
 RETURNS text
 LANGUAGE plpgsql
 STABLE
-SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     host text := regexp_replace(origin, '^[a-z]+://', '');

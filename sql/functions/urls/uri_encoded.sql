@@ -4,7 +4,6 @@ CREATE OR REPLACE FUNCTION fetchwork.uri_encoded(value text, slashes boolean DEF
 RETURNS text
 LANGUAGE sql
 IMMUTABLE
-SET search_path = pg_catalog, pg_temp
 BEGIN ATOMIC
     SELECT coalesce(
             string_agg(

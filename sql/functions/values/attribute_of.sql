@@ -5,7 +5,6 @@ RETURNS jsonb
 LANGUAGE sql
 IMMUTABLE
 PARALLEL SAFE
-SET search_path = pg_catalog, pg_temp
 BEGIN ATOMIC
     SELECT e.value
     FROM jsonb_each(attribute_of.ad) AS e

@@ -4,5 +4,4 @@ RETURNS boolean
 LANGUAGE sql
 IMMUTABLE
 PARALLEL SAFE
-SET search_path = pg_catalog, pg_temp
 RETURN value IS NULL OR value = 'null' OR fetchwork.is_expression(value);

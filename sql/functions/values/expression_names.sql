@@ -5,7 +5,6 @@ RETURNS text[]
 LANGUAGE sql
 IMMUTABLE
 PARALLEL SAFE
-SET search_path = pg_catalog, pg_temp
 RETURN CASE
     WHEN fetchwork.is_expression(value) THEN (
         SELECT coalesce(array_agg(DISTINCT lower(identifier.word[1])), '{}')

@@ -4,5 +4,4 @@ RETURNS text
 LANGUAGE sql
 IMMUTABLE
 PARALLEL SAFE
-SET search_path = pg_catalog, pg_temp
 RETURN job_id.cluster_id::text || '.' || job_id.proc_id::text;

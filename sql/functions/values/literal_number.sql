@@ -4,7 +4,6 @@ CREATE OR REPLACE FUNCTION fetchwork.literal_number(ad jsonb, name text)
 RETURNS double precision
 LANGUAGE plpgsql
 IMMUTABLE
-SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     value jsonb := ad -> name;
