@@ -106,10 +106,6 @@ GRANT EXECUTE ON FUNCTION
     fetchwork.begin_submission,
     fetchwork.submit_noted,
     fetchwork.lacking_contents,
-    fetchwork.put_whole_contents,
-    fetchwork.begin_content,
-    fetchwork.put_content_chunk,
-    fetchwork.content_part_url,
     fetchwork.end_content,
     fetchwork.add_job_files,
     fetchwork.add_job_key,
@@ -117,8 +113,6 @@ GRANT EXECUTE ON FUNCTION
     fetchwork.output_clusters,
     fetchwork.awaited_owners,
     fetchwork.awaited_outputs,
-    fetchwork.read_output_chunk,
-    fetchwork.left_part_url,
     fetchwork.drop_outputs,
     fetchwork.left_checkpoints,
     fetchwork.checkpoint_owners,
@@ -143,7 +137,6 @@ GRANT EXECUTE ON FUNCTION
     fetchwork.goodbye,
     fetchwork.report_slots,
     fetchwork.host_runs,
-    fetchwork.note_significant,
     -- a fetch
     fetchwork.candidates,
     fetchwork.read_demand,
@@ -169,12 +162,6 @@ GRANT EXECUTE ON FUNCTION
     -- its files
     fetchwork.run_files,
     fetchwork.output_url,
-    fetchwork.read_chunk,
-    fetchwork.input_part_url,
-    fetchwork.put_whole_outputs,
-    fetchwork.begin_output,
-    fetchwork.put_output_chunk,
-    fetchwork.output_part_url,
     fetchwork.keep_outputs,
     fetchwork.leave_outputs,
     fetchwork.note_transfer,
@@ -205,6 +192,16 @@ GRANT EXECUTE ON FUNCTION
     fetchwork.postpone_objects,
     fetchwork.bucket_probes
 TO fetchwork_agent, fetchwork_admin;
+
+-- Functions about contents, those of submitters and those of runs: writable_content, readable_content and
+-- content_owner decide which.
+GRANT EXECUTE ON FUNCTION
+    fetchwork.put_whole_contents,
+    fetchwork.begin_content,
+    fetchwork.put_chunk,
+    fetchwork.read_chunk,
+    fetchwork.content_url
+TO fetchwork_submitter, fetchwork_access_point, fetchwork_agent, fetchwork_admin;
 
 -- Functions of an access point, for the account that calls it.
 GRANT EXECUTE ON FUNCTION

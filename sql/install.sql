@@ -120,7 +120,6 @@
 \ir functions/matching/claim.sql
 \ir functions/matching/claim_alike.sql
 \ir functions/matching/claim_many.sql
-\ir functions/matching/note_significant.sql
 \ir functions/matching/preempt.sql
 
 -- functions/urls: URLs of objects in buckets, presigned by who has the key.
@@ -137,22 +136,20 @@
 \ir functions/files/is_sandbox_name.sql
 \ir functions/files/check_file_room.sql
 \ir functions/files/file_run.sql
-\ir functions/files/own_content.sql
 \ir functions/files/part_bytes.sql
 \ir functions/files/bucket_for.sql
-\ir functions/files/part_url.sql
+\ir functions/files/content_owner.sql
+\ir functions/files/writable_content.sql
+\ir functions/files/readable_content.sql
 \ir functions/files/transfer_ad.sql
 \ir functions/files/described_file.sql
-\ir functions/files/add_chunk.sql
 \ir functions/files/complete_content.sql
 \ir functions/files/delete_contents.sql
 \ir functions/files/lacking_contents.sql
-\ir functions/files/add_whole_contents.sql
 \ir functions/files/put_whole_contents.sql
-\ir functions/files/put_whole_outputs.sql
 \ir functions/files/begin_content.sql
-\ir functions/files/put_content_chunk.sql
-\ir functions/files/content_part_url.sql
+\ir functions/files/put_chunk.sql
+\ir functions/files/content_url.sql
 \ir functions/files/end_content.sql
 \ir functions/files/add_job_files.sql
 \ir functions/files/add_job_key.sql
@@ -160,14 +157,8 @@
 \ir functions/files/signed_input.sql
 \ir functions/files/run_files.sql
 \ir functions/files/output_url.sql
-\ir functions/files/has_input.sql
 \ir functions/files/read_chunk.sql
-\ir functions/files/begin_output.sql
-\ir functions/files/put_output_chunk.sql
 \ir functions/files/note_stored.sql
-\ir functions/files/input_part_url.sql
-\ir functions/files/output_part_url.sql
-\ir functions/files/left_part_url.sql
 \ir functions/files/objects_over.sql
 \ir functions/files/objects_deleted.sql
 \ir functions/files/postpone_objects.sql
@@ -184,7 +175,6 @@
 \ir functions/files/output_clusters.sql
 \ir functions/files/awaited_owners.sql
 \ir functions/files/awaited_outputs.sql
-\ir functions/files/read_output_chunk.sql
 \ir functions/files/not_brought.sql
 \ir functions/files/give_up_bringing.sql
 \ir functions/files/brought.sql

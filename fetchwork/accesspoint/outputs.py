@@ -274,12 +274,12 @@ class Outputs:
                 )
             if content_id not in in_bucket:
                 data = await self._database.run(
-                    files.read_output_chunk(content_id=content_id, n=n), acting_for=acting
+                    files.read_chunk(content_id=content_id, n=n), acting_for=acting
                 )
             else:
                 part, at = divmod(n * CHUNK_BYTES, PART_BYTES)
                 url = await self._database.run(
-                    files.left_part_url(content_id=content_id, n=part), acting_for=acting
+                    files.content_url(method="GET", content_id=content_id, n=part), acting_for=acting
                 )
                 size = min(CHUNK_BYTES, in_bucket[content_id] - n * CHUNK_BYTES)
                 data = None if url is None else await objects.aside(part_of_output, url, at, size)

@@ -219,6 +219,8 @@ class _Sending:
             begun = self._database.run(
                 file_calls.begin_content(owner=self._owner, sha256=content.sha256, size=content.size)
             )
+            # only a run may be over
+            assert begun is not None
             if begun.part_bytes is not None and not begun.complete:
                 self._in_parts(content, begun)
                 if self._database.run(file_calls.end_content(content_id=begun.content_id)):
@@ -251,17 +253,20 @@ class _Sending:
             numbers = range(part * each, min((part + 1) * each, len(content.chunks)))
             if part not in begun.chunks:
                 data = b"".join(self._compared(content, numbers))
-                url = self._database.run(file_calls.content_part_url(content_id=begun.content_id, n=part))
+                url = self._database.run(
+                    file_calls.content_url(method="PUT", content_id=begun.content_id, n=part)
+                )
+                assert url is not None
                 objects.put(url, data)
                 empty = hashlib.sha256().hexdigest()
                 self._database.run(
-                    file_calls.put_content_chunk(content_id=begun.content_id, n=part, data=b"", sha256=empty)
+                    file_calls.put_chunk(content_id=begun.content_id, n=part, data=b"", sha256=empty)
                 )
             self._tell(_bytes(content, numbers))
 
     def _put_chunk(self, content_id: int, content: Content, n: int, data: bytes) -> None:
         digest = content.chunks[n].hex()
-        call = file_calls.put_content_chunk(content_id=content_id, n=n, data=data, sha256=digest)
+        call = file_calls.put_chunk(content_id=content_id, n=n, data=data, sha256=digest)
         try:
             self._database.carry(call)
         except SubmitError:

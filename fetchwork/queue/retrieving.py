@@ -124,10 +124,10 @@ def bring_outputs(
 def _chunks(database: Database, file: Mapping[str, Any], away: Away) -> Iterator[bytes | None]:
     for n in range(-(-file["size"] // CHUNK_BYTES)):
         if not file.get("in_bucket"):
-            yield database.carry(file_calls.read_output_chunk(content_id=file["content_id"], n=n))
+            yield database.carry(file_calls.read_chunk(content_id=file["content_id"], n=n))
             continue
         part, at = divmod(n * CHUNK_BYTES, PART_BYTES)
-        url = database.run(file_calls.left_part_url(content_id=file["content_id"], n=part))
+        url = database.run(file_calls.content_url(method="GET", content_id=file["content_id"], n=part))
         size = min(CHUNK_BYTES, file["size"] - n * CHUNK_BYTES)
         yield None if url is None else away.part(url, at, size)
 

@@ -406,21 +406,6 @@ COMMENT ON TABLE fetchwork.submitter IS
     'submitters that are charged for runs, and their use; a new one gets its row when changes are folded, so '
     'that no submission waits for another''s';
 
-CREATE TABLE fetchwork.significant_attribute (
-    -- in lower case, as ClassAd names ignore case
-    key text PRIMARY KEY CONSTRAINT significant_attribute_is_lower CHECK (key = lower(key))
-);
-
-COMMENT ON TABLE fetchwork.significant_attribute IS
-    'job attributes that slots refer to (START, Rank): part of every autocluster (SIGNIFICANT_ATTRIBUTES)';
-
--- attributes that START expressions commonly refer to, and those of slots that can run a job with files, in a
--- container or with credentials; agents add the ones that their slots refer to
-INSERT INTO fetchwork.significant_attribute (key)
-VALUES
-    ('owner'), ('jobuniverse'), ('acctgroup'), ('accountinggroup'), ('fetchworkfiles'),
-    ('wantsif'), ('wantdockerimage'), ('wantsandboximage'), ('singularityimage'), ('oauthservicesneeded');
-
 CREATE TABLE fetchwork.autocluster (
     autocluster_id integer GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     signature uuid NOT NULL,                    -- md5 of queue, submitter and ad, to find an equal row
@@ -746,7 +731,7 @@ CREATE INDEX demand_xid ON fetchwork.demand (xid);
 
 -- Files -----------------------------------------------------------------------------------------------------
 -- Buckets of an object store, which have the bytes of large contents. No role reads the key: the server hands
--- out presigned URLs (part_url).
+-- out presigned URLs (content_url).
 CREATE TABLE fetchwork.bucket (
     bucket_id integer GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     url text NOT NULL UNIQUE,                   -- as it was given

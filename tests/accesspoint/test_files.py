@@ -75,11 +75,11 @@ def leave(slots: DirectQueue, outputs: dict[str, bytes]) -> str:
         digest = hashlib.sha256(data).hexdigest()
         manifest.append({"name": name, "size": len(data), "sha256": digest})
         (begun,) = slots.call(
-            "begin_output", run_id=run.run_id, token=run.token, sha256=digest, size=len(data)
+            "begin_content", owner=None, run_id=run.run_id, token=run.token, sha256=digest, size=len(data)
         )
         for n in range(-(-len(data) // CHUNK_BYTES)):
             part = data[n * CHUNK_BYTES : (n + 1) * CHUNK_BYTES]
-            slots.of(run, "put_output_chunk", content_id=begun["content_id"], n=n, data=part)
+            slots.of(run, "put_chunk", content_id=begun["content_id"], n=n, data=part)
     assert slots.of(run, "keep_outputs", manifest=Jsonb(manifest)) == "kept"
     assert slots.finish(run) == "completed"
     return run.job
@@ -162,11 +162,11 @@ def test_large_files_go_to_a_bucket_and_come_back_from_there(
         run = slots.started()
         digest = hashlib.sha256(LARGE).hexdigest()
         (begun,) = slots.call(
-            "begin_output", run_id=run.run_id, token=run.token, sha256=digest, size=len(LARGE)
+            "begin_content", owner=None, run_id=run.run_id, token=run.token, sha256=digest, size=len(LARGE)
         )
         content = begun["content_id"]
-        objects.put(slots.of(run, "output_part_url", content_id=content, n=0), LARGE)
-        slots.of(run, "put_output_chunk", content_id=content, n=0, data=b"")
+        objects.put(slots.of(run, "content_url", method="PUT", content_id=content, n=0), LARGE)
+        slots.of(run, "put_chunk", content_id=content, n=0, data=b"")
         manifest = [{"name": "back", "mode": 0o644, "size": len(LARGE), "sha256": digest}]
         assert slots.of(run, "keep_outputs", manifest=Jsonb(manifest)) == "kept"
         # the job's end waits for the bucket

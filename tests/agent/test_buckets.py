@@ -198,7 +198,7 @@ def test_a_bucket_that_is_not_there_is_unavailable(
 
 def test_a_url_of_one_size_takes_no_other(conninfo: str, slots: DirectQueue, bucket: Bucket) -> None:
     (begun,) = slots.call("begin_content", owner="alice", sha256=HASH, size=len(LARGE))
-    url = slots.scalar("content_part_url", content_id=begun["content_id"], n=0)
+    url = slots.scalar("content_url", method="PUT", content_id=begun["content_id"], n=0)
     for data in (b"", LARGE[: PART_BYTES + 1], LARGE[: PART_BYTES - 1]):
         with pytest.raises(BucketUnavailable, match="403"):
             objects.put(url, data)

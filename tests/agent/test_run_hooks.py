@@ -385,8 +385,8 @@ async def test_report_holds_only_known_attributes_of_their_types(
 OPENED: list[tuple[Callable[..., Any], dict[str, Any], Any]] = [
     (files.run_files, {}, None),
     (files.read_chunk, {"content_id": 1, "n": 0}, None),
-    (files.begin_output, {"sha256": "0" * 64, "size": 1}, None),
-    (files.put_whole_outputs, {"datas": [b"x"]}, False),
+    (files.begin_content, {"owner": None, "sha256": "0" * 64, "size": 1}, None),
+    (files.put_whole_contents, {"owner": None, "datas": [b"x"]}, False),
     (files.output_url, {"url": "s3://bucket/x"}, None),
     (runs.run_policy, {}, None),
     (runs.refuse_start, {"reason": "x", "code": 1}, False),

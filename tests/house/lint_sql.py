@@ -1,9 +1,9 @@
 """Rules for the SQL files, which no tool checks: ``python -m tests.house.lint_sql``, part of ``make lint``.
 
 Form: 110 columns, a clause a line, keywords in upper case and names in lower case, indentation by fours.
-Functions: a header above, one function in a file of its name, SECURITY DEFINER only where a role may call it,
-and a pinned search_path with it, and where a role may call a body of text: other bodies run within such a call. A function that locks names the lock, and the calls that it
-waits for. Files: each is in ``install.sql`` once, under a heading of its folder.
+Functions: a header above, one function in a file of its name, SECURITY DEFINER only where a role may call
+it, a pinned search_path there and where a role may call a body of text: other bodies run within such a call.
+A function that locks names the lock, and the calls that it waits for. Files: each is in ``install.sql`` once, under a heading of its folder.
 """
 
 import re

@@ -22,7 +22,6 @@ _MOVES = re.compile(
 #: functions that write these rows without changing a state, and the reason
 NO_MOVE = {
     "edit": "changes attributes; the job keeps its state",
-    "note_significant": "sorts jobs into new autoclusters; they keep their state",
 }
 
 

@@ -372,8 +372,10 @@ def test_checkpoints_are_listed_while_their_job_is_in_the_queue(fetchwork: Run, 
     run = slots.started()
     assert json.loads(fetchwork("checkpoints", "--json").out) == []
     sha256 = hashlib.sha256(b"state").hexdigest()
-    (begun,) = slots.call("begin_output", run_id=run.run_id, token=run.token, sha256=sha256, size=5)
-    slots.of(run, "put_output_chunk", content_id=begun["content_id"], n=0, data=b"state")
+    (begun,) = slots.call(
+        "begin_content", owner=None, run_id=run.run_id, token=run.token, sha256=sha256, size=5
+    )
+    slots.of(run, "put_chunk", content_id=begun["content_id"], n=0, data=b"state")
     manifest = Jsonb([{"name": "state", "mode": 420, "size": 5, "sha256": sha256}])
     assert slots.of(run, "keep_outputs", manifest=manifest, spool=True, checkpoint=3) == "kept"
     heading, line = fetchwork("checkpoints", run.job).out.splitlines()

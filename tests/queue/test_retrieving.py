@@ -65,11 +65,11 @@ def end(
         digest = hashlib.sha256(data).hexdigest()
         manifest.append({"name": name, "mode": 0o755, "size": len(data), "sha256": digest})
         (begun,) = slots.call(
-            "begin_output", run_id=run.run_id, token=run.token, sha256=digest, size=len(data)
+            "begin_content", owner=None, run_id=run.run_id, token=run.token, sha256=digest, size=len(data)
         )
         for n in range(-(-len(data) // CHUNK_BYTES)):
             part = data[n * CHUNK_BYTES : (n + 1) * CHUNK_BYTES]
-            slots.of(run, "put_output_chunk", content_id=begun["content_id"], n=n, data=part)
+            slots.of(run, "put_chunk", content_id=begun["content_id"], n=n, data=part)
     assert slots.of(run, "keep_outputs", manifest=Jsonb(manifest)) == "kept"
     assert slots.finish(run) == "completed"
     return job, run.run_id

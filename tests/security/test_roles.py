@@ -190,10 +190,6 @@ OF_SUBMITTERS = {
     "begin_submission",
     "submit_noted",
     "lacking_contents",
-    "put_whole_contents",
-    "begin_content",
-    "put_content_chunk",
-    "content_part_url",
     "end_content",
     "add_job_files",
     "add_job_key",
@@ -202,8 +198,6 @@ OF_SUBMITTERS = {
     "awaited_owners",
     "checkpoint_owners",
     "awaited_outputs",
-    "read_output_chunk",
-    "left_part_url",
     "drop_outputs",
     "left_checkpoints",
     "forget_checkpoint",
@@ -229,11 +223,12 @@ OF_SUBMITTERS = {
 OF_AGENTS = {
     "hello", "beat", "goodbye", "report_slots", "candidates", "read_demand", "autocluster_ads", "claim_many", "accept", "reject", "start", "refuse_start", "start_failed",
     "withdraw", "note_match", "retry_with_more", "heartbeat", "report_runs", "run_policy", "finish", "slot_is_free", "run_owner", "starter_gone", "watched_output", "ship_output", "host_runs", "policy_jobs", "apply_policy",
-    "note_significant", "report_faults", "maintain_queue", "sequence_events", "lead", "end_notification_reader", "reap", "wake", "fold", "preempt", "maintain_tables", "take_leader_task",
+    "report_faults", "maintain_queue", "sequence_events", "lead", "end_notification_reader", "reap", "wake", "fold", "preempt", "maintain_tables", "take_leader_task",
     "fail_inputs",
     "run_credentials", "note_credentials", "changed_credentials", "begin_renewal", "renew_credential",
-    "run_files", "output_url", "input_part_url", "output_part_url", "objects_over", "objects_deleted", "postpone_objects", "bucket_probes", "read_chunk", "put_whole_outputs", "begin_output", "put_output_chunk", "keep_outputs", "leave_outputs", "note_transfer",
+    "run_files", "output_url", "objects_over", "objects_deleted", "postpone_objects", "bucket_probes", "keep_outputs", "leave_outputs", "note_transfer",
 }  # fmt: skip
+OF_CONTENTS = {"put_whole_contents", "begin_content", "put_chunk", "read_chunk", "content_url"}
 OF_ACCESS_POINTS = {"act_for", "sequence_events"}
 OF_ADMINISTRATORS = {
     "grant_owner", "revoke_owner", "grant_group", "revoke_group", "set_queue", "set_submitter", "set_limit", "set_setting", "set_bucket", "buckets", "clear_host", "after_restore",
@@ -255,12 +250,12 @@ def test_each_function_is_for_those_whom_it_is_for(
             )
         }
     assert may == {
-        "fw_alice": FOR_EVERYONE | OF_SUBMITTERS,
-        "fw_bob": FOR_EVERYONE | OF_SUBMITTERS,
+        "fw_alice": FOR_EVERYONE | OF_SUBMITTERS | OF_CONTENTS,
+        "fw_bob": FOR_EVERYONE | OF_SUBMITTERS | OF_CONTENTS,
         "fw_reader": FOR_EVERYONE,
-        "fw_agent": FOR_EVERYONE | OF_AGENTS,
-        "fw_point": FOR_EVERYONE | OF_SUBMITTERS | OF_ACCESS_POINTS,
-        "fw_admin": FOR_EVERYONE | OF_SUBMITTERS | OF_AGENTS | OF_ADMINISTRATORS,
+        "fw_agent": FOR_EVERYONE | OF_AGENTS | OF_CONTENTS,
+        "fw_point": FOR_EVERYONE | OF_SUBMITTERS | OF_CONTENTS | OF_ACCESS_POINTS,
+        "fw_admin": FOR_EVERYONE | OF_SUBMITTERS | OF_AGENTS | OF_CONTENTS | OF_ADMINISTRATORS,
         "fw_nobody": set(),
     }
 
@@ -623,7 +618,7 @@ def test_nobody_learns_or_gets_what_another_owner_s_files_hold(
     denied(alice, "SELECT fetchwork.put_whole_contents('bob', ARRAY['x'::bytea])")
     his = busy.value("SELECT content_id FROM fetchwork.content")
     for statement in (
-        f"SELECT fetchwork.put_content_chunk({his}, 0, 'forged', '{hashlib.sha256(b'forged').hexdigest()}')",
+        f"SELECT fetchwork.put_chunk({his}, 0, 'forged', '{hashlib.sha256(b'forged').hexdigest()}')",
         f"SELECT fetchwork.end_content({his})",
     ):
         assert denied(alice, statement).startswith(f"content {his} is not there")
@@ -643,26 +638,26 @@ def test_nobody_learns_or_gets_what_another_owner_s_files_hold(
         [his, run],
     )
     (left,) = bob.call("job_outputs", jobs=None)
-    assert bob.scalar("read_output_chunk", content_id=his, n=0) == secret
+    assert bob.scalar("read_chunk", content_id=his, n=0) == secret
     assert bob.scalar("output_clusters") == [left["cluster_id"]]
     assert alice.scalar("output_clusters") == []
     assert alice.call("job_outputs", jobs=None) == []
     assert alice.call("job_outputs", jobs=[str(left["cluster_id"])]) == []
-    assert alice.scalar("read_output_chunk", content_id=his, n=0) is None
+    assert alice.scalar("read_chunk", content_id=his, n=0) is None
     of = f"{left['cluster_id']}, {left['proc_id']}"
     denied(alice, f"SELECT fetchwork.drop_outputs({of}, {run})")
     assert alice.value(f"SELECT fetchwork.not_brought({of}, {run}, 'mine', 1)") is False
     # an access point finds every owner's outputs, and reads and drops them only as their owner
     point = login("fw_point")
     assert len(point.call("job_outputs", jobs=None)) == 1
-    assert point.scalar("read_output_chunk", content_id=his, n=0) is None
+    assert point.scalar("read_chunk", content_id=his, n=0) is None
     with point.connection.transaction():
         point.call("act_for", owner="alice")
         assert point.call("job_outputs", jobs=None) == []
-        assert point.scalar("read_output_chunk", content_id=his, n=0) is None
+        assert point.scalar("read_chunk", content_id=his, n=0) is None
     with point.connection.transaction():
         point.call("act_for", owner="bob")
-        assert point.scalar("read_output_chunk", content_id=his, n=0) == secret
+        assert point.scalar("read_chunk", content_id=his, n=0) == secret
         assert point.scalar("drop_outputs", cluster=left["cluster_id"], proc=left["proc_id"], run_id=run)
     assert bob.call("job_outputs", jobs=None) == []
 

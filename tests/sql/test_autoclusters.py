@@ -106,39 +106,6 @@ def test_a_million_equal_jobs_are_one_autocluster_as_far_as_a_hundred_tell(queue
     assert queue.value("SELECT count(*) FROM fetchwork.autoclusters") == 1
 
 
-def test_an_attribute_that_slots_look_at_makes_autoclusters_from_then_on_and_of_the_jobs_that_wait(
-    queue: DirectQueue,
-) -> None:
-    first, second, held = queue.submit_many(
-        [{"Project": "a"}, {"Project": "b"}, {"Project": "a", "JobStatus": 5}]
-    )
-    running = queue.started()
-    assert running.job == first
-    assert queue.scalar("note_significant", names=["PROJECT", "project", "no name"]) == 1
-    assert (
-        queue.column("autocluster_id", first)
-        == queue.column("autocluster_id", held)
-        != queue.column("autocluster_id", second)
-    )
-    assert (
-        queue.value(
-            "SELECT ad ->> 'Project' FROM fetchwork.autoclusters WHERE AutoclusterId = %s",
-            queue.column("autocluster_id", held),
-        )
-        == "a"
-    )
-    assert queue.scalar("note_significant", names=["Project"]) == 0
-    again = queue.claim("slot2@h1")
-    assert again is not None
-    assert again.job == second
-
-
-def test_slots_can_not_make_the_whole_ad_significant(queue: DirectQueue) -> None:
-    queue.scalar("note_significant", names=[f"x{n}" for n in range(500)])
-    queue.scalar("note_significant", names=[f"y{n}" for n in range(500)])
-    assert queue.value("SELECT count(*) FROM fetchwork.significant_attribute") == 200
-
-
 names = st.sampled_from(
     ["Foo", "bar", "Baz", "RequestThing", "requestcpus", "Args", "Requirements", "Rank", "AcctGroup"]
 )

@@ -27,9 +27,7 @@ def begin(queue: DirectQueue, size: int = LARGE, name: bytes = b"x") -> dict[str
 
 
 def note(queue: DirectQueue, content: int, n: int, data: bytes = b"") -> None:
-    queue.call(
-        "put_content_chunk", content_id=content, n=n, data=data, sha256=hashlib.sha256(data).hexdigest()
-    )
+    queue.call("put_chunk", content_id=content, n=n, data=data, sha256=hashlib.sha256(data).hexdigest())
 
 
 def put_all(queue: DirectQueue, begun: dict[str, Any], size: int = LARGE) -> None:
@@ -58,7 +56,7 @@ def test_only_what_is_large_goes_to_the_bucket_and_only_while_there_is_one(bucke
 
 def test_a_part_s_url_is_for_its_object_and_its_size_alone(bucket: DirectQueue) -> None:
     content = begin(bucket)["content_id"]
-    urls = [bucket.scalar("content_part_url", content_id=content, n=n) for n in range(3)]
+    urls = [bucket.scalar("content_url", method="PUT", content_id=content, n=n) for n in range(3)]
     name = bucket.value("SELECT object FROM fetchwork.content")
     for n, url in enumerate(urls):
         assert url.startswith(f"https://b.s3.eu-west-1.amazonaws.com/p/{name}/{n}?")
@@ -66,20 +64,20 @@ def test_a_part_s_url_is_for_its_object_and_its_size_alone(bucket: DirectQueue) 
         assert "X-Amz-Expires=900&" in url
         assert KEY["secret"] not in url
     for n in (-1, 3):
-        assert refused(bucket, "content_part_url", content_id=content, n=n)[0] == "FWINV"
+        assert refused(bucket, "content_url", method="PUT", content_id=content, n=n)[0] == "FWINV"
 
 
 def test_no_object_is_made_of_which_the_database_knows_nothing(bucket: DirectQueue) -> None:
     with bucket.connection.transaction(force_rollback=True):
         content = begin(bucket)["content_id"]
         with pytest.raises(psycopg.Error, match="begun in this transaction"):
-            bucket.scalar("content_part_url", content_id=content, n=0)
+            bucket.scalar("content_url", method="PUT", content_id=content, n=0)
 
 
 def test_nobody_changes_a_content_that_jobs_may_name(bucket: DirectQueue) -> None:
     begun = begin(bucket)
     put_all(bucket, begun)
-    assert refused(bucket, "content_part_url", content_id=begun["content_id"], n=0)[0] == "FWNOT"
+    assert refused(bucket, "content_url", method="PUT", content_id=begun["content_id"], n=0)[0] == "FWNOT"
 
 
 def test_a_content_is_complete_when_each_part_was_told(bucket: DirectQueue) -> None:
@@ -110,39 +108,42 @@ def test_a_run_gets_urls_of_its_own_inputs_alone(bucket: DirectQueue) -> None:
     put_all(bucket, other)
     run = bucket.started()
     assert plan(bucket, run)["a"]["in_bucket"] is True
-    assert bucket.of(run, "input_part_url", content_id=begun["content_id"], n=2)
-    assert bucket.of(run, "input_part_url", content_id=other["content_id"], n=0) is None
+    assert bucket.of(run, "content_url", method="GET", content_id=begun["content_id"], n=2)
+    assert bucket.of(run, "content_url", method="GET", content_id=other["content_id"], n=0) is None
     given = {"content_id": begun["content_id"], "n": 0, "run_id": run.run_id}
     assert (
-        refused(bucket, "input_part_url", token="00000000-0000-4000-8000-000000000000", **given)[0] == "FWTOK"
+        refused(bucket, "content_url", method="GET", token="00000000-0000-4000-8000-000000000000", **given)[0]
+        == "FWTOK"
     )
     bucket.finish(run)
-    assert bucket.of(run, "input_part_url", content_id=begun["content_id"], n=0) is None
+    assert bucket.of(run, "content_url", method="GET", content_id=begun["content_id"], n=0) is None
 
 
 def test_what_a_run_leaves_is_put_kept_and_read_by_its_owner(bucket: DirectQueue) -> None:
     submit(bucket)
     run = bucket.started()
     (begun,) = bucket.call(
-        "begin_output", run_id=run.run_id, token=run.token, sha256=sha256(b"left"), size=LARGE
+        "begin_content", owner=None, run_id=run.run_id, token=run.token, sha256=sha256(b"left"), size=LARGE
     )
     assert (begun["part_bytes"], begun["chunks"]) == (PART_BYTES, [])
     content = begun["content_id"]
     for n in range(3):
-        assert "X-Amz-Signature" in bucket.of(run, "output_part_url", content_id=content, n=n)
-        assert bucket.of(run, "put_output_chunk", content_id=content, n=n, data=b"")
+        assert "X-Amz-Signature" in bucket.of(run, "content_url", method="PUT", content_id=content, n=n)
+        assert bucket.of(run, "put_chunk", content_id=content, n=n, data=b"")
     manifest = [{"name": "left", "size": LARGE, "sha256": sha256(b"left")}]
     assert bucket.of(run, "keep_outputs", manifest=Jsonb(manifest)) == "kept"
-    state, _ = refused(bucket, "output_part_url", run_id=run.run_id, token=run.token, content_id=content, n=0)
+    state, _ = refused(
+        bucket, "content_url", method="PUT", run_id=run.run_id, token=run.token, content_id=content, n=0
+    )
     assert state == "FWNOT"
     bucket.finish(run)
     (left,) = bucket.call("job_outputs", jobs=None)
     assert left["files"][0]["in_bucket"] is True
-    assert "X-Amz-Signature" in bucket.scalar("left_part_url", content_id=content, n=1)
+    assert "X-Amz-Signature" in bucket.scalar("content_url", method="GET", content_id=content, n=1)
     assert over(bucket) == []
     bucket.call("drop_outputs", cluster=left["cluster_id"], proc=left["proc_id"], run_id=left["run_id"])
     assert over(bucket) == [0, 1, 2]
-    assert bucket.scalar("left_part_url", content_id=content, n=1) is None
+    assert bucket.scalar("content_url", method="GET", content_id=content, n=1) is None
 
 
 def test_objects_go_when_no_url_is_left_that_could_make_them_again(bucket: DirectQueue) -> None:
@@ -173,14 +174,16 @@ def test_objects_go_when_no_url_is_left_that_could_make_them_again(bucket: Direc
 def test_another_bucket_leaves_what_is_in_the_one_before(bucket: DirectQueue) -> None:
     begun = begin(bucket)
     bucket.call("set_bucket", url="https://h.example:9000/b/q q/", above=CHUNK_BYTES, **KEY)
-    assert "https://b.s3.eu-west-1" in bucket.scalar("content_part_url", content_id=begun["content_id"], n=0)
+    assert "https://b.s3.eu-west-1" in bucket.scalar(
+        "content_url", method="PUT", content_id=begun["content_id"], n=0
+    )
     later = begin(bucket, LARGE, b"later")["content_id"]
-    url = bucket.scalar("content_part_url", content_id=later, n=0)
+    url = bucket.scalar("content_url", method="PUT", content_id=later, n=0)
     assert url.startswith("https://h.example:9000/b/q%20q/")
     # a known bucket may get another key
     bucket.call("set_bucket", url="s3://b/p", access_key_id="NEW", secret="new", above=CHUNK_BYTES)
-    assert "NEW%2F" in bucket.scalar("content_part_url", content_id=begun["content_id"], n=0)
-    assert "NEW%2F" not in bucket.scalar("content_part_url", content_id=later, n=0)
+    assert "NEW%2F" in bucket.scalar("content_url", method="PUT", content_id=begun["content_id"], n=0)
+    assert "NEW%2F" not in bucket.scalar("content_url", method="PUT", content_id=later, n=0)
 
 
 @pytest.mark.parametrize(

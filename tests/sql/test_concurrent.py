@@ -130,9 +130,6 @@ class Session:
                     "slot_is_free", host_id=self.host_id, slot=self.random.choice(self.slots)
                 ),
                 lambda: self.queue.host(f"h{self.random.randint(0, 2)}"),
-                lambda: self.queue.scalar(
-                    "note_significant", names=self.random.sample(["requestmemory", "cmd", "jobprio", "in"], 2)
-                ),
                 lambda: self.queue.scalar("maintain_tables"),
                 lambda: self.queue.connection.execute(
                     "UPDATE fetchwork.run SET deadline = now() - interval '1 s' WHERE run_id IN (SELECT run_id FROM fetchwork.run ORDER BY random() LIMIT 2 FOR UPDATE SKIP LOCKED)"

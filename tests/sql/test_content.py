@@ -36,7 +36,7 @@ def store(queue: DirectQueue, data: bytes, owner: str = "alice") -> int:
 
 
 def put(queue: DirectQueue, content: int, n: int, part: bytes) -> None:
-    queue.call("put_content_chunk", content_id=content, n=n, data=part, sha256=sha256(part))
+    queue.call("put_chunk", content_id=content, n=n, data=part, sha256=sha256(part))
 
 
 def described(name: str, data: bytes, **more: Any) -> dict[str, Any]:
@@ -57,10 +57,15 @@ def leave(queue: DirectQueue, run: Claimed, **outputs: bytes) -> None:
     """Store the outputs of a run, as its agent does."""
     for data in outputs.values():
         (begun,) = queue.call(
-            "begin_output", run_id=run.run_id, token=run.token, sha256=sha256(data), size=len(data)
+            "begin_content",
+            owner=None,
+            run_id=run.run_id,
+            token=run.token,
+            sha256=sha256(data),
+            size=len(data),
         )
         for n, part in enumerate(parts(data)):
-            assert queue.of(run, "put_output_chunk", content_id=begun["content_id"], n=n, data=part)
+            assert queue.of(run, "put_chunk", content_id=begun["content_id"], n=n, data=part)
     manifest = [described(name, data) for name, data in outputs.items()]
     assert queue.of(run, "keep_outputs", manifest=Jsonb(manifest)) == "kept"
 
@@ -147,7 +152,7 @@ def test_a_chunk_that_is_not_what_was_announced_is_refused(
     else:
         state, message = refused(
             queue,
-            "put_content_chunk",
+            "put_chunk",
             content_id=begun["content_id"],
             n=n,
             data=part,
@@ -178,13 +183,13 @@ def test_small_contents_are_stored_in_one_call(queue: DirectQueue) -> None:
     many = [b"%d" % n for n in range(1001)]
     state, message = refused(queue, "put_whole_contents", owner="alice", datas=many)
     assert (state, message) == ("FWINV", "1001 contents in one call; allowed: 1000")
-    assert queue.of(run, "put_whole_outputs", datas=datas) is True
+    assert queue.of(run, "put_whole_contents", owner=None, datas=datas) is True
     manifest = [described(str(n), data) for n, data in enumerate(datas)]
     assert queue.of(run, "keep_outputs", manifest=Jsonb(manifest)) == "kept"
-    assert queue.of(run, "put_whole_outputs", datas=datas) is True
+    assert queue.of(run, "put_whole_contents", owner=None, datas=datas) is True
     assert contents(queue) == 8
     assert queue.finish(run) == "completed"
-    assert queue.of(run, "put_whole_outputs", datas=datas) is False
+    assert queue.of(run, "put_whole_contents", owner=None, datas=datas) is False
     queue.set("max_owner_file_bytes", 1)
     assert refused(queue, "put_whole_contents", owner="alice", datas=[b"xx"])[0] == "FWDEN"
 
@@ -252,7 +257,7 @@ def test_a_name_that_leaves_the_sandbox_is_refused_at_both_ends(queue: DirectQue
     assert caught.value.sqlstate == "FWINV"
     submit(queue)
     run = queue.started()
-    queue.call("begin_output", run_id=run.run_id, token=run.token, sha256=sha256(b""), size=0)
+    queue.call("begin_content", owner=None, run_id=run.run_id, token=run.token, sha256=sha256(b""), size=0)
     state, message = refused(
         queue, "keep_outputs", run_id=run.run_id, token=run.token, manifest=Jsonb([described(name, b"")])
     )
@@ -316,8 +321,8 @@ def test_a_stranger_s_token_moves_nothing(queue: DirectQueue) -> None:
     for function, arguments in {
         "run_files": {},
         "read_chunk": {"content_id": content, "n": 0},
-        "begin_output": {"sha256": sha256(b"1"), "size": 1},
-        "put_output_chunk": {"content_id": content, "n": 0, "data": b"1"},
+        "begin_content": {"owner": None, "sha256": sha256(b"1"), "size": 1},
+        "put_chunk": {"content_id": content, "n": 0, "data": b"1"},
         "keep_outputs": {"manifest": Jsonb([])},
         "note_transfer": {"phase": None},
     }.items():
@@ -359,9 +364,7 @@ def test_what_a_run_left_is_there_from_its_end_on(queue: DirectQueue) -> None:
     files = {file["name"]: file for file in left["files"]}
     assert set(files) == {"_condor_stdout", "large"}
     assert files["large"]["sha256"] == sha256(data)
-    there = [
-        queue.scalar("read_output_chunk", content_id=files["large"]["content_id"], n=n) for n in range(3)
-    ]
+    there = [queue.scalar("read_chunk", content_id=files["large"]["content_id"], n=n) for n in range(3)]
     assert there == [*parts(data), None]
     assert queue.of(run, "keep_outputs", manifest=Jsonb([])) == "late"
     # by cluster, and all; only of that cluster
@@ -385,12 +388,14 @@ def test_an_output_that_no_chunks_make_is_not_kept(queue: DirectQueue) -> None:
         queue, "keep_outputs", run_id=run.run_id, token=run.token, manifest=Jsonb([described("a", b"1")])
     )
     assert state == "FWINV"
-    (begun,) = queue.call("begin_output", run_id=run.run_id, token=run.token, sha256=sha256(b"22"), size=2)
+    (begun,) = queue.call(
+        "begin_content", owner=None, run_id=run.run_id, token=run.token, sha256=sha256(b"22"), size=2
+    )
     state, _ = refused(
         queue, "keep_outputs", run_id=run.run_id, token=run.token, manifest=Jsonb([described("a", b"22")])
     )
     assert state == "FWINV"
-    queue.of(run, "put_output_chunk", content_id=begun["content_id"], n=0, data=b"33")
+    queue.of(run, "put_chunk", content_id=begun["content_id"], n=0, data=b"33")
     state, _ = refused(
         queue, "keep_outputs", run_id=run.run_id, token=run.token, manifest=Jsonb([described("a", b"22")])
     )
@@ -403,9 +408,9 @@ def test_what_a_run_saved_at_its_eviction_is_for_the_next_one(queue: DirectQueue
     for state in (b"one", b"two"):
         run = queue.started()
         (begun,) = queue.call(
-            "begin_output", run_id=run.run_id, token=run.token, sha256=sha256(state), size=3
+            "begin_content", owner=None, run_id=run.run_id, token=run.token, sha256=sha256(state), size=3
         )
-        queue.of(run, "put_output_chunk", content_id=begun["content_id"], n=0, data=state)
+        queue.of(run, "put_chunk", content_id=begun["content_id"], n=0, data=state)
         assert (
             queue.of(run, "keep_outputs", manifest=Jsonb([described("state", state)]), spool=True) == "kept"
         )
@@ -424,10 +429,15 @@ def checkpoint(queue: DirectQueue, run: Claimed, number: int, **files: bytes) ->
     """Save files while a run goes on; return the answer of keep_outputs."""
     for data in files.values():
         (begun,) = queue.call(
-            "begin_output", run_id=run.run_id, token=run.token, sha256=sha256(data), size=len(data)
+            "begin_content",
+            owner=None,
+            run_id=run.run_id,
+            token=run.token,
+            sha256=sha256(data),
+            size=len(data),
         )
         if not begun["chunks"]:
-            queue.of(run, "put_output_chunk", content_id=begun["content_id"], n=0, data=data)
+            queue.of(run, "put_chunk", content_id=begun["content_id"], n=0, data=data)
     manifest = [described(name, data) for name, data in files.items()]
     kept = queue.of(run, "keep_outputs", manifest=Jsonb(manifest), spool=True, checkpoint=number)
     return str(kept)
@@ -518,7 +528,7 @@ def test_outputs_of_a_run_that_did_not_end_by_itself_are_nobody_s(queue: DirectQ
     queue.finish(run)
     (left,) = queue.call("job_outputs", jobs=None)
     (file,) = left["files"]
-    assert queue.scalar("read_output_chunk", content_id=file["content_id"], n=0) == b"of the other"
+    assert queue.scalar("read_chunk", content_id=file["content_id"], n=0) == b"of the other"
     stored_bytes(queue)
     assert contents(queue) == 1
     cluster, proc = map(int, job.split("."))
@@ -653,7 +663,7 @@ def test_a_content_that_was_given_up_half_way_stops_none_that_is_whole(queue: Di
     submit(queue)
     run = queue.started()
     half = {"sha256": sha256(b"changed meanwhile"), "size": 17}
-    assert queue.call("begin_output", run_id=run.run_id, token=run.token, **half)
+    assert queue.call("begin_content", owner=None, run_id=run.run_id, token=run.token, **half)
     leave(queue, run, out=b"1")
     assert queue.finish(run) == "completed"
     assert [row["run_id"] for row in queue.call("job_outputs", jobs=None)] == [run.run_id]

@@ -119,18 +119,6 @@ def test_a_held_job_is_looked_at_anew_at_its_release(queue: DirectQueue) -> None
     assert says(queue, job, "Requirements") is True
 
 
-def test_a_slot_that_looks_at_it_sorts_the_jobs_that_wait_anew(queue: DirectQueue) -> None:
-    first, second = queue.submit_many([{}, {}])
-    assert queue.column("autocluster_id", first) == queue.column("autocluster_id", second)
-    assert queue.scalar("note_significant", names=["ProcId", "NumJobStarts"]) == 2
-    assert [says(queue, job, "ProcId") for job in (first, second)] == [0, 1]
-    assert says(queue, first, "NumJobStarts") == 0
-    run = queue.started()
-    assert run.job == first
-    ended(queue, run)
-    assert says(queue, first, "NumJobStarts") == 1
-
-
 def test_an_edit_keeps_it(queue: DirectQueue) -> None:
     job = queue.submit(Requirements="/Expr(ProcId == 0)/")
     queue.act("edit", job, changes={"Requirements": "/Expr(ProcId == 0 && NumJobStarts == 0)/"})

@@ -435,8 +435,7 @@ def test_a_job_of_which_there_is_more_to_look_at_is_not_like_others(
 
 
 def test_jobs_that_matching_tells_apart_are_not_put_in_as_a_set(queue: DirectQueue) -> None:
-    queue.call("note_significant", names=["Args"])
-    queue.submit_many([{"Args": "1"}, {"Args": "2"}])
+    queue.submit_many([{"Args": "1"}, {"Args": "2"}], {**JOB, "Requirements": "/Expr(Args =!= undefined)/"})
     assert queue.value("SELECT count(DISTINCT autocluster_id) FROM fetchwork.job") == 2
 
 

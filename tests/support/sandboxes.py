@@ -146,7 +146,7 @@ def store(connection: psycopg.Connection[Any], owner: str, data: bytes) -> str:
         for number, start in enumerate(range(0, len(data), CHUNK_BYTES)):
             part = data[start : start + CHUNK_BYTES]
             connection.execute(
-                "SELECT fetchwork.put_content_chunk(content_id => %s, n => %s, data => %s, sha256 => %s)",
+                "SELECT fetchwork.put_chunk(content_id => %s, n => %s, data => %s, sha256 => %s)",
                 [content, number, part, hashlib.sha256(part).hexdigest()],
             )
         connection.execute("SELECT fetchwork.end_content(content_id => %s)", [content])

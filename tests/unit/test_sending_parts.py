@@ -28,9 +28,9 @@ class _Database:
 
     async def run(self, call: Call[Any], timeout_s: float) -> object:
         self.asked.append(call.function)
-        if call.function == "begin_output":
+        if call.function == "begin_content":
             return SimpleNamespace(content_id=1, chunks=[], part_bytes=CHUNK_BYTES)
-        return "http://bucket/" if call.function == "output_part_url" else True
+        return "http://bucket/" if call.function == "content_url" else True
 
 
 async def test_a_part_is_neither_read_nor_signed_before_its_turn(
@@ -71,7 +71,7 @@ async def test_a_part_is_neither_read_nor_signed_before_its_turn(
     )
     for number in range(3):
         await until_async(lambda number=number: sent.done() or len(waiting) > number)  # type: ignore[misc]
-        assert len(read) == database.asked.count("output_part_url") == number
+        assert len(read) == database.asked.count("content_url") == number
         waiting[number].set()
     (entry,) = await sent
     assert b"".join(put) == large

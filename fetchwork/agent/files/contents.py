@@ -268,7 +268,9 @@ async def _ask(
         )
     part, at = divmod(number * CHUNK_BYTES, PART_BYTES)
     url = await reader.database.run(
-        files.input_part_url(run_id=reader.run_id, token=reader.token, content_id=content_id, n=part),
+        files.content_url(
+            method="GET", content_id=content_id, n=part, run_id=reader.run_id, token=reader.token
+        ),
         timeout_s=timeout_s,
     )
     if url is None:

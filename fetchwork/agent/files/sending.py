@@ -98,7 +98,8 @@ async def _entry(
 async def _put(database: AsyncDatabase, key: RunKey, datas: list[bytes]) -> None:
     """Upload whole contents of less than a chunk each."""
     wanted = await database.carry(
-        files.put_whole_outputs(run_id=key.run_id, token=key.token, datas=datas), timeout_s=CALL_S
+        files.put_whole_contents(owner=None, datas=datas, run_id=key.run_id, token=key.token),
+        timeout_s=CALL_S,
     )
     if not wanted:
         raise RunOver
@@ -114,7 +115,8 @@ async def _in_chunks(
     """
     sha256, size, of_chunks = await asyncio.to_thread(_hash, fd, most)
     begun = await database.run(
-        files.begin_output(run_id=key.run_id, token=key.token, sha256=sha256, size=size), timeout_s=CALL_S
+        files.begin_content(owner=None, sha256=sha256, size=size, run_id=key.run_id, token=key.token),
+        timeout_s=CALL_S,
     )
     if begun is None:
         raise RunOver
@@ -138,7 +140,7 @@ async def _in_chunks(
         length = min(CHUNK_BYTES, size - at)
         data = await asyncio.to_thread(_read_part, fd, at, length, [of_chunk], name)
         wanted = await database.carry(
-            files.put_output_chunk(
+            files.put_chunk(
                 run_id=key.run_id, token=key.token, content_id=begun.content_id, n=number, data=data
             ),
             timeout_s=CALL_S,
@@ -151,14 +153,14 @@ async def _in_chunks(
 async def _put_part(database: AsyncDatabase, key: RunKey, content_id: int, part: int, data: bytes) -> None:
     """Put a part of a content into its bucket."""
     url = await database.run(
-        files.output_part_url(run_id=key.run_id, token=key.token, content_id=content_id, n=part),
+        files.content_url(method="PUT", content_id=content_id, n=part, run_id=key.run_id, token=key.token),
         timeout_s=CALL_S,
     )
     if url is None:
         raise RunOver
     await objects.aside(objects.put, url, data)
     wanted = await database.run(
-        files.put_output_chunk(run_id=key.run_id, token=key.token, content_id=content_id, n=part, data=b""),
+        files.put_chunk(run_id=key.run_id, token=key.token, content_id=content_id, n=part, data=b""),
         timeout_s=CALL_S,
     )
     if not wanted:

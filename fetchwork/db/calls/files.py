@@ -16,7 +16,6 @@ from fetchwork.db.calls.call import (
     done,
     first_of,
     jsonb,
-    one_of,
     records_of,
     value_of,
 )
@@ -40,21 +39,11 @@ class RunFiles(Record):
 
 
 @dataclass(frozen=True, slots=True)
-class BegunOutput(Record):
-    """A content that a run uploads, and the numbers of its stored chunks."""
-
-    content_id: int
-    chunks: list[int]
-    #: of a content whose bytes are in a bucket: ``chunks`` are the numbers of its parts
-    part_bytes: int | None
-
-
-@dataclass(frozen=True, slots=True)
 class BegunContent(Record):
-    """A content that a submitter uploads, and the numbers of its stored chunks."""
+    """A content that a submitter or a run uploads, and the numbers of its stored chunks."""
 
     content_id: int
-    #: the content was stored before; chunks is empty then
+    #: the content was stored before; a submitter's has no chunks then
     complete: bool
     chunks: list[int]
     #: of a content whose bytes are in a bucket: ``chunks`` are the numbers of its parts
@@ -90,42 +79,6 @@ class JobOutputs(Record):
 def run_files(*, run_id: int, token: str | UUID) -> Call[RunFiles | None]:
     """The files to download to the host of a live run; None if the run is over."""
     return first_of(RunFiles, "run_files", {"run_id": run_id, "token": proof(token)})
-
-
-def read_chunk(*, run_id: int, token: str | UUID, content_id: int, n: int) -> Call[bytes | None]:
-    """A chunk of a file that a live run's job needs; None if it does not exist or the run is over."""
-    return value_of("read_chunk", {"run_id": run_id, "token": proof(token), "content_id": content_id, "n": n})
-
-
-def begin_output(*, run_id: int, token: str | UUID, sha256: str, size: int) -> Call[BegunOutput | None]:
-    """Begin or resume the upload of a live run's content; None if the run is over."""
-    return first_of(
-        BegunOutput,
-        "begin_output",
-        {"run_id": run_id, "token": proof(token), "sha256": sha256, "size": size},
-    )
-
-
-def put_output_chunk(
-    *, run_id: int, token: str | UUID, content_id: int, n: int, data: bytes, sha256: str | None = None
-) -> Call[bool]:
-    """Store a chunk of a run's output, checked against the hash if one is given; False if the run is over."""
-    return value_of(
-        "put_output_chunk",
-        {
-            "run_id": run_id,
-            "token": proof(token),
-            "content_id": content_id,
-            "n": n,
-            "data": data,
-            "sha256": sha256,
-        },
-    )
-
-
-def put_whole_outputs(*, run_id: int, token: str | UUID, datas: Sequence[bytes]) -> Call[bool]:
-    """Store contents of a live run, each of at most one chunk; False if the run is over."""
-    return value_of("put_whole_outputs", {"run_id": run_id, "token": proof(token), "datas": list(datas)})
 
 
 def keep_outputs(
@@ -205,28 +158,67 @@ def note_transfer(
     )
 
 
-def content_part_url(*, content_id: int, n: int) -> Call[str]:
-    """A URL to PUT a part of a content that a submitter uploads to a bucket."""
-    return value_of("content_part_url", {"content_id": content_id, "n": n})
+def _of_run(run_id: int | None, token: str | UUID | None) -> dict[str, object]:
+    """The arguments of a call for a run; none for a submitter's."""
+    return {} if run_id is None or token is None else {"run_id": run_id, "token": proof(token)}
 
 
-def output_part_url(*, run_id: int, token: str | UUID, content_id: int, n: int) -> Call[str | None]:
-    """A URL to PUT a part of a content that a live run uploads to a bucket; None if the run is over."""
-    return value_of(
-        "output_part_url", {"run_id": run_id, "token": proof(token), "content_id": content_id, "n": n}
-    )
+def put_whole_contents(
+    *, owner: str | None, datas: Sequence[bytes], run_id: int | None = None, token: str | UUID | None = None
+) -> Call[bool]:
+    """Store contents of an owner or a live run, each of at most one chunk, unless they are stored already.
+
+    False if the run is over.
+    """
+    return value_of("put_whole_contents", {"owner": owner, "datas": list(datas), **_of_run(run_id, token)})
 
 
-def input_part_url(*, run_id: int, token: str | UUID, content_id: int, n: int) -> Call[str | None]:
-    """A URL to GET a part, in a bucket, of a content that a live run's job needs; None as ``read_chunk``."""
-    return value_of(
-        "input_part_url", {"run_id": run_id, "token": proof(token), "content_id": content_id, "n": n}
-    )
+def begin_content(
+    *,
+    owner: str | None,
+    sha256: str,
+    size: int,
+    run_id: int | None = None,
+    token: str | UUID | None = None,
+) -> Call[BegunContent | None]:
+    """Begin or resume the upload of a content of an owner or a live run; None if the run is over."""
+    arguments = {"owner": owner, "sha256": sha256, "size": size, **_of_run(run_id, token)}
+    return first_of(BegunContent, "begin_content", arguments)
 
 
-def left_part_url(*, content_id: int, n: int) -> Call[str | None]:
-    """A URL to GET a part of an output in a bucket; None as ``read_output_chunk``."""
-    return value_of("left_part_url", {"content_id": content_id, "n": n})
+def put_chunk(
+    *,
+    content_id: int,
+    n: int,
+    data: bytes,
+    sha256: str | None = None,
+    run_id: int | None = None,
+    token: str | UUID | None = None,
+) -> Call[bool]:
+    """Store a chunk, after checking its hash, which only a run may leave out; False if the run is over."""
+    arguments = {"content_id": content_id, "n": n, "data": data, "sha256": sha256, **_of_run(run_id, token)}
+    return value_of("put_chunk", arguments)
+
+
+def read_chunk(
+    *, content_id: int, n: int, run_id: int | None = None, token: str | UUID | None = None
+) -> Call[bytes | None]:
+    """A chunk of an output, or with ``run_id`` of a file that a live run's job needs.
+
+    None if it does not exist, for example because it was delivered meanwhile, or if the run is over.
+    """
+    return value_of("read_chunk", {"content_id": content_id, "n": n, **_of_run(run_id, token)})
+
+
+def content_url(
+    *, method: str, content_id: int, n: int, run_id: int | None = None, token: str | UUID | None = None
+) -> Call[str | None]:
+    """A URL to GET a part, in a bucket, of a content that ``read_chunk`` would read, or to PUT one.
+
+    None as ``read_chunk``, and for a PUT if the run is over.
+    """
+    arguments = {"method": method, "content_id": content_id, "n": n, **_of_run(run_id, token)}
+    return value_of("content_url", arguments)
 
 
 def lacking_contents(
@@ -240,21 +232,6 @@ def lacking_contents(
         "lacking_contents",
         {"owner": owner, "sha256s": list(sha256s), "sizes": list(sizes), "job_bytes": job_bytes},
     )
-
-
-def put_whole_contents(*, owner: str, datas: Sequence[bytes]) -> Call[None]:
-    """Store contents of at most one chunk each, unless they are stored already."""
-    return done("put_whole_contents", {"owner": owner, "datas": list(datas)})
-
-
-def begin_content(*, owner: str, sha256: str, size: int) -> Call[BegunContent]:
-    """Begin or resume the upload of a content."""
-    return one_of(BegunContent, "begin_content", {"owner": owner, "sha256": sha256, "size": size})
-
-
-def put_content_chunk(*, content_id: int, n: int, data: bytes, sha256: str) -> Call[None]:
-    """Store a chunk of a content, after checking its hash."""
-    return done("put_content_chunk", {"content_id": content_id, "n": n, "data": data, "sha256": sha256})
 
 
 def end_content(*, content_id: int) -> Call[bool]:
@@ -345,11 +322,6 @@ def awaited_outputs(
             "most_jobs": most_jobs,
         },
     )
-
-
-def read_output_chunk(*, content_id: int, n: int) -> Call[bytes | None]:
-    """A chunk of an output; None if it does not exist, for example because it was delivered meanwhile."""
-    return value_of("read_output_chunk", {"content_id": content_id, "n": n})
 
 
 def drop_outputs(*, cluster: int, proc: int, run_id: int) -> Call[bool]:

@@ -1,5 +1,5 @@
 -- Marks a content as complete. A content that fits in memory is compared with its hash as a whole. For a
--- larger one add_chunk compared each chunk, and the reader compares the whole; for one in a bucket only the
+-- larger one put_chunk compared each chunk, and the reader compares the whole; for one in a bucket only the
 -- announcement of each part is known.
 -- Errors: FWINV (a chunk is lacking, the hash differs).
 CREATE OR REPLACE FUNCTION fetchwork.complete_content(content_id bigint)

@@ -8,7 +8,7 @@ SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
-    stored fetchwork.content := fetchwork.own_content(end_content.content_id);
+    stored fetchwork.content := fetchwork.writable_content(end_content.content_id, NULL, NULL);
 BEGIN
     PERFORM fetchwork.complete_content(stored.content_id);
     RETURN true;

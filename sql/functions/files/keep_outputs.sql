@@ -4,7 +4,7 @@
 -- once. "checkpoint" is its number, which the job's ad has from then on. A repeated call replaces the files
 -- that were kept of the run. Returns 'kept', 'late' if the run is over, or 'busy', with nothing done, while
 -- another transaction is about to end the run.
--- manifest: [{"name", "mode", "size", "sha256" in hex}], with contents of this run (begin_output); for a
+-- manifest: [{"name", "mode", "size", "sha256" in hex}], with contents of this run (begin_content); for a
 -- directory {"name": "d/", "mode"}; for a file that a plugin uploaded elsewhere {"name", "size", "url"}.
 -- Errors: FWTOK (another run's token), FWDEN (more than max_job_file_bytes), FWINV (a name, an incomplete
 -- content).
@@ -104,7 +104,7 @@ BEGIN
         AND f.name NOT LIKE '%/'
     LIMIT 1;
     IF FOUND THEN
-        RAISE EXCEPTION 'output % has no content of this run; allowed: one of begin_output',
+        RAISE EXCEPTION 'output % has no content of this run; allowed: one of begin_content',
             quote_nullable(refused) USING ERRCODE = 'FWINV';
     END IF;
     IF spool THEN

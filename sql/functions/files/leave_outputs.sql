@@ -1,5 +1,5 @@
 -- Stores the outputs of a live run in one transaction, if they are a few contents of at most one chunk each:
--- stores them (put_whole_outputs), notes bytes and seconds (note_transfer), and keeps the manifest
+-- stores them (put_whole_contents), notes bytes and seconds (note_transfer), and keeps the manifest
 -- (keep_outputs). Returns as keep_outputs. Repeating a call is harmless. Errors, locks: as these three.
 CREATE OR REPLACE FUNCTION fetchwork.leave_outputs(
     run_id bigint,
@@ -18,7 +18,7 @@ DECLARE
     bytes bigint;
     waits text := current_setting('synchronous_commit');
 BEGIN
-    IF NOT fetchwork.put_whole_outputs(leave_outputs.run_id, leave_outputs.token, datas) THEN
+    IF NOT fetchwork.put_whole_contents(NULL, datas, leave_outputs.run_id, leave_outputs.token) THEN
         RETURN 'late';
     END IF;
     answer := fetchwork.keep_outputs(leave_outputs.run_id, leave_outputs.token, manifest);

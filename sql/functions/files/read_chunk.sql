@@ -1,7 +1,12 @@
--- A chunk of a content that has_input allows a live run; n counts from 0. NULL if the run is over, or if its
--- job has no such content or the content no such chunk: other jobs' contents do not exist for it. Locks
--- nothing. Errors: FWTOK (another run's token).
-CREATE OR REPLACE FUNCTION fetchwork.read_chunk(run_id bigint, token uuid, content_id bigint, n integer)
+-- A chunk of a content that the caller may read (readable_content); n counts from 0. NULL if the content or
+-- the chunk is not there, as after its delivery, or if the run is over. Locks nothing.
+-- Errors: FWTOK (another run's token).
+CREATE OR REPLACE FUNCTION fetchwork.read_chunk(
+    content_id bigint,
+    n integer,
+    run_id bigint DEFAULT NULL,
+    token uuid DEFAULT NULL
+)
 RETURNS bytea
 LANGUAGE plpgsql
 STABLE
@@ -9,14 +14,14 @@ SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
-    live fetchwork.run := fetchwork.file_run(read_chunk.run_id, read_chunk.token);
+    stored fetchwork.content := fetchwork.readable_content(
+        read_chunk.content_id, read_chunk.run_id, read_chunk.token
+    );
 BEGIN
     RETURN (
         SELECT k.data
         FROM fetchwork.content_chunk AS k
-        WHERE k.content_id = read_chunk.content_id
-            AND k.n = read_chunk.n
-            AND fetchwork.has_input(live, read_chunk.content_id)
+        WHERE k.content_id = stored.content_id AND k.n = read_chunk.n
     );
 END
 $$;

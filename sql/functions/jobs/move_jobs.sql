@@ -1,6 +1,6 @@
 -- Updates the queue, the counts and the live runs after the autocluster, batch or JobPrio of jobs has changed
--- from the values in the arrays, for edit() and note_significant(). Waits for a claim that is taking such a
--- job, which then has a run. The caller has locked the jobs.
+-- from the values in the arrays, for edit(), release_jobs() and ask_for_more(). Waits for a claim
+-- that is taking such a job, which then has a run. The caller has locked the jobs.
 CREATE OR REPLACE FUNCTION fetchwork.move_jobs(
     clusters integer [],
     procs integer [],

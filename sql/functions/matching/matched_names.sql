@@ -1,7 +1,7 @@
 -- The names, in lower case, of the attributes that matching reads in an ad: those that it always reads, every
--- Request*, those that slots refer to (significant_attribute), and every word of these attributes'
--- expressions, and so on. Words that are no attributes of the ad are included: an ad with more attributes
--- matches alike if none of their names is here or begins with "request".
+-- Request*, and every word of these attributes' expressions, and so on. Words that are no attributes of the
+-- ad are included: an ad with more attributes matches alike if none of their names is here or begins with
+-- "request".
 CREATE OR REPLACE FUNCTION fetchwork.matched_names(ad jsonb)
 RETURNS text[]
 LANGUAGE plpgsql
@@ -13,10 +13,12 @@ DECLARE
 BEGIN
     SELECT ARRAY[
             'requirements', 'rank', 'concurrencylimits', 'owner', 'accountinggroup', 'acctgroup',
-            'jobuniverse', 'fetchworkqueue'
+            'jobuniverse', 'fetchworkqueue',
+            -- of slots that can run a job with files, in a container or with credentials
+            'fetchworkfiles', 'wantsif', 'wantdockerimage', 'wantsandboximage', 'singularityimage',
+            'oauthservicesneeded'
         ]
         || CASE WHEN ad -> 'JobUniverse' = '7' THEN ARRAY['fetchworkaccesspoint'] ELSE '{}' END
-        || ARRAY(SELECT s.key FROM fetchwork.significant_attribute AS s)
         || ARRAY(SELECT lower(e.key) FROM jsonb_object_keys(ad) AS e (key) WHERE lower(e.key) LIKE 'request%')
     INTO names;
     LOOP
