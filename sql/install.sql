@@ -93,7 +93,6 @@
 \ir functions/checks/container_problem.sql
 \ir functions/checks/checked_names.sql
 \ir functions/checks/checked_job.sql
-\ir functions/checks/check_submission.sql
 \ir functions/checks/check_owner.sql
 
 -- functions/matching: Autoclusters and demand, what a slot could get and what it gets, shares, limits,
@@ -236,11 +235,11 @@
 \ir functions/runs/run_owner.sql
 \ir functions/runs/run_facts.sql
 \ir functions/runs/bytes_moved.sql
+\ir functions/runs/closed_run.sql
 \ir functions/runs/close_run.sql
 \ir functions/runs/termination.sql
 \ir functions/runs/provisioned.sql
 \ir functions/runs/resource_table.sql
-\ir functions/runs/slot_resources.sql
 \ir functions/runs/requested_resources.sql
 \ir functions/runs/completion.sql
 \ir functions/runs/record_eviction.sql
@@ -260,7 +259,6 @@
 \ir functions/runs/heartbeat.sql
 \ir functions/runs/run_policy.sql
 \ir functions/runs/charge_job.sql
-\ir functions/runs/ended_as_run.sql
 \ir functions/runs/settle_exit.sql
 \ir functions/runs/follow_verdict.sql
 \ir functions/runs/finish_not_run.sql
@@ -325,7 +323,6 @@
 \ir functions/maintenance/end_stays.sql
 \ir functions/maintenance/maintain_queue.sql
 \ir functions/maintenance/lead.sql
-\ir functions/maintenance/note_dropped_events.sql
 \ir functions/maintenance/ensure_partition.sql
 \ir functions/maintenance/renew_partitions.sql
 \ir functions/maintenance/forget.sql

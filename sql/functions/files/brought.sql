@@ -23,7 +23,8 @@ BEGIN
     INTO ended
     FROM fetchwork.run_history AS h
     WHERE h.run_id = awaited.run_id;
-    exited := fetchwork.ended_as_run(ended);
+    -- the ended run in the form of a live one
+    exited := jsonb_populate_record(NULL::fetchwork.run, to_jsonb(ended));
     -- the history of a job names its last run
     IF coalesce(awaited.verdict ->> 'action', 'complete') IN ('complete', 'remove') THEN
         UPDATE fetchwork.job AS j

@@ -40,6 +40,7 @@ DECLARE
     new_job fetchwork.job;
     looks_at_queue boolean;
     room bigint;
+    most_jobs bigint := fetchwork.setting_value('max_jobs_per_submission');
     job_batch integer;
     n integer := 0;
 BEGIN
@@ -86,7 +87,11 @@ BEGIN
         RETURNING cluster_id INTO new_cluster;
     END IF;
     n := first_proc;
-    PERFORM fetchwork.check_submission(first_proc + cardinality(procs));
+    IF first_proc + cardinality(procs) > most_jobs THEN
+        RAISE EXCEPTION 'Number of submitted jobs would exceed MAX_JOBS_PER_SUBMISSION: % jobs in one '
+            'cluster; allowed: % (setting max_jobs_per_submission)',
+            first_proc + cardinality(procs), most_jobs USING ERRCODE = 'FWDEN';
+    END IF;
     -- the columns that queue_attributes reads of a job, which is not in the table yet
     new_job.q_date := now();
     new_job.status_at := now();

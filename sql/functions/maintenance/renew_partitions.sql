@@ -16,6 +16,7 @@ DECLARE
     new_at timestamp[];
     start_at timestamp;
     child text;
+    last record;
 BEGIN
     SELECT array_agg(t.at ORDER BY t.at)
     INTO new_at
@@ -47,7 +48,16 @@ BEGIN
     END LOOP;
     FOREACH child IN ARRAY coalesce(old, '{}') LOOP
         IF parent = 'event' THEN
-            PERFORM fetchwork.note_dropped_events(child);
+            -- a reader whose cursor lies before the partition's last event learns that events are missing
+            EXECUTE format(
+                'SELECT e.batch, e.event_id FROM fetchwork.%I AS e WHERE e.batch IS NOT NULL '
+                'ORDER BY e.batch DESC, e.event_id DESC LIMIT 1',
+                child
+            )
+            INTO last;
+            UPDATE fetchwork.event_floor AS f
+            SET batch = last.batch, event_id = last.event_id
+            WHERE (f.batch, f.event_id) < (last.batch, last.event_id);
         END IF;
         EXECUTE format('DROP TABLE fetchwork.%I', child);
     END LOOP;

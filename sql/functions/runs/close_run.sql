@@ -15,21 +15,13 @@ DECLARE
 BEGIN
     DELETE FROM fetchwork.run AS r
     WHERE r.run_id = live.run_id;
-    INSERT INTO fetchwork.run_history (
-        run_id, cluster_id, proc_id, autocluster_id, owner, host_id,
-        state, outcome, reason, weight, token, slot,
-        claimed_at, accepted_at, started_at, ended_at, starter, job_pid, usage, report, output,
-        transfer
-    )
-    VALUES (
-        live.run_id, live.cluster_id, live.proc_id, live.autocluster_id,
+    INSERT INTO fetchwork.run_history
+    SELECT h.*
+    FROM fetchwork.closed_run(
+        live,
         (SELECT a.owner FROM fetchwork.autocluster AS a WHERE a.autocluster_id = live.autocluster_id),
-        live.host_id, live.state,
-        close_run.outcome, close_run.reason, live.weight, live.token, live.slot,
-        live.claimed_at, live.accepted_at, live.started_at, closed_at, live.starter,
-        coalesce(fetchwork.integer_of(close_run.report -> 'JobPid'), live.job_pid), live.usage,
-        close_run.report - 'FetchWorkOutput', close_run.report -> 'FetchWorkOutput', live.transfer
-    );
+        close_run.outcome, close_run.reason, closed_at, close_run.report
+    ) AS h;
     IF live.started_at IS NOT NULL THEN
         INSERT INTO fetchwork.tally_change (autocluster_id, usage)
         VALUES (live.autocluster_id, live.weight * extract(epoch FROM closed_at - live.started_at));

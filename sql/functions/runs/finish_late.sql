@@ -83,7 +83,8 @@ BEGIN
         extract(epoch FROM ended.ended_at - ended.started_at),
         0
     ));
-    revived := fetchwork.ended_as_run(ended);
+    -- in the form of a live run
+    revived := jsonb_populate_record(NULL::fetchwork.run, to_jsonb(ended));
     PERFORM fetchwork.charge_job(ended.cluster_id, ended.proc_id, finish_late.report, run_s);
     -- the job forgot this run when it was lost; the history of a job names its last run
     IF coalesce(finish_late.verdict ->> 'action', 'complete') IN ('complete', 'remove') THEN

@@ -82,43 +82,23 @@ BEGIN
         FROM retired AS e
     ),
     run_kept AS (
-        INSERT INTO fetchwork.run_history (
-            run_id, cluster_id, proc_id, autocluster_id, owner, host_id,
-            state, outcome, weight, token, slot,
-            claimed_at, accepted_at, started_at, ended_at, starter, job_pid, usage, report, output,
-            transfer
-        )
-        SELECT
-            (e.run).run_id, (e.run).cluster_id, (e.run).proc_id, (e.run).autocluster_id, (e.job).owner,
-            (e.run).host_id,
-            (e.run).state, 'completed', (e.run).weight, (e.run).token, (e.run).slot,
-            (e.run).claimed_at, (e.run).accepted_at, (e.run).started_at, e.at, (e.run).starter,
-            coalesce(fetchwork.integer_of(e.report -> 'JobPid'), (e.run).job_pid), (e.run).usage,
-            e.report - 'FetchWorkOutput', e.report -> 'FetchWorkOutput', (e.run).transfer
+        INSERT INTO fetchwork.run_history
+        SELECT h.*
         FROM charged AS e
+        CROSS JOIN LATERAL fetchwork.closed_run(
+            e.run, (e.job).owner, 'completed', NULL, e.at, e.report
+        ) AS h
     ),
     job_kept AS (
-        INSERT INTO fetchwork.job_history (
-            cluster_id, proc_id, job_status, job_prio, autocluster_id, batch_id, run_id,
-            q_date, completed_at, first_start_at, last_start_at,
-            num_starts, num_completions, num_holds, num_not_started, num_evicted, num_lost,
-            wall_s, user_cpu_s, sys_cpu_s,
-            exit_by_signal, exit_code, exit_signal,
-            slot, owner, queue, last_reason, facts, ad
-        )
-        SELECT
-            (e.job).cluster_id, (e.job).proc_id, 4, (e.job).job_prio, (e.job).autocluster_id,
-            (e.job).batch_id, (e.job).run_id,
-            (e.job).q_date, e.at, (e.job).first_start_at, (e.job).last_start_at,
-            (e.job).num_starts, (e.job).num_completions + 1, (e.job).num_holds, 0, (e.job).num_evicted,
-            (e.job).num_lost,
-            (e.job).wall_s + e.run_s, e.user_cpu_s, e.sys_cpu_s,
-            e.report -> 'ExitBySignal' = 'true', e.exit_code, e.exit_signal,
-            (e.run).slot, (e.job).owner, (e.job).queue, (e.job).last_reason,
+        INSERT INTO fetchwork.job_history
+        SELECT h.*
+        FROM charged AS e
+        CROSS JOIN LATERAL fetchwork.ended_job(
+            e.job, 4::smallint, e.at, (e.job).run_id, e.report, (e.run).slot, NULL,
             (e.job).facts || fetchwork.run_facts(e.run, 'completed', NULL, e.used, e.run_s, e.at) || e.moved
                 || jsonb_build_object('LastJobStatus', (e.job).job_status),
-            (e.job).ad
-        FROM charged AS e
+            e.run_s
+        ) AS h
     ),
     told AS (
         INSERT INTO fetchwork.event (event_type, cluster_id, proc_id, run_id, info)

@@ -11,10 +11,11 @@ STABLE
 BEGIN ATOMIC
     SELECT fetchwork.resource_table(
         a,
-        fetchwork.slot_resources((exited).host_id, (exited).slot),
+        coalesce(fetchwork.provisioned(s), '{}'),
         coalesce((exited).usage, '{}') || coalesce(report, '{}'),
         run_s
     )
     FROM fetchwork.autocluster AS a
+    LEFT JOIN fetchwork.slot AS s ON s.host_id = (exited).host_id AND s.name = (exited).slot
     WHERE a.autocluster_id = (exited).autocluster_id;
 END;

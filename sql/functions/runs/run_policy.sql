@@ -25,9 +25,9 @@ BEGIN
         IF NOT FOUND THEN
             RETURN NULL;
         END IF;
-        live := fetchwork.ended_as_run(ended);
+        -- in the form of a live run
+        live := jsonb_populate_record(NULL::fetchwork.run, to_jsonb(ended));
         live.job_status := 2;
-        live.usage := ended.usage;
     END IF;
     RETURN (
         SELECT fetchwork.whole_ad(j) || jsonb_strip_nulls(jsonb_build_object(
