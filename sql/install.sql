@@ -114,7 +114,7 @@
 \ir functions/matching/report_faults.sql
 \ir functions/matching/hold_faulty.sql
 \ir functions/matching/lock_limits.sql
-\ir functions/matching/limit_allows.sql
+\ir functions/matching/blocked_by.sql
 \ir functions/matching/offered_facts.sql
 \ir functions/matching/claim.sql
 \ir functions/matching/claim_alike.sql
@@ -371,7 +371,6 @@
 \ir functions/reading/is_log_of.sql
 \ir functions/reading/event_window.sql
 \ir functions/reading/may_sequence_events.sql
-\ir functions/reading/blocked_by.sql
 \ir functions/reading/waiting_autoclusters.sql
 \ir functions/reading/prospects.sql
 \ir functions/reading/first_idle.sql

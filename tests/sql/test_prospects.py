@@ -62,6 +62,16 @@ def test_what_blocks_is_what_keeps_it_from_being_claimed(queue: DirectQueue) -> 
     assert queue.claim("slot2@h1") is not None
 
 
+def test_the_jobs_that_an_access_point_runs_count_for_no_maximum(queue: DirectQueue) -> None:
+    queue.submit(JobUniverse=7, FetchWorkAccessPoint="ap")
+    assert queue.call("claim_scheduler_job", access_point="ap", max_each=1, lease_s=60)
+    queue.call("set_queue", name="default", changes='{"max_running": 1}')
+    queue.call("set_submitter", name="alice", changes='{"max_running": 1}')
+    job = queue.submit()
+    assert blocked(queue, job) is None
+    assert queue.claim() is not None
+
+
 def test_waiting_autoclusters_are_the_first_jobs_of_each_autocluster_and_priority(queue: DirectQueue) -> None:
     first = queue.submit()
     queue.submit()
