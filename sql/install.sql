@@ -217,6 +217,7 @@
 \ir functions/jobs/hold_jobs.sql
 \ir functions/jobs/release_jobs.sql
 \ir functions/jobs/remove_jobs.sql
+\ir functions/jobs/act_on_jobs.sql
 \ir functions/jobs/hold.sql
 \ir functions/jobs/release.sql
 \ir functions/jobs/remove.sql

@@ -81,7 +81,7 @@ async def test_job_that_uses_too_much_is_killed_and_held(
     scratch = tmp_path / "scratch"
     starter = starter_in(scratch)
     process = job_process(starter)
-    submit(request_disk_kib=10)
+    submit(request_disk=10)
     job = await started(agent, starter)
     fill(scratch, LIMIT_KIB - 100)
     await look(agent)
@@ -104,7 +104,7 @@ async def test_job_that_says_so_is_tried_again_with_more(
     scratch = tmp_path / "scratch"
     starter = starter_in(scratch)
     process = job_process(starter)
-    submit(request_disk_kib=10)
+    submit(request_disk=10)
     job = await started(agent, starter)
     # as retry_request_disk sets it
     changes = {"TransformOnEvict": "RequestDisk", "TransformBody_RequestDisk": "SET RequestDisk 5000"}
@@ -123,7 +123,7 @@ async def test_what_an_account_makes_slow_is_waited_for_by_nobody_and_not_begun_
     agent: Hooks, submit: Submit, starter_in: StartIn, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert isinstance(agent.runs, WatchedRuns)
-    submit(request_disk_kib=10)
+    submit(request_disk=10)
     await started(agent, starter_in(tmp_path / "scratch"))
     looked = []
     go_on = asyncio.Event()
@@ -158,7 +158,7 @@ async def test_a_starter_that_has_gone_says_nothing_about_its_job(
     process = job_process(starter)
     with pytest.raises(ProcessLookupError):
         await agent.runs.rights.disk_used(Process(starter.pid, starter.start_ticks + 1), os.geteuid())
-    submit(request_disk_kib=10)
+    submit(request_disk=10)
     await started(agent, starter)
     fill(scratch, LIMIT_KIB + 100)
     process.signal(signal.SIGKILL)

@@ -36,7 +36,7 @@ SHARED = [
 
 
 async def started(agent: Hooks, submit: Submit, starter: Process, slot: bytes | None = None) -> bytes:
-    submit(request_memory_mib=100)
+    submit(request_memory=100)
     job = await agent.fetch(slot)
     await agent.reply("accept", job)
     assert (await agent.start(job, starter=starter)).outcome == "started"

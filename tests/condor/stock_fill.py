@@ -54,7 +54,7 @@ def start_all(host: ReadmeHost, *, jobs: int) -> float:
             owner="nobody",
             iwd="/tmp",
             request_cpus=1,
-            request_memory_mib=1,
+            request_memory=1,
         )
     running = "SELECT count(*) AS jobs FROM fetchwork.jobs WHERE jobstatus = 2"
     host.wait_until(lambda: database.query(running)[0]["jobs"] == jobs, 600)

@@ -212,9 +212,7 @@ def test_queue_of_slot_4_runs_there_and_nowhere_else(start: Start, suite: str) -
 @pytest.mark.all
 def test_dynamic_slots_of_a_partitionable_slot_fetch_for_its_keyword(start: Start, suite: str) -> None:
     started = start("partitionable")
-    jobs = started.submit(
-        "FETCHWORK", "default", 8, request_cpus=1, request_memory_mib=100, request_disk_kib=1000
-    )
+    jobs = started.submit("FETCHWORK", "default", 8, request_cpus=1, request_memory=100, request_disk=1000)
     slots = started.slots_of("FETCHWORK", jobs)
     assert slots
     assert all(slot.startswith("slot1") for slot in slots)
@@ -232,9 +230,7 @@ def test_gpu_queue_runs_on_gpu_slots_only(start: Start, suite: str) -> None:
 
 def test_pilot_without_collector_runs_jobs_and_listens_on_loopback_only(start: Start, suite: str) -> None:
     started = start("pilot")
-    jobs = started.submit(
-        "FETCHWORK", "default", 2, request_cpus=1, request_memory_mib=100, request_disk_kib=1000
-    )
+    jobs = started.submit("FETCHWORK", "default", 2, request_cpus=1, request_memory=100, request_disk=1000)
     assert started.slots_of("FETCHWORK", jobs)
     master = started.pool.condor.master
     assert master is not None
@@ -314,7 +310,7 @@ def test_partitionable_slots_of_two_keywords_each_run_their_own_queue(start: Sta
         {"cpus": 2, "partitionable": True, "keyword": "SPECIAL"},
     ]
     started = start("one-slot-elsewhere", {"slots": {"type": types, "keyword": {}}})
-    small = {"request_cpus": 1, "request_memory_mib": 100, "request_disk_kib": 1000}
+    small = {"request_cpus": 1, "request_memory": 100, "request_disk": 1000}
     # more jobs than fit at once: dynamic slots fetch again when their job has ended
     common = started.submit("FETCHWORK", "default", 6, **small)
     special = started.submit("SPECIAL", "special", 6, **small)

@@ -25,6 +25,11 @@ def deep(levels: int) -> Any:
 
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "a number of 5000 digits": ({"Requirements": expr("9" * 5000 + " > 1")}, "more than 400 characters"),
+    "an expression that breaks off": ({"Requirements": expr("Memory >")}, "ends with an operator"),
+    "an expression that begins within": ({"Requirements": expr("&& Memory > 1")}, "begins or ends with"),
+    "a bracket that does not close": ({"Requirements": expr("(Memory > 1")}, "without its other half"),
+    "a string that does not end": ({"Requirements": expr('Arch == "X86_64')}, "string that does not end"),
+    "a comment before 101 brackets": ({"Rank": expr("/* */" + "(" * 101 + ")" * 101)}, "deeper than 100"),
     "a fraction of 5000 digits": ({"Foo": 0.5}, "more than 400 digits"),
     "a list nested 1500 deep": ({"Foo": deep(1500)}, "nested deeper than 100"),
     "a list nested 101 deep": ({"Foo": deep(101)}, "nested deeper than 100"),
@@ -68,6 +73,10 @@ ACCEPTED: dict[str, dict[str, Any]] = {
     "a backslash before digits": {"Foo": expr(r'"C:\\377"')},
     "a control character": {"Foo": expr(r'"\001\012"')},
     "parentheses and digits in a string": {"Foo": expr('"' + "(" * 300 + "9" * 500 + '"')},
+    "comments, quoted names and names of the outermost ad": {
+        "Requirements": expr("'a (b' > -1 && .Memory > 1 // (c"),
+        "Rank": expr("/* > */ 1 /* ( */"),
+    },
     "a hundredth of a CPU": {"RequestCpus": 0.01},
     "dollars": {"Args": "$(x) $$x $ $$", "Foo": "$$(OpSys)"},
     "values of the slot": {"Args": "a $$(OpSys)", "Cmd": "/sw/$$(Arch)/x", "eNV": "A=$$([1+1])"},

@@ -64,6 +64,18 @@ def test_a_cluster_is_all_its_jobs(queue: DirectQueue) -> None:
     ] == [5, 5, 1]
 
 
+def test_one_job_may_be_named_without_an_array(queue: DirectQueue) -> None:
+    first, second = queue.submit_many([{}, {}])
+    assert queue.value("SELECT fetchwork.hold('1.0', 'not today')") == 1
+    assert queue.status(first) == 5
+    assert queue.value("SELECT fetchwork.hold('1')") == 1
+    assert queue.value("SELECT fetchwork.release('1')") == 2
+    assert queue.value("SELECT fetchwork.vacate('1.0')") == 0
+    assert queue.value("SELECT fetchwork.remove(job => '1.1', reason => 'over')") == 1
+    assert queue.status(first) == 1
+    assert queue.value("SELECT LastReason FROM fetchwork.history WHERE JobId = %s", second) == "over"
+
+
 def test_a_job_that_is_named_several_times_is_treated_once(queue: DirectQueue) -> None:
     queue.submit_many([{}, {}])
     assert queue.act("hold", "1", "1.0", "01.0", "1.0", "1.1") == 2

@@ -1,7 +1,8 @@
 -- The problem of a value that no program should have to read, in a few words; NULL if it has none. For
 -- every attribute, without regard to its meaning. Agents evaluate submitted values for all users, so values
 -- that they or HTCondor can't represent are refused here: numbers of hundreds of digits, deep nesting, and
--- strings in expressions whose escapes are not UTF-8.
+-- strings in expressions whose escapes are not UTF-8. So are expressions that break off or do not close.
+-- That is no parser: an agent finds other errors, and the job is Held.
 CREATE OR REPLACE FUNCTION fetchwork.value_problem(value jsonb)
 RETURNS text
 LANGUAGE plpgsql
@@ -65,17 +66,27 @@ BEGIN
     IF length(expression) >= 100 AND expression ~ '([-+!~]\s*){100}' THEN
         RETURN 'has more than 100 operators in a row; allowed: fewer';
     END IF;
+    -- an attribute's name may be quoted
+    expression := regexp_replace(expression, '''([^''\\]|\\.)*''', 'x', 'g');
     brackets := regexp_replace(expression, '[^][(){}]', '', 'g');
-    IF length(brackets) > 200 THEN
-        -- each round removes the innermost pairs
-        FOR round IN 1 .. 101 LOOP
-            inner_brackets := regexp_replace(brackets, '\(\)|\[\]|\{\}', '', 'g');
-            EXIT WHEN inner_brackets = brackets;
-            brackets := inner_brackets;
-            IF round = 101 THEN
-                RETURN 'is nested deeper than 100; allowed: 100 levels';
-            END IF;
-        END LOOP;
+    -- each round removes the innermost pairs
+    FOR round IN 1 .. 101 LOOP
+        inner_brackets := regexp_replace(brackets, '\(\)|\[\]|\{\}', '', 'g');
+        EXIT WHEN inner_brackets = brackets;
+        brackets := inner_brackets;
+        IF round = 101 THEN
+            RETURN 'is nested deeper than 100; allowed: 100 levels';
+        END IF;
+    END LOOP;
+    -- a comment may have anything
+    IF expression ~ '/[/*]' THEN
+        RETURN NULL;
+    ELSIF replace(expression, '""', '') ~ '["'']' THEN
+        RETURN 'has a string that does not end; allowed: a ClassAd expression';
+    ELSIF brackets <> '' THEN
+        RETURN 'has a bracket without its other half; allowed: a ClassAd expression';
+    ELSIF expression ~ '[-+*/%<>=!~&|^?:,.]\s*$' OR expression ~ '^\s*[*/%<>=&|^?:,]' THEN
+        RETURN 'begins or ends with an operator; allowed: a ClassAd expression';
     END IF;
     RETURN NULL;
 END

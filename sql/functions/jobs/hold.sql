@@ -8,24 +8,13 @@ CREATE OR REPLACE FUNCTION fetchwork.hold(
     subcode integer DEFAULT 0
 )
 RETURNS integer
-LANGUAGE plpgsql
+LANGUAGE sql
 SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
-AS $$
-DECLARE
-    role name := fetchwork.invoker();
-    clusters integer[];
-    procs integer[];
-    why text := coalesce(hold.reason, format('via fetchwork hold (by %s)', role));
-BEGIN
-    SELECT array_agg(s.cluster_id), array_agg(s.proc_id)
-    INTO clusters, procs
-    FROM fetchwork.selected_jobs(jobs, hold.owner, role) AS s
-    WHERE s.job_status NOT IN (3, 4, 5);
-    IF clusters IS NULL THEN
-        RETURN 0;
-    END IF;
-    PERFORM fetchwork.hold_jobs(clusters, procs, why, hold.code, hold.subcode);
-    RETURN cardinality(clusters);
-END
-$$;
+RETURN fetchwork.act_on_jobs('hold', jobs, hold.owner, hold.reason, hold.code, hold.subcode);
+
+-- The same for one job, '42.0', or one cluster, '42'.
+CREATE OR REPLACE FUNCTION fetchwork.hold(job text, reason text DEFAULT NULL)
+RETURNS integer
+LANGUAGE sql
+RETURN fetchwork.hold(ARRAY[job], hold.reason);

@@ -2,21 +2,13 @@
 -- the jobs wait again and are not charged a try. Returns how many runs are to end.
 CREATE OR REPLACE FUNCTION fetchwork.vacate(jobs text [], reason text DEFAULT NULL, owner text DEFAULT NULL)
 RETURNS integer
-LANGUAGE plpgsql
+LANGUAGE sql
 SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
-AS $$
-DECLARE
-    role name := fetchwork.invoker();
-    clusters integer[];
-    procs integer[];
-BEGIN
-    SELECT array_agg(s.cluster_id), array_agg(s.proc_id)
-    INTO clusters, procs
-    FROM fetchwork.selected_jobs(jobs, vacate.owner, role) AS s
-    WHERE s.job_status IN (2, 7);
-    RETURN fetchwork.end_live_runs(
-        clusters, procs, 'vacate', coalesce(vacate.reason, format('via fetchwork vacate (by %s)', role))
-    );
-END
-$$;
+RETURN fetchwork.act_on_jobs('vacate', jobs, vacate.owner, vacate.reason);
+
+-- The same for one job, '42.0', or one cluster, '42'.
+CREATE OR REPLACE FUNCTION fetchwork.vacate(job text, reason text DEFAULT NULL)
+RETURNS integer
+LANGUAGE sql
+RETURN fetchwork.vacate(ARRAY[job], vacate.reason);

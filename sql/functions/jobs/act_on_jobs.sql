@@ -1,0 +1,47 @@
+-- Does what people ask of jobs, for the functions of these names: 'hold', 'release', 'remove', 'vacate'.
+-- Returns of how many. Errors: FWNOT, FWDEN, FWINV. Locks: the jobs (selected_jobs).
+CREATE OR REPLACE FUNCTION fetchwork.act_on_jobs(
+    action text,
+    jobs text [],
+    owner text,
+    reason text,
+    code integer DEFAULT NULL,
+    subcode integer DEFAULT NULL
+)
+RETURNS integer
+LANGUAGE plpgsql
+AS $$
+DECLARE
+    role name := fetchwork.invoker();
+    clusters integer[];
+    procs integer[];
+    why text := coalesce(
+        act_on_jobs.reason,
+        format('via fetchwork %s (by %s)', CASE action WHEN 'remove' THEN 'rm' ELSE action END, role)
+    );
+BEGIN
+    SELECT array_agg(s.cluster_id), array_agg(s.proc_id)
+    INTO clusters, procs
+    FROM fetchwork.selected_jobs(jobs, act_on_jobs.owner, role) AS s
+    WHERE CASE action
+        WHEN 'hold' THEN s.job_status NOT IN (3, 4, 5)
+        WHEN 'release' THEN s.job_status = 5
+        WHEN 'remove' THEN s.job_status <> 3
+        ELSE s.job_status IN (2, 7)
+    END;
+    IF clusters IS NULL THEN
+        RETURN 0;
+    END IF;
+    CASE action
+        WHEN 'hold' THEN
+            PERFORM fetchwork.hold_jobs(clusters, procs, why, act_on_jobs.code, act_on_jobs.subcode);
+        WHEN 'release' THEN
+            PERFORM fetchwork.release_jobs(clusters, procs, why);
+        WHEN 'remove' THEN
+            PERFORM fetchwork.remove_jobs(clusters, procs, why);
+        WHEN 'vacate' THEN
+            RETURN fetchwork.end_live_runs(clusters, procs, 'vacate', why);
+    END CASE;
+    RETURN cardinality(clusters);
+END
+$$;
