@@ -7,6 +7,9 @@
 -- migrations: types, tables, constraints, indexes, and the rows that come with them. Each is applied once.
 \ir migrations/0001_base.sql
 
+-- views: the one that functions read.
+\ir views/known_job.sql
+
 -- functions/access: Who is asking, whose jobs that role sees and changes, and who administers.
 \ir functions/access/invoker.sql
 \ir functions/access/acting_for.sql
@@ -28,6 +31,7 @@
 
 -- functions/settings: The numbers of an administrator: settings, queues, submitters, concurrency limits.
 \ir functions/settings/setting_value.sql
+\ir functions/settings/setting_time.sql
 \ir functions/settings/set_queue.sql
 \ir functions/settings/set_submitter.sql
 \ir functions/settings/set_limit.sql
@@ -136,7 +140,6 @@
 \ir functions/files/check_file_room.sql
 \ir functions/files/file_run.sql
 \ir functions/files/part_bytes.sql
-\ir functions/files/bucket_for.sql
 \ir functions/files/content_owner.sql
 \ir functions/files/writable_content.sql
 \ir functions/files/readable_content.sql
@@ -201,14 +204,12 @@
 \ir functions/jobs/submit_many.sql
 \ir functions/jobs/whole_ad.sql
 \ir functions/jobs/enqueue.sql
-\ir functions/jobs/dequeue.sql
 \ir functions/jobs/stays.sql
 \ir functions/jobs/ended_job.sql
 \ir functions/jobs/retire_job.sql
 \ir functions/jobs/leave_queue.sql
 \ir functions/jobs/hold_name.sql
 \ir functions/jobs/last_hold.sql
-\ir functions/jobs/hold_job.sql
 \ir functions/jobs/back_to_idle.sql
 \ir functions/jobs/job_of.sql
 \ir functions/jobs/job_rows.sql
@@ -274,7 +275,6 @@
 \ir functions/runs/tell_end.sql
 \ir functions/runs/watched_output.sql
 \ir functions/runs/ship_output.sql
-\ir functions/runs/end_live_run.sql
 \ir functions/runs/end_live_runs.sql
 
 -- functions/scheduler: Jobs that an access point runs itself, and what goes with them when they are removed.

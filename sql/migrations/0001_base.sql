@@ -618,7 +618,7 @@ COMMENT ON TABLE fetchwork.run IS 'live runs: narrow, written by every claim; en
 
 CREATE INDEX run_slot ON fetchwork.run (host_id, slot);
 
--- Output of running jobs, while it is watched. Unlogged: after a crash each watcher asks again.
+-- Unlogged, as output_chunk: after a crash each watcher asks again.
 CREATE UNLOGGED TABLE fetchwork.output_watch (
     run_id bigint PRIMARY KEY,                  -- the run may have ended
     cluster_id integer NOT NULL,
@@ -702,7 +702,6 @@ CREATE INDEX job_not_idle ON fetchwork.job (job_status, owner) WHERE job_status 
 CREATE INDEX job_left ON fetchwork.job (status_at) WHERE job_status = 4;
 CREATE INDEX job_policy ON fetchwork.job (cluster_id, proc_id) WHERE has_policy;
 
--- One narrow row for each job that may be claimed now. A claim deletes it and touches no row of "job".
 CREATE TABLE fetchwork.waiting (
     autocluster_id integer NOT NULL,
     job_prio integer NOT NULL,
@@ -712,7 +711,8 @@ CREATE TABLE fetchwork.waiting (
     PRIMARY KEY (autocluster_id, job_prio, position)
 );
 
-COMMENT ON TABLE fetchwork.waiting IS 'the jobs that may be claimed now; claims read it';
+COMMENT ON TABLE fetchwork.waiting IS
+    'one narrow row for each job that may be claimed now; a claim deletes it and touches no row of "job"';
 
 -- So that asking what waits costs the number of autoclusters and not of jobs. A row may be there with nothing
 -- waiting (the claimer that finds that deletes it), or twice (two submitters at once), never the other way
@@ -730,8 +730,6 @@ CREATE INDEX demand_autocluster ON fetchwork.demand (autocluster_id, job_prio);
 CREATE INDEX demand_xid ON fetchwork.demand (xid);
 
 -- Files -----------------------------------------------------------------------------------------------------
--- Buckets of an object store, which have the bytes of large contents. No role reads the key: the server hands
--- out presigned URLs (content_url).
 CREATE TABLE fetchwork.bucket (
     bucket_id integer GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     url text NOT NULL UNIQUE,                   -- as it was given
@@ -744,12 +742,11 @@ CREATE TABLE fetchwork.bucket (
     used boolean NOT NULL                       -- for new contents; those of others go with their jobs
 );
 
-COMMENT ON TABLE fetchwork.bucket IS 'buckets with the bytes of large contents';
+COMMENT ON TABLE fetchwork.bucket IS
+    'buckets of an object store for large contents; no role reads their keys: content_url signs';
 
 CREATE UNIQUE INDEX bucket_used ON fetchwork.bucket (used) WHERE used;
 
--- Objects of contents that are no more: an agent deletes them when no URL is left with which one could be
--- made again.
 CREATE TABLE fetchwork.object_over (
     bucket_id integer NOT NULL REFERENCES fetchwork.bucket (bucket_id),
     object uuid NOT NULL,
@@ -758,7 +755,8 @@ CREATE TABLE fetchwork.object_over (
     PRIMARY KEY (object, n)
 );
 
-COMMENT ON TABLE fetchwork.object_over IS 'objects in buckets that are to be deleted';
+COMMENT ON TABLE fetchwork.object_over IS
+    'objects of deleted contents: an agent deletes them when no URL is left that could make them again';
 
 CREATE INDEX object_over_since ON fetchwork.object_over (bucket_id, over_at);
 
@@ -822,8 +820,6 @@ CREATE INDEX job_file_output ON fetchwork.job_file (owner, cluster_id, proc_id, 
 WHERE direction = 'output';
 CREATE INDEX job_file_spool ON fetchwork.job_file (cluster_id, proc_id, run_id) WHERE direction = 'spool';
 
--- Keys that people named for the s3:// and gs:// URLs of their jobs. No role reads them: the server hands
--- out presigned URLs (job_url).
 CREATE TABLE fetchwork.job_key (
     cluster_id integer PRIMARY KEY,
     access_key_id text NOT NULL,
@@ -831,9 +827,9 @@ CREATE TABLE fetchwork.job_key (
     session_token text                          -- of a key that is lent for a while
 );
 
-COMMENT ON TABLE fetchwork.job_key IS 'keys of buckets, of clusters in the queue';
+COMMENT ON TABLE fetchwork.job_key IS
+    'keys for the s3:// and gs:// URLs of jobs in the queue; no role reads them: job_url signs';
 
--- Checkpoints that plugins have taken to URLs (checkpoint_destination), until they were deleted there.
 CREATE TABLE fetchwork.stored_checkpoint (
     cluster_id integer NOT NULL,
     proc_id integer NOT NULL,
@@ -845,13 +841,12 @@ CREATE TABLE fetchwork.stored_checkpoint (
     PRIMARY KEY (cluster_id, proc_id, base)
 );
 
-COMMENT ON TABLE fetchwork.stored_checkpoint IS 'checkpoints that are at URLs, and not deleted there yet';
+COMMENT ON TABLE fetchwork.stored_checkpoint IS
+    'checkpoints that plugins have taken to URLs (checkpoint_destination), until they are deleted there';
 
 CREATE INDEX stored_checkpoint_owner ON fetchwork.stored_checkpoint (owner, stored_at);
 CREATE INDEX stored_checkpoint_access_point ON fetchwork.stored_checkpoint (access_point, owner);
 
--- Jobs that have ended by themselves, and whose end does not count before their access point has brought back
--- what they left: TransferringOutput (6), without a run.
 CREATE TABLE fetchwork.bringing (
     cluster_id integer NOT NULL,
     proc_id integer NOT NULL,
@@ -864,7 +859,8 @@ CREATE TABLE fetchwork.bringing (
     PRIMARY KEY (cluster_id, proc_id)
 );
 
-COMMENT ON TABLE fetchwork.bringing IS 'jobs whose access point has yet to bring back what they left';
+COMMENT ON TABLE fetchwork.bringing IS
+    'TransferringOutput (6), without a run: ended jobs whose outputs their access point has yet to deliver';
 
 CREATE INDEX bringing_access_point ON fetchwork.bringing (access_point, owner, cluster_id, proc_id);
 CREATE INDEX bringing_since ON fetchwork.bringing (since);
@@ -902,8 +898,7 @@ CREATE TABLE fetchwork.credential_key (
     key_id text PRIMARY KEY                     -- of the public key: the first 16 digits of its sha256 in hex
         CONSTRAINT credential_key_id_is_plain CHECK (key_id ~ '^[0-9a-f]{16}$'),
     public_key bytea NOT NULL CONSTRAINT credential_key_is_x25519 CHECK (octet_length(public_key) = 32),
-    current boolean NOT NULL DEFAULT true,      -- credentials are sealed to this one now
-    published_at timestamptz NOT NULL DEFAULT now()
+    current boolean NOT NULL DEFAULT true       -- credentials are sealed to this one now
 );
 
 COMMENT ON TABLE fetchwork.credential_key IS
@@ -1079,15 +1074,14 @@ COMMENT ON TABLE fetchwork.job_history IS 'jobs that have ended';
 
 CREATE TABLE fetchwork.job_history_default PARTITION OF fetchwork.job_history DEFAULT;
 
--- Autoclusters name the owners of jobs; this table names those of forgotten autoclusters. It is written when
--- they are forgotten, so that no submission waits for it.
 CREATE TABLE fetchwork.past_owner (
     name text PRIMARY KEY,
     forgotten_at timestamptz NOT NULL           -- all jobs of theirs that ended before are in history
 );
 
 COMMENT ON TABLE fetchwork.past_owner IS
-    'owners of forgotten autoclusters, of whose jobs there may be history';
+    'owners of forgotten autoclusters, as autoclusters name those of the others; written when one is '
+    'forgotten, so that no submission waits for it';
 
 CREATE INDEX job_history_job ON fetchwork.job_history (cluster_id, proc_id);
 CREATE INDEX job_history_owner ON fetchwork.job_history (owner, completed_at);

@@ -45,13 +45,9 @@ SELECT
             WHERE try.started_at IS NOT NULL
         ) AS tries
         CROSS JOIN (
-            SELECT j.ad, j.q_date, j.job_prio, j.queue, j.num_completions
-            FROM fetchwork.job AS j
+            SELECT j.*
+            FROM fetchwork.known_job AS j
             WHERE j.cluster_id = u.clusterid AND j.proc_id = u.procid
-            UNION ALL
-            SELECT h.ad, h.q_date, h.job_prio, h.queue, h.num_completions
-            FROM fetchwork.job_history AS h
-            WHERE h.cluster_id = u.clusterid AND h.proc_id = u.procid
             LIMIT 1
         ) AS k
         WHERE c.cluster_id = u.clusterid

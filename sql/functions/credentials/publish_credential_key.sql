@@ -35,8 +35,7 @@ BEGIN
     INSERT INTO fetchwork.credential_key (key_id, public_key)
     VALUES (id, publish_credential_key.public_key)
     ON CONFLICT ON CONSTRAINT credential_key_pkey DO UPDATE
-        SET current = true,
-            published_at = now();
+        SET current = true;
     RETURN true;
 END
 $$;

@@ -48,7 +48,7 @@ BEGIN
         INSERT INTO fetchwork.content AS c (owner, sha256, size, run_id, bucket_id)
         VALUES (
             of_owner, hash, begin_content.size, begin_content.run_id,
-            fetchwork.bucket_for(begin_content.size)
+            (SELECT b.bucket_id FROM fetchwork.bucket AS b WHERE b.used AND begin_content.size > b.above)
         )
         ON CONFLICT DO NOTHING
         RETURNING c.* INTO known;

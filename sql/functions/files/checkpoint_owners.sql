@@ -3,34 +3,29 @@
 -- checkpoints. Locks nothing.
 CREATE OR REPLACE FUNCTION fetchwork.checkpoint_owners(access_point text)
 RETURNS text[]
-LANGUAGE sql
+LANGUAGE plpgsql
 STABLE
 SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 SET enable_bitmapscan = off
-BEGIN ATOMIC
-    WITH RECURSIVE each AS (
-        (
-            SELECT s.owner
-            FROM fetchwork.stored_checkpoint AS s
-            WHERE s.access_point = checkpoint_owners.access_point
-            ORDER BY s.owner
-            LIMIT 1
-        )
-        UNION ALL
-        SELECT (
-                SELECT s.owner
-                FROM fetchwork.stored_checkpoint AS s
-                WHERE s.access_point = checkpoint_owners.access_point AND s.owner > e.owner
-                ORDER BY s.owner
-                LIMIT 1
-            )
-        FROM each AS e
-        WHERE e.owner IS NOT NULL
-    )
-    SELECT coalesce(array_agg(e.owner), '{}')
-    FROM each AS e
-    CROSS JOIN (SELECT fetchwork.invoker() AS role) AS i
-    WHERE e.owner IS NOT NULL
-        AND (e.owner = ANY (fetchwork.own_owners(i.role)) OR fetchwork.serves_all(i.role));
-END;
+AS $$
+DECLARE
+    role name := fetchwork.invoker();
+    next_owner text := '';
+    owners text[] := '{}';
+BEGIN
+    -- a search of the index for each
+    LOOP
+        next_owner := (
+            SELECT min(o.owner)
+            FROM fetchwork.stored_checkpoint AS o
+            WHERE o.access_point = checkpoint_owners.access_point AND o.owner > next_owner
+        );
+        EXIT WHEN next_owner IS NULL;
+        IF next_owner = ANY (fetchwork.own_owners(role)) OR fetchwork.serves_all(role) THEN
+            owners := owners || next_owner;
+        END IF;
+    END LOOP;
+    RETURN owners;
+END
+$$;

@@ -12,23 +12,13 @@ SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     role name := fetchwork.invoker();
-    of_owner text;
     dropped bigint[];
     was_there boolean;
 BEGIN
-    SELECT e.owner
-    INTO of_owner
-    FROM (
-        SELECT j.owner
-        FROM fetchwork.job AS j
-        WHERE j.cluster_id = drop_outputs.cluster AND j.proc_id = drop_outputs.proc
-        UNION ALL
-        SELECT h.owner
-        FROM fetchwork.job_history AS h
-        WHERE h.cluster_id = drop_outputs.cluster AND h.proc_id = drop_outputs.proc
-    ) AS e
-    WHERE fetchwork.is_admin(role) OR e.owner = ANY (fetchwork.own_owners(role))
-    LIMIT 1;
+    PERFORM FROM fetchwork.known_job AS j
+    WHERE j.cluster_id = drop_outputs.cluster
+        AND j.proc_id = drop_outputs.proc
+        AND (fetchwork.is_admin(role) OR j.owner = ANY (fetchwork.own_owners(role)));
     IF NOT FOUND THEN
         RAISE EXCEPTION 'job % is not known',
             fetchwork.job_id(drop_outputs.cluster, drop_outputs.proc) USING ERRCODE = 'FWNOT';

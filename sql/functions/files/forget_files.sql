@@ -17,9 +17,7 @@ BEGIN
                 FROM fetchwork.job_file AS o
                 JOIN fetchwork.run_history AS h ON h.run_id = o.run_id
                 WHERE o.direction = 'output'
-                    AND h.ended_at < now() - make_interval(
-                        secs => 86400 * fetchwork.setting_value('output_days')::double precision
-                    )
+                    AND h.ended_at < now() - fetchwork.setting_time('output_days')
                     AND NOT EXISTS (SELECT FROM fetchwork.bringing AS b WHERE b.run_id = o.run_id)
                 LIMIT 1000
             )
@@ -32,9 +30,7 @@ BEGIN
     PERFORM fetchwork.delete_contents(ARRAY(
         SELECT c.content_id
         FROM fetchwork.content AS c
-        WHERE c.begun_at < now() - make_interval(
-                secs => fetchwork.setting_value('unused_content')::double precision
-            )
+        WHERE c.begun_at < now() - fetchwork.setting_time('unused_content')
             AND NOT EXISTS (SELECT FROM fetchwork.job_file AS f WHERE f.content_id = c.content_id)
             -- an upload may take long
             AND NOT EXISTS (SELECT FROM fetchwork.run AS r WHERE r.run_id = c.run_id)
@@ -44,9 +40,7 @@ BEGIN
     WHERE s.ctid = ANY (ARRAY(
         SELECT o.ctid
         FROM fetchwork.stored_checkpoint AS o
-        WHERE o.stored_at < now() - make_interval(
-                secs => 86400 * fetchwork.setting_value('history_days')::double precision
-            )
+        WHERE o.stored_at < now() - fetchwork.setting_time('history_days')
             AND NOT fetchwork.is_stored_for_use(o)
         LIMIT 1000
     ));

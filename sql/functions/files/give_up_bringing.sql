@@ -24,8 +24,8 @@ BEGIN
             SELECT FROM fetchwork.bringing AS b
             WHERE b.cluster_id = late.cluster_id AND b.proc_id = late.proc_id AND b.run_id = late.run_id
         );
-        PERFORM fetchwork.hold_job(
-            late.cluster_id, late.proc_id,
+        PERFORM fetchwork.hold_jobs(
+            ARRAY[late.cluster_id], ARRAY[late.proc_id],
             format(
                 'Transfer output files failure: access point %s has not brought them for %s s; '
                 'they are kept: see condor_transfer_data', late.access_point, patience

@@ -22,12 +22,8 @@ BEGIN ATOMIC
         )
     FROM (
         SELECT j.owner, j.ad
-        FROM fetchwork.job AS j
+        FROM fetchwork.known_job AS j
         WHERE j.cluster_id = left_outputs.cluster AND j.proc_id = left_outputs.proc
-        UNION ALL
-        SELECT h.owner, h.ad
-        FROM fetchwork.job_history AS h
-        WHERE h.cluster_id = left_outputs.cluster AND h.proc_id = left_outputs.proc
         LIMIT 1
     ) AS e
     CROSS JOIN fetchwork.cluster AS c

@@ -32,8 +32,9 @@ BEGIN
     IF NOT FOUND THEN
         RETURN false;
     END IF;
-    PERFORM fetchwork.hold_job(
-        not_brought.cluster, not_brought.proc, left(not_brought.reason, 1000), 12, not_brought.errno
+    PERFORM fetchwork.hold_jobs(
+        ARRAY[not_brought.cluster], ARRAY[not_brought.proc], left(not_brought.reason, 1000), 12,
+        not_brought.errno
     );
     RETURN true;
 END

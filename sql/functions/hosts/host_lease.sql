@@ -3,4 +3,4 @@ CREATE OR REPLACE FUNCTION fetchwork.host_lease(host fetchwork.host)
 RETURNS interval
 LANGUAGE sql
 STABLE
-RETURN coalesce((host).lease, make_interval(secs => fetchwork.setting_value('host_lease')::double precision));
+RETURN coalesce((host).lease, fetchwork.setting_time('host_lease'));

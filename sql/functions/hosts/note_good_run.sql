@@ -8,9 +8,7 @@ LANGUAGE plpgsql
 AS $$
 DECLARE
     half double precision := ceil(fetchwork.setting_value('black_hole_runs') / 2);
-    blame interval := make_interval(
-        secs => fetchwork.setting_value('max_black_hole_rest')::double precision
-    );
+    blame interval := fetchwork.setting_time('max_black_hole_rest');
 BEGIN
     UPDATE fetchwork.host AS h
     SET bad_starts = 0, bad_since = NULL, bad_reason = NULL, black_hole_since = NULL

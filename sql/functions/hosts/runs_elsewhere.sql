@@ -29,18 +29,14 @@ BEGIN ATOMIC
         WHERE r.cluster_id >= (live).cluster_id
             AND r.autocluster_id = (live).autocluster_id
             AND r.host_id <> ALL (ARRAY(SELECT d.host_id FROM doubtful AS d))
-            AND r.started_at < clock_timestamp() - make_interval(
-                secs => fetchwork.setting_value('quick_failure')::double precision
-            )
+            AND r.started_at < clock_timestamp() - fetchwork.setting_time('quick_failure')
     )
     OR EXISTS (
         SELECT FROM (
             SELECT
                 j.run_id, j.cluster_id, j.autocluster_id,
                 j.exit_code = 0
-                    OR j.completed_at - j.last_start_at >= make_interval(
-                        secs => fetchwork.setting_value('quick_failure')::double precision
-                    ) AS good
+                    OR j.completed_at - j.last_start_at >= fetchwork.setting_time('quick_failure') AS good
             FROM fetchwork.job_history AS j
             WHERE j.owner = (SELECT its.owner FROM its)
                 AND j.job_status = 4

@@ -11,7 +11,5 @@ BEGIN ATOMIC
     WHERE r.host_id = runs_well.host_id
         AND r.state = 'running'
         AND r.claimed_at >= runs_well.since
-        AND r.started_at < clock_timestamp() - make_interval(
-            secs => fetchwork.setting_value('quick_failure')::double precision
-        );
+        AND r.started_at < clock_timestamp() - fetchwork.setting_time('quick_failure');
 END;

@@ -52,7 +52,7 @@ BEGIN
     ELSIF action = 'release' AND job.job_status = 5 THEN
         PERFORM fetchwork.release_jobs(ARRAY[cluster], ARRAY[proc], apply_policy.reason);
     ELSIF action = 'vacate' AND job.job_status IN (2, 7) THEN
-        PERFORM fetchwork.end_live_run(cluster, proc, 'vacate', apply_policy.reason);
+        PERFORM fetchwork.end_live_runs(ARRAY[cluster], ARRAY[proc], 'vacate', apply_policy.reason);
     ELSE
         RETURN false;
     END IF;

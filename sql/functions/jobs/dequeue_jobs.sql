@@ -1,13 +1,15 @@
--- dequeue for many jobs: also ends the demand whose last jobs they were. The caller has locked the jobs'
--- rows. Waits for a claim of another transaction that holds a row of "waiting", and then finds the row gone.
+-- Takes jobs out of the queue, and ends the demand whose last jobs they were. Returns how many waited there,
+-- so that no claim has them or will have them. The caller has locked the jobs' rows. Waits for a claim of
+-- another transaction that holds a row of "waiting", and then finds the row gone.
 CREATE OR REPLACE FUNCTION fetchwork.dequeue_jobs(clusters integer [], procs integer [])
-RETURNS void
+RETURNS integer
 LANGUAGE plpgsql
 AS $$
 DECLARE
     ctids tid[];
     left_autoclusters integer[];
     left_prios integer[];
+    dequeued integer;
 BEGIN
     SELECT array_agg(queued.ctid)
     INTO ctids
@@ -27,11 +29,17 @@ BEGIN
     )
     SELECT
         array_agg(p.autocluster_id ORDER BY p.autocluster_id, p.job_prio),
-        array_agg(p.job_prio ORDER BY p.autocluster_id, p.job_prio)
-    INTO left_autoclusters, left_prios
-    FROM (SELECT DISTINCT g.autocluster_id, g.job_prio FROM gone AS g) AS p;
+        array_agg(p.job_prio ORDER BY p.autocluster_id, p.job_prio),
+        sum(p.jobs)
+    INTO left_autoclusters, left_prios, dequeued
+    FROM (
+        SELECT g.autocluster_id, g.job_prio, count(*) AS jobs
+        FROM gone AS g
+        GROUP BY g.autocluster_id, g.job_prio
+    ) AS p;
     -- in a statement of its own: the DELETE's does not see the rows as deleted
     PERFORM fetchwork.end_demand(p.autocluster_id, p.job_prio)
     FROM unnest(left_autoclusters, left_prios) AS p (autocluster_id, job_prio);
+    RETURN coalesce(dequeued, 0);
 END
 $$;

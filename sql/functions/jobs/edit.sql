@@ -242,7 +242,10 @@ BEGIN
             FROM unnest(clusters, procs, delayed) AS k (cluster_id, proc_id, is_delayed)
             CROSS JOIN LATERAL fetchwork.job_of(k.cluster_id, k.proc_id) AS j
             WHERE NOT k.is_delayed
-                AND CASE WHEN j.job_status = 1 THEN j.not_before IS NOT NULL OR fetchwork.dequeue(j) END
+                AND CASE
+                    WHEN j.job_status = 1 THEN j.not_before IS NOT NULL
+                        OR fetchwork.dequeue_jobs(ARRAY[j.cluster_id], ARRAY[j.proc_id]) > 0
+                END
         ) AS t;
     END IF;
     RETURN cardinality(clusters);

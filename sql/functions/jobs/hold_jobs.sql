@@ -23,6 +23,12 @@ BEGIN
         SET job_status = 5,
             status_at = clock_timestamp(),
             not_before = NULL,
+            -- of a run that goes on; the caller may have closed the last one
+            run_id = (
+                SELECT r.run_id
+                FROM fetchwork.run AS r
+                WHERE r.cluster_id = j.cluster_id AND r.proc_id = j.proc_id AND r.state = 'running'
+            ),
             hold_reason = hold_jobs.reason,
             hold_code = hold_jobs.code,
             hold_subcode = hold_jobs.subcode,

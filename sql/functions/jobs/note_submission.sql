@@ -33,9 +33,7 @@ BEGIN
         SELECT o.owner, o.key
         FROM fetchwork.submission AS o
         WHERE o.owner = note_submission.owner
-            AND o.submitted_at < now() - make_interval(
-                secs => 86400 * fetchwork.setting_value('submission_days')::double precision
-            )
+            AND o.submitted_at < now() - fetchwork.setting_time('submission_days')
         ORDER BY o.submitted_at
         LIMIT 10
         FOR UPDATE SKIP LOCKED

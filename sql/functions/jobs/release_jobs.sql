@@ -130,7 +130,10 @@ BEGIN
         FROM unnest(waiting_clusters, waiting_procs) AS k (cluster_id, proc_id)
         CROSS JOIN LATERAL fetchwork.job_of(k.cluster_id, k.proc_id) AS j
         WHERE (
-            SELECT CASE WHEN fetchwork.is_timed(c.ad || j.ad) THEN fetchwork.dequeue(j) END
+            SELECT CASE
+                WHEN fetchwork.is_timed(c.ad || j.ad)
+                    THEN fetchwork.dequeue_jobs(ARRAY[j.cluster_id], ARRAY[j.proc_id]) > 0
+            END
             FROM fetchwork.cluster AS c
             WHERE c.cluster_id = k.cluster_id
         )

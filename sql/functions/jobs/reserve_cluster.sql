@@ -15,9 +15,7 @@ DECLARE
 BEGIN
     DELETE FROM fetchwork.cluster_reservation AS r
     WHERE r.role = asking
-        AND r.reserved_at < now() - make_interval(
-            secs => fetchwork.setting_value('cluster_reservation')::double precision
-        );
+        AND r.reserved_at < now() - fetchwork.setting_time('cluster_reservation');
     IF (
         SELECT count(*)
         FROM fetchwork.cluster_reservation AS r

@@ -74,9 +74,7 @@ BEGIN
         DELETE FROM fetchwork.cluster_reservation AS r
         WHERE r.cluster_id = submit_cluster.cluster
             AND r.role = asking
-            AND r.reserved_at >= now() - make_interval(
-                secs => fetchwork.setting_value('cluster_reservation')::double precision
-            );
+            AND r.reserved_at >= now() - fetchwork.setting_time('cluster_reservation');
         IF cluster IS NOT NULL AND NOT FOUND THEN
             RAISE EXCEPTION 'cluster id % was not reserved; allowed: an unused one from '
                 'fetchwork.reserve_cluster()',

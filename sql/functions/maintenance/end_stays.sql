@@ -10,9 +10,7 @@ FROM (
     SELECT j.cluster_id, j.proc_id
     FROM fetchwork.job AS j
     WHERE j.job_status = 4
-        AND j.status_at < now() - make_interval(
-            secs => 86400 * fetchwork.setting_value('left_days')::double precision
-        )
+        AND j.status_at < now() - fetchwork.setting_time('left_days')
     ORDER BY j.status_at
     LIMIT 500
     FOR UPDATE SKIP LOCKED

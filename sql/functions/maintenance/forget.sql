@@ -10,9 +10,7 @@ LANGUAGE plpgsql
 SET jit = off
 AS $$
 DECLARE
-    since timestamptz := now() - make_interval(
-        secs => fetchwork.setting_value('forget_after')::double precision
-    );
+    since timestamptz := now() - fetchwork.setting_time('forget_after');
     halflife double precision := fetchwork.setting_value('priority_halflife');
     ids integer[];
     names text[];

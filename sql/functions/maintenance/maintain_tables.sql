@@ -12,12 +12,8 @@ SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     parent text;
-    event_limit timestamptz := date_trunc('day', now(), 'UTC') - make_interval(
-        secs => 86400 * fetchwork.setting_value('event_days')::double precision
-    );
-    history_limit timestamptz := date_trunc('month', now(), 'UTC') - make_interval(
-        secs => 86400 * fetchwork.setting_value('history_days')::double precision
-    );
+    event_limit timestamptz := date_trunc('day', now(), 'UTC') - fetchwork.setting_time('event_days');
+    history_limit timestamptz := date_trunc('month', now(), 'UTC') - fetchwork.setting_time('history_days');
 BEGIN
     IF NOT fetchwork.take_turn('tables') THEN
         RETURN;
@@ -53,9 +49,7 @@ BEGIN
         AND NOT EXISTS (SELECT FROM fetchwork.job AS j WHERE j.cluster_id = c.cluster_id)
         AND NOT EXISTS (SELECT FROM fetchwork.job_history AS h WHERE h.cluster_id = c.cluster_id);
     DELETE FROM fetchwork.slot_rest AS r
-    WHERE r.rest_until < now() - make_interval(
-        secs => fetchwork.setting_value('max_refusal_rest')::double precision
-    );
+    WHERE r.rest_until < now() - fetchwork.setting_time('max_refusal_rest');
     -- a slot without a job of ours that has not asked for so long is gone, or comes back with its next fetch
     DELETE FROM fetchwork.slot AS s
     WHERE s.last_fetch_at < now() - CASE

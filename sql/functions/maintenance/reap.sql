@@ -17,7 +17,7 @@ DECLARE
     dead record;
     live fetchwork.run;
     ended integer := 0;
-    patience interval := make_interval(secs => fetchwork.setting_value('host_lease')::double precision);
+    patience interval := fetchwork.setting_time('host_lease');
 BEGIN
     IF NOT fetchwork.take_turn('reap') THEN
         RETURN 0;

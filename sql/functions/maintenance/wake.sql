@@ -30,7 +30,9 @@ BEGIN
         LIMIT 1000
         FOR UPDATE SKIP LOCKED
     LOOP
-        IF late.job_status = 1 AND fetchwork.dequeue(late) THEN
+        IF late.job_status = 1
+            AND fetchwork.dequeue_jobs(ARRAY[late.cluster_id], ARRAY[late.proc_id]) > 0
+        THEN
             PERFORM fetchwork.enqueue(late.cluster_id, late.proc_id);
             woken := woken + 1;
         ELSE

@@ -9,7 +9,6 @@ LANGUAGE plpgsql
 AS $$
 DECLARE
     faulty record;
-    job fetchwork.job;
     held integer := 0;
 BEGIN
     FOR faulty IN
@@ -29,16 +28,14 @@ BEGIN
         ) AS queued
         LIMIT 1000
     LOOP
-        SELECT j.*
-        INTO job
-        FROM fetchwork.job AS j
+        PERFORM FROM fetchwork.job AS j
         WHERE j.cluster_id = faulty.cluster_id AND j.proc_id = faulty.proc_id AND j.job_status = 1
         FOR UPDATE SKIP LOCKED;
         CONTINUE WHEN NOT FOUND;
-        CONTINUE WHEN NOT fetchwork.dequeue(job);
-        PERFORM fetchwork.hold_job(
-            faulty.cluster_id,
-            faulty.proc_id,
+        CONTINUE WHEN fetchwork.dequeue_jobs(ARRAY[faulty.cluster_id], ARRAY[faulty.proc_id]) = 0;
+        PERFORM fetchwork.hold_jobs(
+            ARRAY[faulty.cluster_id],
+            ARRAY[faulty.proc_id],
             'two hosts could not evaluate the job: ' || faulty.reason,
             5,
             0

@@ -82,8 +82,8 @@ BEGIN
         CONTINUE WHEN NOT FOUND;
         live := fetchwork.live_run(victim.run_id, victim.token);
         CONTINUE WHEN live.run_id IS NULL OR live.end_requested IS NOT NULL;
-        PERFORM fetchwork.end_live_run(
-            live.cluster_id, live.proc_id, 'vacate',
+        PERFORM fetchwork.end_live_runs(
+            ARRAY[live.cluster_id], ARRAY[live.proc_id], 'vacate',
             format('preempted for autocluster %s', want.autocluster_id)
         );
         ended := ended + 1;

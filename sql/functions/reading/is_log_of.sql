@@ -11,13 +11,8 @@ BEGIN ATOMIC
     SELECT coalesce(c.ad ->> 'DAGManNodesLog' = is_log_of.path, false) OR (c.ad || coalesce(
         (
             SELECT j.ad
-            FROM fetchwork.job AS j
+            FROM fetchwork.known_job AS j
             WHERE j.cluster_id = c.cluster_id AND j.proc_id = is_log_of.proc
-        ),
-        (
-            SELECT h.ad
-            FROM fetchwork.job_history AS h
-            WHERE h.cluster_id = c.cluster_id AND h.proc_id = is_log_of.proc
             LIMIT 1
         ),
         '{}'

@@ -6,18 +6,12 @@ LANGUAGE plpgsql
 SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 AS $$
-DECLARE
-    live fetchwork.run;
 BEGIN
-    live := fetchwork.known_run(run_id, token);
-    IF live.run_id IS NULL THEN
+    IF (fetchwork.known_run(run_id, token)).run_id IS NULL THEN
         RETURN false;
     END IF;
-    UPDATE fetchwork.run AS r
-    SET accepted_at = coalesce(r.accepted_at, clock_timestamp()),
-        contact_at = clock_timestamp(),
-        state = CASE r.state WHEN 'reserved' THEN 'accepted' ELSE r.state END::fetchwork.run_state
-    WHERE r.run_id = live.run_id;
+    -- its row is locked, so accept_runs does not skip it
+    PERFORM fetchwork.accept_runs(ARRAY[accept.run_id], ARRAY[accept.token], ARRAY[0]);
     RETURN true;
 END
 $$;

@@ -33,9 +33,9 @@ BEGIN
         PERFORM fetchwork.record_eviction(live, could_not_start.reason);
     END IF;
     IF (at_once OR tries >= maximum) AND status IN (1, 2, 7) THEN
-        PERFORM fetchwork.hold_job(
-            live.cluster_id,
-            live.proc_id,
+        PERFORM fetchwork.hold_jobs(
+            ARRAY[live.cluster_id],
+            ARRAY[live.proc_id],
             CASE
                 WHEN at_once THEN could_not_start.reason
                 ELSE format(

@@ -37,8 +37,8 @@ BEGIN
         PERFORM fetchwork.back_to_idle(live, live.end_reason);
         RETURN true;
     END IF;
-    PERFORM fetchwork.hold_job(
-        live.cluster_id, live.proc_id, fail_inputs.reason, fail_inputs.code, fail_inputs.subcode
+    PERFORM fetchwork.hold_jobs(
+        ARRAY[live.cluster_id], ARRAY[live.proc_id], fail_inputs.reason, fail_inputs.code, fail_inputs.subcode
     );
     RETURN true;
 END

@@ -3,7 +3,7 @@
 -- The report of a lost run is kept with the run. It counts if the job exited by itself (exited) and still
 -- waits unclaimed: then the job need not run a second time.
 -- Errors: FWNOT, FWTOK (ended_run). Locks: the job, if the report may count. A claim that takes the job at
--- the same moment wins: dequeue waits for it, and finds the job gone.
+-- the same moment wins: dequeue_jobs waits for it, and finds the job gone.
 CREATE OR REPLACE FUNCTION fetchwork.finish_late(
     run_id bigint,
     token uuid,
@@ -68,7 +68,9 @@ BEGIN
     THEN
         RETURN 'late';
     END IF;
-    IF NOT (fetchwork.dequeue(waiting_job) OR waiting_job.not_before IS NOT NULL) THEN
+    IF fetchwork.dequeue_jobs(ARRAY[ended.cluster_id], ARRAY[ended.proc_id]) = 0
+        AND waiting_job.not_before IS NULL
+    THEN
         RETURN 'late';
     END IF;
 

@@ -7,6 +7,7 @@ LANGUAGE plpgsql
 AS $$
 DECLARE
     late_at timestamptz;
+    missed boolean;
     prepared_at timestamptz := CASE
         WHEN live.transfer IS NULL THEN coalesce(live.started_at, clock_timestamp())
         ELSE clock_timestamp()
@@ -25,21 +26,21 @@ BEGIN
             AND j.proc_id = live.proc_id
             AND (c.ad || j.ad) ? 'DeferralTime';
         -- clocks differ
-        IF late_at - interval '1 second' <= prepared_at AND report ->> 'FetchWorkProblem' IS NULL THEN
-            PERFORM fetchwork.could_not_start(
-                live, 'Job missed deferred execution time', 20, finish_not_run.report, 0, at_once => true
-            );
-            RETURN 'could_not_start';
-        END IF;
+        missed := coalesce(late_at - interval '1 second' <= prepared_at, false)
+            AND report ->> 'FetchWorkProblem' IS NULL;
         PERFORM fetchwork.could_not_start(
             live,
             CASE
-                WHEN report ->> 'FetchWorkProblem' IS NOT NULL THEN report ->> 'FetchWorkProblem'
-                ELSE 'the starter could not start it, and HTCondor gives hooks no reason: '
+                WHEN missed THEN 'Job missed deferred execution time'
+                ELSE coalesce(
+                    report ->> 'FetchWorkProblem',
+                    'the starter could not start it, and HTCondor gives hooks no reason: '
                     'see StarterLog of the slot on the host'
+                )
             END,
-            6,
-            finish_not_run.report
+            CASE WHEN missed THEN 20 ELSE 6 END,
+            finish_not_run.report,
+            at_once => missed
         );
         RETURN 'could_not_start';
     END IF;

@@ -5,7 +5,7 @@
 -- Returns action NULL; or 'end' with the reason, the seconds since a hook first got that answer (signalled_s;
 -- NULL: never) and the job's own signals and vacate time; 'gone' if the run is over without a report of its
 -- own (superseded, lost), so the job must end at once; 'late' after the run's own end. Events: JOB_SUSPENDED
--- (010), JOB_UNSUSPENDED (011), IMAGE_SIZE (006) when it grew by a tenth. Locks: as live_run.
+-- (010), JOB_UNSUSPENDED (011), those of renew_runs. Locks: as live_run.
 CREATE OR REPLACE FUNCTION fetchwork.heartbeat(run_id bigint, token uuid, report jsonb)
 RETURNS TABLE (
     action text,
@@ -26,8 +26,6 @@ DECLARE
     whole jsonb;
     suspended boolean := coalesce(report ->> 'JobState' = 'Suspended', false);
     processes integer := fetchwork.integer_of(report -> 'NumPids');
-    old_size double precision;
-    new_size double precision := fetchwork.number_of(report -> 'ImageSize');
 BEGIN
     report := fetchwork.checked_report(report);
     live := fetchwork.live_run(heartbeat.run_id, heartbeat.token);
@@ -38,7 +36,12 @@ BEGIN
         RETURN NEXT;
         RETURN;
     END IF;
-    old_size := fetchwork.number_of(live.usage -> 'ImageSize');
+    -- its row is locked, so renew_runs does not skip it
+    IF fetchwork.renew_runs(ARRAY[live.run_id], ARRAY[live.token], ARRAY[heartbeat.report]) <> '{}' THEN
+        RETURN NEXT;
+        RETURN;
+    END IF;
+    -- the job has to end, or was suspended or resumed
     UPDATE fetchwork.run AS r
     SET contact_at = clock_timestamp(),
         -- before the start the offer's own short deadline holds: this report shows only that a starter begins
@@ -56,25 +59,19 @@ BEGIN
             ELSE r.signalled_at
         END
     WHERE r.run_id = live.run_id;
-    IF live.state = 'running' AND heartbeat.report ? 'JobState' AND live.job_status IN (2, 7) THEN
-        IF suspended <> (live.job_status = 7) THEN
-            UPDATE fetchwork.job AS j
-            SET job_status = CASE WHEN suspended THEN 7 ELSE 2 END, status_at = clock_timestamp()
-            WHERE j.cluster_id = live.cluster_id AND j.proc_id = live.proc_id;
-            INSERT INTO fetchwork.event (event_type, cluster_id, proc_id, run_id, info)
-            VALUES (
-                CASE WHEN suspended THEN 10 ELSE 11 END, live.cluster_id, live.proc_id, live.run_id,
-                CASE WHEN suspended THEN jsonb_build_object('NumberOfPIDs', coalesce(processes, 1)) END
-            );
-        END IF;
-        IF new_size IS NOT NULL AND new_size > coalesce(old_size, 0) * 1.1 THEN
-            INSERT INTO fetchwork.event (event_type, cluster_id, proc_id, run_id, info)
-            VALUES (6, live.cluster_id, live.proc_id, live.run_id, jsonb_strip_nulls(jsonb_build_object(
-                'Size', heartbeat.report -> 'ImageSize',
-                'ResidentSetSize', heartbeat.report -> 'ResidentSetSize',
-                'MemoryUsage', heartbeat.report -> 'MemoryUsage'
-            )));
-        END IF;
+    IF live.state = 'running'
+        AND heartbeat.report ? 'JobState'
+        AND live.job_status IN (2, 7)
+        AND suspended <> (live.job_status = 7)
+    THEN
+        UPDATE fetchwork.job AS j
+        SET job_status = CASE WHEN suspended THEN 7 ELSE 2 END, status_at = clock_timestamp()
+        WHERE j.cluster_id = live.cluster_id AND j.proc_id = live.proc_id;
+        INSERT INTO fetchwork.event (event_type, cluster_id, proc_id, run_id, info)
+        VALUES (
+            CASE WHEN suspended THEN 10 ELSE 11 END, live.cluster_id, live.proc_id, live.run_id,
+            CASE WHEN suspended THEN jsonb_build_object('NumberOfPIDs', coalesce(processes, 1)) END
+        );
     END IF;
     IF live.end_requested IS NOT NULL THEN
         SELECT c.ad || j.ad

@@ -9,17 +9,10 @@ LANGUAGE plpgsql
 SET lock_timeout = '1s'
 AS $$
 DECLARE
-    live fetchwork.run;
+    live fetchwork.run := fetchwork.file_run(live_run.run_id, live_run.token);
 BEGIN
-    SELECT r.*
-    INTO live
-    FROM fetchwork.run AS r
-    WHERE r.run_id = live_run.run_id;
-    IF NOT FOUND THEN
+    IF live.run_id IS NULL THEN
         RETURN NULL;
-    END IF;
-    IF NOT fetchwork.proves(live_run.token, live.token) THEN
-        RAISE EXCEPTION 'the token is not that of run %', live_run.run_id USING ERRCODE = 'FWTOK';
     END IF;
     PERFORM FROM fetchwork.job AS j
     WHERE j.cluster_id = live.cluster_id AND j.proc_id = live.proc_id

@@ -15,9 +15,9 @@ BEGIN
     RETURNING j.num_lost, j.job_status INTO losses, status;
     PERFORM fetchwork.record_eviction(live, lose_run.reason);
     IF status IN (2, 7) AND losses >= fetchwork.setting_value('max_lost') THEN
-        PERFORM fetchwork.hold_job(
-            live.cluster_id,
-            live.proc_id,
+        PERFORM fetchwork.hold_jobs(
+            ARRAY[live.cluster_id],
+            ARRAY[live.proc_id],
             format('lost %s times, last: %s', losses, lose_run.reason),
             26,
             0

@@ -1,7 +1,7 @@
 -- UPDATE_JOB_INFO of many runs that only live and report usage, as heartbeat() does: writes the usage,
 -- extends the deadlines. Returns their positions in the arrays. heartbeat() must do the others: runs that are
 -- over, to end, suspended or resumed, with another token, or whose rows another transaction holds.
--- Events: IMAGE_SIZE (006). Locks: the runs; skips locked ones.
+-- Events: IMAGE_SIZE (006) when it grew by a tenth. Locks: the runs; skips locked ones.
 CREATE OR REPLACE FUNCTION fetchwork.renew_runs(run_ids bigint [], tokens uuid [], reports jsonb [])
 RETURNS integer []
 LANGUAGE plpgsql

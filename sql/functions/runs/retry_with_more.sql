@@ -24,7 +24,9 @@ BEGIN
     PERFORM fetchwork.ask_for_more(
         live.cluster_id, live.proc_id, changes, retry_with_more.code, retry_with_more.subcode
     );
-    PERFORM fetchwork.end_live_run(live.cluster_id, live.proc_id, 'vacate', retry_with_more.reason);
+    PERFORM fetchwork.end_live_runs(
+        ARRAY[live.cluster_id], ARRAY[live.proc_id], 'vacate', retry_with_more.reason
+    );
     -- so finish() does not take it for the job's own exit
     UPDATE fetchwork.run AS r
     SET signalled_at = clock_timestamp()

@@ -7,7 +7,7 @@ STABLE
 SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 BEGIN ATOMIC
-    SELECT coalesce(j.owner, e.owner)
+    SELECT j.owner
     FROM (
         SELECT r.cluster_id, r.proc_id
         FROM fetchwork.run AS r
@@ -17,7 +17,6 @@ BEGIN ATOMIC
         FROM fetchwork.run_history AS h
         WHERE h.run_id = run_owner.run_id AND fetchwork.proves(run_owner.token, h.token)
     ) AS known
-    LEFT JOIN fetchwork.job AS j ON j.cluster_id = known.cluster_id AND j.proc_id = known.proc_id
-    LEFT JOIN fetchwork.job_history AS e ON e.cluster_id = known.cluster_id AND e.proc_id = known.proc_id
+    LEFT JOIN fetchwork.known_job AS j ON j.cluster_id = known.cluster_id AND j.proc_id = known.proc_id
     LIMIT 1;
 END;

@@ -40,8 +40,8 @@ BEGIN
             )
         );
     ELSIF action = 'hold' THEN
-        PERFORM fetchwork.hold_job(
-            exited.cluster_id, exited.proc_id, coalesce(reason, 'OnExitHold is true'),
+        PERFORM fetchwork.hold_jobs(
+            ARRAY[exited.cluster_id], ARRAY[exited.proc_id], coalesce(reason, 'OnExitHold is true'),
             coalesce(fetchwork.integer_of(verdict -> 'code'), 3),
             coalesce(fetchwork.integer_of(verdict -> 'subcode'), 0)
         );

@@ -22,7 +22,9 @@ BEGIN
     END IF;
     PERFORM fetchwork.close_run(live, 'withdrawn', withdraw.reason);
     IF withdraw.hold_reason IS NOT NULL AND live.job_status = 1 THEN
-        PERFORM fetchwork.hold_job(live.cluster_id, live.proc_id, withdraw.hold_reason, withdraw.code, 0);
+        PERFORM fetchwork.hold_jobs(
+            ARRAY[live.cluster_id], ARRAY[live.proc_id], withdraw.hold_reason, withdraw.code, 0
+        );
     ELSE
         PERFORM fetchwork.back_to_idle(live, NULL);
     END IF;
