@@ -33,6 +33,9 @@ from fetchwork.queue.selecting import JobSpec, id_of
 
 # events in one answer: at 100 000 a second, reading a page takes a fraction of the pause between questions
 PAGE = 5000
+# events that a reader remembers: an asynchronous standby that takes over may have the last ones without their
+# places in the stream, and gives them others
+REMEMBERED = 20_000
 SHORTEST_PAUSE_S = 0.01
 LONGEST_PAUSE_S = 0.05
 
@@ -50,6 +53,8 @@ class Reader:
         self.position: Cursor | None = None
         self._from_now = after == "now"
         self._sequencing = _Sequencing()
+        #: the last ids, oldest first
+        self._seen: dict[int, None] = {}
         #: the last question found no new event of any job
         self._idle = False
         if after is not None and not self._from_now:
@@ -124,7 +129,19 @@ class Reader:
         self.position = max(start, Cursor(page.until_batch, page.until_id))
         self._idle = self.position == start
         # jsonb as text contains neither a tab nor a line break
-        return page.lines.split("\n") if page.lines is not None else [], page.more
+        return self._new(page.lines.split("\n") if page.lines is not None else []), page.more
+
+    def _new(self, lines: Sequence[str]) -> list[str]:
+        """The lines of events that this reader has not seen yet."""
+        new = []
+        for line in lines:
+            event_id = int(line.split("\t", 2)[1])
+            if event_id not in self._seen:
+                self._seen[event_id] = None
+                new.append(line)
+        while len(self._seen) > REMEMBERED:
+            del self._seen[next(iter(self._seen))]
+        return new
 
     @staticmethod
     def _moved(start: Cursor) -> Steps[bool]:

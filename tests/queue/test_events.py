@@ -233,6 +233,18 @@ def test_a_reader_that_falls_behind_while_it_reads_is_told(
 # -- waiting -------------------------------------------------------------------------------------------------
 
 
+def test_an_event_that_a_standby_gives_another_place_comes_once(queue: Queue, slots: DirectQueue) -> None:
+    reader = Reader()
+    session = session_of(queue)
+    slots.submit_many([{}] * 3)
+    assert len(list(session.each(reader.events(0)))) == 3
+    # the takeover of an asynchronous standby, which has the last events and not their batch
+    slots.connection.execute("UPDATE fetchwork.event SET batch = NULL WHERE proc_id > 0")
+    slots.submit()
+    slots.call("put_events_behind")
+    assert told(session.each(reader.events(0))) == [("2.0", 0)]
+
+
 def test_stop_after_bounds_the_waiting(queue: Queue) -> None:
     assert list(queue.events(stop_after=0)) == []
     begin = time.monotonic()
