@@ -178,8 +178,17 @@ def _settle_requests(ad: Json, commands: str) -> None:
             ad[name] = max(1, int(value))
 
 
+#: an include of a file: "include : FILE"; "include [into FILE] command : ..." runs a program
+_INCLUDE = re.compile(r"\s*include\s*:\s*(\S.*?)\s*$", re.I)
+
+
 def _bad_line(text: str) -> str:
     for number, line in enumerate(text.splitlines(), 1):
+        if (included := _INCLUDE.match(line)) and "$(" not in included[1]:
+            try:
+                Path(included[1]).open("rb").close()
+            except OSError as error:
+                return f"line {number} includes '{included[1]}', which can't be read: {error.strerror}"
         if line.strip() and not re.match(
             r"\s*(?:#|\S+\s*@?=|(?:if|elif|else|endif|include|use|queue)\b)", line, re.I
         ):

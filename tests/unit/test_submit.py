@@ -1,5 +1,6 @@
 """Descriptions and ad files become the database's input; unsupported commands are refused by name."""
 
+import itertools
 import json
 from pathlib import Path
 from typing import Any
@@ -153,6 +154,10 @@ def test_the_same_commands_pass_where_they_ask_for_nothing(command: str) -> None
         ("arguments = 1\nqueue\n", "executable"),
         ("executable = /bin/true\nqueue 0\n", "makes no jobs"),
         ("executable = /bin/true\nblah blah\nqueue\n", "line 2 is not 'command = value': 'blah blah'"),
+        (
+            "executable = /bin/true\ninclude : nowhere.inc\nqueue\n",
+            "line 2 includes 'nowhere.inc', which can't be read: No such file or directory",
+        ),
         ("executable = /bin/true\nqueue x from /nonexistent/list\n", "/nonexistent/list"),
         ("executable = /bin/true\nqueue x in (\na\n", "line 2: the items of queue have no closing"),
         ("executable = /bin/true\nif true\nqueue\nendif\n", "line 3: queue inside if"),
@@ -166,6 +171,16 @@ def test_a_wrong_description_is_refused_in_one_line(text: str, told: str) -> Non
         ads(text)
     assert told in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+def test_more_jobs_than_a_cluster_may_have_are_refused_before_they_are_made() -> None:
+    jobs = submission.prepared(
+        "executable = /bin/true\nqueue 100000000\n", cluster=1, owner="alice", most_jobs=lambda: 1500
+    )
+    made = iter(jobs.own)
+    assert len(list(itertools.islice(made, 1500))) == 1500
+    with pytest.raises(SubmitError, match=r"exceed MAX_JOBS_PER_SUBMISSION: .* allowed: 1500 \(setting"):
+        next(made)
 
 
 @pytest.mark.parametrize(
