@@ -104,6 +104,7 @@ def _describe(request: Json) -> Iterator[Json]:
         owner=request["owner"],
         extra=request["extra"],
         queue=request["queue"],
+        most_jobs=lambda: int(request["most_jobs"]),
     )
     needs = inputs.needed(jobs, inputs.shared_directories())
     jobs = needs.jobs

@@ -123,7 +123,15 @@ class Submitting:
         before: int | None = cluster
         if not begun.is_made:
             answers = self._children.answers(
-                account, {"do": "describe", "cluster": cluster, "owner": owner, **checked}, DESCRIBE_S
+                account,
+                {
+                    "do": "describe",
+                    "cluster": cluster,
+                    "owner": owner,
+                    "most_jobs": begun.most_jobs,
+                    **checked,
+                },
+                DESCRIBE_S,
             )
             with contextlib.ExitStack() as stack:
                 kept = stack.enter_context(tempfile.SpooledTemporaryFile(IN_MEMORY))

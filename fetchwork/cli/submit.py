@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -105,6 +106,8 @@ def cli(
     key = os.environ.pop(KEY_VARIABLE, None)
     if schedd is None and (constraints or originals is not None):
         raise click.UsageError("options '--constraint' and '--originals' go with '--from-schedd'")
+    if schedd is None and file == "-" and sys.stdin.isatty():
+        click.echo("reading from standard input, to its end (Ctrl-D)", err=True)
     text = descriptions.read_file(file) if schedd is None else ""
     as_ads = are_ads or Path(file).suffix in (".ad", ".ads", ".json")
     extra: dict[str, str] = {}

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import getpass
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeAlias, TypeGuard, cast
 
@@ -34,6 +35,8 @@ Description: TypeAlias = "Submit | str | Ad | Sequence[Ad]"
 # limits of one call of submit_ads, which the server parses as one value
 MAX_JOBS = 5000
 MAX_BYTES = 4 * 1024 * 1024
+# so many jobs of a description are made before the database is asked how many there may be
+_FEW = 1000
 # a content may be deleted just before a submission refers to it
 _TRIES = 3
 
@@ -107,6 +110,7 @@ def put(
             owner=owner,
             extra=extra,
             queue=queue,
+            most_jobs=functools.partial(_most_jobs, database),
         )
         if key is not None:
             # the jobs are iterated twice
@@ -198,7 +202,13 @@ def check(
     """Raise the errors that ``put`` would raise, and put nothing into the queue."""
     with contextlib.suppress(_Unwanted), database.transaction():
         cluster = database.run(job_calls.reserve_cluster())
-        jobs = prepared(description, cluster=cluster, owner=owner, extra=extra)
+        jobs = prepared(
+            description,
+            cluster=cluster,
+            owner=owner,
+            extra=extra,
+            most_jobs=functools.partial(_most_jobs, database),
+        )
         needs = inputs.needed(jobs, inputs.shared_directories())
         contents = stored.measured(needs.paths())
         stored.check_room(database, _owner_of(needs.jobs), contents, stored.largest(needs, contents))
@@ -215,8 +225,12 @@ def prepared(
     owner: str | None = None,
     extra: Mapping[str, object] | None = None,
     queue: str | None = None,
+    most_jobs: Callable[[], int] | None = None,
 ) -> jobads.Jobs:
-    """The jobs of a description (a ``Submit`` object, or its text) or of ads, ready for submission."""
+    """The jobs of a description (a ``Submit`` object, or its text) or of ads, ready for submission.
+
+    ``most_jobs`` returns the number of jobs that a cluster may have; it is called only for many jobs.
+    """
     given: Json = dict(extra or {})
     if owner is not None:
         given["Owner"] = owner
@@ -238,7 +252,27 @@ def prepared(
     jobs = descriptions.from_description(description, cluster_id=cluster, owner=owner or getpass.getuser())
     names = {name.lower() for name in given}
     own = ({k: v for k, v in part.items() if k.lower() not in names} for part in jobs.own)
-    return jobads.Jobs({**jobs.common, **given}, own)
+    return jobads.Jobs({**jobs.common, **given}, own if most_jobs is None else _bounded(own, most_jobs))
+
+
+def _bounded(own: Iterable[Json], most_jobs: Callable[[], int]) -> Iterator[Json]:
+    """The jobs' own parts; raises SubmitError behind the last that a cluster may have.
+
+    The database refuses more too, but only after a description of millions was expanded in memory.
+    """
+    most = _FEW
+    for number, part in enumerate(own):
+        if number == most and number >= (most := most_jobs()):
+            raise SubmitError(
+                f"Number of submitted jobs would exceed MAX_JOBS_PER_SUBMISSION: more than {most} jobs in one"
+                f" cluster; allowed: {most} (setting max_jobs_per_submission)"
+            )
+        yield part
+
+
+def _most_jobs(database: Database) -> int:
+    (row,) = database.query("SELECT value FROM fetchwork.settings WHERE name = 'max_jobs_per_submission'")
+    return int(row["value"])
 
 
 def sendable(

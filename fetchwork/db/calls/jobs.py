@@ -27,6 +27,8 @@ class Submission(Record):
 
     cluster_id: int
     is_made: bool
+    #: the setting max_jobs_per_submission
+    most_jobs: int
 
 
 def reserve_cluster() -> Call[int]:

@@ -1,7 +1,8 @@
 -- The cluster that an owner submitted under this key, with is_made (submitted_as), or else a new id for it
 -- (reserve_cluster). Services call it before they read a submission. Errors: as reserve_cluster.
+-- most_jobs: the setting max_jobs_per_submission.
 CREATE OR REPLACE FUNCTION fetchwork.begin_submission(owner text, key text)
-RETURNS TABLE (cluster_id integer, is_made boolean)
+RETURNS TABLE (cluster_id integer, is_made boolean, most_jobs bigint)
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp
 AS $$
@@ -11,6 +12,7 @@ BEGIN
     IF NOT is_made THEN
         cluster_id := fetchwork.reserve_cluster();
     END IF;
+    most_jobs := (SELECT s.value FROM fetchwork.settings AS s WHERE s.name = 'max_jobs_per_submission');
     RETURN NEXT;
 END
 $$;
