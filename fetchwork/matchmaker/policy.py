@@ -72,6 +72,9 @@ def periodic(ad: ClassAd, status: int, now: float | None = None) -> Verdict | No
             ("AllowedExecuteDuration", HoldCode.JOB_EXECUTE_EXCEEDED, "execute"),
         ):
             limit, start = _number(ad, name), _number(ad, "JobCurrentStartExecutingDate")
+            if start is not None and name == "AllowedExecuteDuration":
+                # as in the shadow, a job that saves checkpoints has so long for each
+                start = max(start, _number(ad, "LastCkptTime") or start)
             if limit is not None and start is not None and now - start > limit:
                 reason = f"The job exceeded allowed {what} duration of {_clock(limit)}"
                 return Verdict("hold", reason, code)

@@ -454,12 +454,15 @@ def test_a_checkpoint_takes_the_place_of_the_one_before_as_a_whole(queue: Direct
     assert stored_bytes(queue) == 9
     assert queue.rows("SELECT checkpointnumber, files, bytes FROM fetchwork.checkpoints") == [(1, 2, 9)]
     assert queue.value("SELECT facts FROM fetchwork.jobs")["CheckpointNumber"] == 1
+    policy = queue.of(run, "run_policy")
+    assert policy["LastCkptTime"] >= policy["JobCurrentStartExecutingDate"]
     # a starter that is killed, and a host that is lost, report nothing more
     queue.scalar("starter_gone", run_id=run.run_id, token=run.token)
     assert checkpoint(queue, run, 2) == "late"
     run = queue.started()
     (row,) = queue.call("run_files", run_id=run.run_id, token=run.token)
     assert row["ad"]["CheckpointNumber"] == 1
+    assert "LastCkptTime" not in queue.of(run, "run_policy")
     files = {file["name"]: read(queue, run, file) for file in row["files"]}
     assert files == {"same": b"same", "new": b"newer"}
     assert checkpoint(queue, run, 2, third=b"3") == "kept"

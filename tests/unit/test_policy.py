@@ -72,6 +72,14 @@ def test_job_beyond_its_allowed_duration_is_held(name: str, code: int) -> None:
     assert periodic({**ad, "JobCurrentStartExecutingDate": int(NOW) - 99}, JobStatus.RUNNING) is None
 
 
+def test_a_checkpoint_begins_the_allowed_execute_duration_anew() -> None:
+    ran = {"JobCurrentStartExecutingDate": int(NOW) - 1000, "LastCkptTime": int(NOW) - 99}
+    assert periodic({"AllowedExecuteDuration": 100, **ran}, JobStatus.RUNNING) is None
+    assert periodic({"AllowedJobDuration": 100, **ran}, JobStatus.RUNNING).action == "hold"
+    of_an_earlier_run = {**ran, "LastCkptTime": int(NOW) - 2000}
+    assert periodic({"AllowedExecuteDuration": 100, **of_an_earlier_run}, JobStatus.RUNNING).action == "hold"
+
+
 def test_timer_remove_removes_after_its_time() -> None:
     assert periodic({"TimerRemove": int(NOW) - 1}).action == "remove"
     assert periodic({"TimerRemove": int(NOW) + 1}) is None

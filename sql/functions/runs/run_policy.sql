@@ -33,6 +33,7 @@ BEGIN
         SELECT fetchwork.whole_ad(j) || jsonb_strip_nulls(jsonb_build_object(
             'JobCurrentStartDate', extract(epoch FROM live.started_at)::bigint,
             'JobCurrentStartExecutingDate', extract(epoch FROM live.started_at)::bigint,
+            'LastCkptTime', live.transfer -> 'LastCkptTime',
             'JobStatus', live.job_status
         )) || coalesce(live.usage, '{}')
         FROM fetchwork.job AS j
