@@ -7,7 +7,7 @@ import pytest
 
 from fetchwork.classad.ads import parse_old
 from fetchwork.db.calls import runs
-from fetchwork.db.calls.runs import proof
+from fetchwork.db.calls.call import proof
 from fetchwork.db.database import Database
 from fetchwork.errors import FetchworkError
 from fetchwork.pool.postgres import PostgresServer

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from fetchwork.db.calls.call import Call, JsonObject, Record, done, records_of, value_of
+from fetchwork.db.calls.call import Call, JsonObject, Record, done, given, records_of, value_of
 
 
 def set_queue(*, name: str, changes: JsonObject) -> Call[None]:
@@ -36,16 +36,7 @@ def set_bucket(
     above: int = 64 * 1024 * 1024,
 ) -> Call[None]:
     """Store the bytes of new contents of more than ``above`` bytes in a bucket; no URL: in no bucket."""
-    return done(
-        "set_bucket",
-        {
-            "url": url,
-            "access_key_id": access_key_id,
-            "secret": secret,
-            "region": region,
-            "above": above,
-        },
-    )
+    return done("set_bucket", given(locals()))
 
 
 @dataclass(frozen=True, slots=True)

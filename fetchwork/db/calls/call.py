@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from operator import itemgetter
 from typing import Any, ClassVar, Generic, Self, TypeAlias, TypeVar
+from uuid import UUID
 
 from fetchwork.errors import SchemaMismatch
 
@@ -17,8 +20,10 @@ __all__ = [
     "Row",
     "done",
     "first_of",
+    "given",
     "jsonb",
     "one_of",
+    "proof",
     "records_of",
     "value_of",
 ]
@@ -100,6 +105,35 @@ def _reader(record: type[Record]) -> Callable[[Row], Sequence[object]]:
         found = itemgetter(*columns) if len(columns) > 1 else lambda row: (row[columns[0]],)
         _READERS[record] = found
     return found
+
+
+@lru_cache(maxsize=4096)
+def proof(token: str | UUID) -> str:
+    """The proof that the caller knows a run's token: half of its SHA-256, which is as long as a token.
+
+    Text that is no token is returned unchanged; it proves nothing, and PostgreSQL refuses it.
+    """
+    try:
+        text = str(UUID(str(token)))
+    except ValueError:
+        return str(token)
+    return str(UUID(hashlib.sha256(text.encode()).hexdigest()[:32]))
+
+
+def given(parameters: Mapping[str, object]) -> dict[str, object]:
+    """The ``locals()`` of a function whose parameters are those of its SQL function, as a call's arguments.
+
+    The driver takes lists and dicts for arrays and JSON; a token travels as its proof.
+    """
+    arguments = dict(parameters)
+    for name, value in parameters.items():
+        if name == "token" and isinstance(value, str | UUID):
+            arguments[name] = proof(value)
+        elif isinstance(value, Mapping):
+            arguments[name] = dict(value)
+        elif isinstance(value, Sequence) and not isinstance(value, str | bytes):
+            arguments[name] = list(value)
+    return arguments
 
 
 def records_of(

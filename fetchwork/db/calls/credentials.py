@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
-from fetchwork.db.calls.call import Call, JsonObject, Record, first_of, records_of, value_of
-from fetchwork.db.calls.runs import proof
+from fetchwork.db.calls.call import Call, JsonObject, Record, first_of, given, proof, records_of, value_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,19 +78,7 @@ def put_credential(
     expires_at: datetime | None = None,
 ) -> Call[int]:
     """Store a credential, sealed to the current key, in place of one of the same name; its version."""
-    return value_of(
-        "put_credential",
-        {
-            "owner": owner,
-            "name": name,
-            "key_id": key_id,
-            "sealed": sealed,
-            "permissions": permissions,
-            "resource": resource,
-            "renewable": renewable,
-            "expires_at": expires_at,
-        },
-    )
+    return value_of("put_credential", given(locals()))
 
 
 def delete_credential(*, owner: str, name: str) -> Call[bool]:
@@ -108,10 +95,7 @@ def note_credentials(
     *, run_id: int, token: str | UUID, directory: str, versions: Mapping[str, int]
 ) -> Call[bool]:
     """Note the directory and versions of a live run's credentials on its host; False if the run is over."""
-    return value_of(
-        "note_credentials",
-        {"run_id": run_id, "token": proof(token), "directory": directory, "versions": dict(versions)},
-    )
+    return value_of("note_credentials", given(locals()))
 
 
 def changed_credentials(*, host_id: int, within_s: float, settled_s: float) -> Call[list[ChangedCredential]]:
@@ -119,18 +103,12 @@ def changed_credentials(*, host_id: int, within_s: float, settled_s: float) -> C
 
     Runs that started within the last ``settled_s`` are left out: their hooks may still be writing.
     """
-    return records_of(
-        ChangedCredential,
-        "changed_credentials",
-        {"host_id": host_id, "within_s": within_s, "settled_s": settled_s},
-    )
+    return records_of(ChangedCredential, "changed_credentials", given(locals()))
 
 
 def begin_renewal(*, run_id: int, token: str | UUID, name: str, version: int) -> Call[bool]:
     """Whether the agent of a live run, and no other, may ask the credential's issuer for the next minute."""
-    return value_of(
-        "begin_renewal", {"run_id": run_id, "token": proof(token), "name": name, "version": version}
-    )
+    return value_of("begin_renewal", given(locals()))
 
 
 def renew_credential(
@@ -144,18 +122,7 @@ def renew_credential(
     expires_at: datetime | None,
 ) -> Call[int | None]:
     """Store a renewed version from the issuer; its number, or None if ``version`` is not the current one."""
-    return value_of(
-        "renew_credential",
-        {
-            "run_id": run_id,
-            "token": proof(token),
-            "name": name,
-            "version": version,
-            "key_id": key_id,
-            "sealed": sealed,
-            "expires_at": expires_at,
-        },
-    )
+    return value_of("renew_credential", given(locals()))
 
 
 def publish_credential_key(*, public_key: bytes) -> Call[bool]:
@@ -171,7 +138,4 @@ def sealed_otherwise(*, n: int, after_owner: str = "", after_name: str = "") -> 
 
 def reseal_credential(*, owner: str, name: str, version: int, key_id: str, sealed: bytes) -> Call[bool]:
     """Store a credential sealed anew to the current key; False if it has changed meanwhile."""
-    return value_of(
-        "reseal_credential",
-        {"owner": owner, "name": name, "version": version, "key_id": key_id, "sealed": sealed},
-    )
+    return value_of("reseal_credential", given(locals()))

@@ -15,11 +15,12 @@ from fetchwork.db.calls.call import (
     Record,
     done,
     first_of,
+    given,
     jsonb,
+    proof,
     records_of,
     value_of,
 )
-from fetchwork.db.calls.runs import proof
 
 #: must equal the SQL function chunk_bytes
 CHUNK_BYTES = 1024 * 1024
@@ -145,17 +146,7 @@ def note_transfer(
     ``direction`` ('input', 'output'), ``bytes`` and ``seconds`` describe a finished transfer. False if the
     run is over, or another transaction has locked its row.
     """
-    return value_of(
-        "note_transfer",
-        {
-            "run_id": run_id,
-            "token": proof(token),
-            "phase": phase,
-            "direction": direction,
-            "bytes": bytes,
-            "seconds": seconds,
-        },
-    )
+    return value_of("note_transfer", given(locals()))
 
 
 def _of_run(run_id: int | None, token: str | UUID | None) -> dict[str, object]:
@@ -228,10 +219,7 @@ def lacking_contents(
 
     ``job_bytes`` are the bytes of the job with the most. QueueRefused if there is no room for the contents.
     """
-    return value_of(
-        "lacking_contents",
-        {"owner": owner, "sha256s": list(sha256s), "sizes": list(sizes), "job_bytes": job_bytes},
-    )
+    return value_of("lacking_contents", given(locals()))
 
 
 def end_content(*, content_id: int) -> Call[bool]:
@@ -251,15 +239,7 @@ def add_job_key(
     *, cluster: int, access_key_id: str, secret: str, session_token: str | None = None
 ) -> Call[None]:
     """Keep the key that presigns URLs of a cluster's jobs, in the transaction that submits the cluster."""
-    return done(
-        "add_job_key",
-        {
-            "cluster": cluster,
-            "access_key_id": access_key_id,
-            "secret": secret,
-            "session_token": session_token,
-        },
-    )
+    return done("add_job_key", given(locals()))
 
 
 def output_url(*, run_id: int, token: str | UUID, url: str) -> Call[str | None]:
@@ -311,17 +291,7 @@ def awaited_outputs(
     *, access_point: str, of_owner: str, after_cluster: int = -1, after_proc: int = -1, most_jobs: int = 100
 ) -> Call[list[JobOutputs]]:
     """The outputs of one owner's ended jobs that wait for this access point to deliver them."""
-    return records_of(
-        JobOutputs,
-        "awaited_outputs",
-        {
-            "access_point": access_point,
-            "of_owner": of_owner,
-            "after_cluster": after_cluster,
-            "after_proc": after_proc,
-            "most_jobs": most_jobs,
-        },
-    )
+    return records_of(JobOutputs, "awaited_outputs", given(locals()))
 
 
 def drop_outputs(*, cluster: int, proc: int, run_id: int) -> Call[bool]:
@@ -336,11 +306,7 @@ def left_checkpoints(
 
     ``access_point`` limits them to jobs of ``of_owner`` that were submitted there.
     """
-    return records_of(
-        LeftCheckpoint,
-        "left_checkpoints",
-        {"most_rows": most_rows, "but_for": but_for, "access_point": access_point, "of_owner": of_owner},
-    )
+    return records_of(LeftCheckpoint, "left_checkpoints", given(locals()))
 
 
 def checkpoint_owners(*, access_point: str) -> Call[list[str]]:
@@ -355,7 +321,4 @@ def forget_checkpoint(*, cluster: int, proc: int, base: str) -> Call[bool]:
 
 def not_brought(*, cluster: int, proc: int, run_id: int, reason: str, errno: int) -> Call[bool]:
     """Hold a job whose outputs an access point can't write; False if the job does not wait for delivery."""
-    return value_of(
-        "not_brought",
-        {"cluster": cluster, "proc": proc, "run_id": run_id, "reason": reason, "errno": errno},
-    )
+    return value_of("not_brought", given(locals()))

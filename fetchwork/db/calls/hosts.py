@@ -7,8 +7,18 @@ from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
-from fetchwork.db.calls.call import Call, JsonObject, Record, done, jsonb, one_of, records_of, value_of
-from fetchwork.db.calls.runs import proof
+from fetchwork.db.calls.call import (
+    Call,
+    JsonObject,
+    Record,
+    done,
+    given,
+    jsonb,
+    one_of,
+    proof,
+    records_of,
+    value_of,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,18 +72,7 @@ def hello(
 
     HostTaken while another agent has a live lease, unless ``replaces`` names that agent as dead.
     """
-    return one_of(
-        Greeting,
-        "hello",
-        {
-            "host": host,
-            "agent_version": agent_version,
-            "agent_id": agent_id,
-            "wanted_lease_s": wanted_lease_s,
-            "location": location,
-            "replaces": list(replaces),
-        },
-    )
+    return one_of(Greeting, "hello", given(locals()))
 
 
 def beat(

@@ -9,16 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from fetchwork.db.calls.call import Call, JsonObject, Record, done, jsonb, one_of, records_of, value_of
-
-
-@dataclass(frozen=True, slots=True)
-class SubmittedJob(Record):
-    """A submitted job."""
-
-    cluster_id: int
-    proc_id: int
-    job_id: str
+from fetchwork.db.calls.call import Call, JsonObject, Record, done, jsonb, one_of, value_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,13 +69,6 @@ def submit_noted(
             "procs": jsonb(list(procs)),
             "cluster": cluster,
         },
-    )
-
-
-def submit_many(*, ads: Sequence[JsonObject], common: JsonObject | None = None) -> Call[list[SubmittedJob]]:
-    """Submit jobs as one cluster; returns their ids in the order of the ads."""
-    return records_of(
-        SubmittedJob, "submit_many", {"ads": [dict(ad) for ad in ads], "common": dict(common or {})}
     )
 
 

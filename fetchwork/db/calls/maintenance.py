@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
-from fetchwork.db.calls.call import Call, JsonObject, Record, done, one_of, records_of, value_of
+from fetchwork.db.calls.call import Call, JsonObject, Record, done, given, one_of, records_of, value_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,11 +117,7 @@ def resume_offers() -> Call[bool]:
 
 def policy_jobs(*, after_cluster: int, after_proc: int, page: int) -> Call[list[PolicyJob]]:
     """The next page of the jobs that don't run and have a periodic policy."""
-    return records_of(
-        PolicyJob,
-        "policy_jobs",
-        {"after_cluster": after_cluster, "after_proc": after_proc, "page": page},
-    )
+    return records_of(PolicyJob, "policy_jobs", given(locals()))
 
 
 def apply_policy(
@@ -139,19 +135,7 @@ def apply_policy(
 
     With ``run_id`` also False if that run, on which the verdict was based, is over.
     """
-    return value_of(
-        "apply_policy",
-        {
-            "cluster": cluster,
-            "proc": proc,
-            "status": status,
-            "action": action,
-            "reason": reason,
-            "code": code,
-            "subcode": subcode,
-            "run_id": run_id,
-        },
-    )
+    return value_of("apply_policy", given(locals()))
 
 
 def objects_over(*, most: int = 200) -> Call[list[ObjectOver]]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
-from fetchwork.db.calls.call import Call, JsonObject, Record, done, first_of, jsonb, one_of, records_of
+from fetchwork.db.calls.call import Call, JsonObject, Record, done, first_of, given, jsonb, one_of, records_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,19 +146,7 @@ def candidates(
     gpus: float | None = None,
 ) -> Call[list[Candidate]]:
     """Autoclusters that wait in the queues and whose numbers fit the slot's free resources."""
-    return records_of(
-        Candidate,
-        "candidates",
-        {
-            "host_id": host_id,
-            "slot": slot,
-            "queues": list(queues),
-            "cpus": cpus,
-            "memory_mib": memory_mib,
-            "disk_kib": disk_kib,
-            "gpus": gpus,
-        },
-    )
+    return records_of(Candidate, "candidates", given(locals()))
 
 
 def autocluster_ads(*, ids: Sequence[int]) -> Call[list[AutoclusterAd]]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import ClassVar
 
-from fetchwork.db.calls.call import Call, Record, first_of, one_of, records_of, value_of
+from fetchwork.db.calls.call import Call, Record, first_of, given, one_of, records_of, value_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,17 +115,7 @@ def watch_output(
     *, cluster: int, proc: int, run_id: int | None, stdout_at: int | None, stderr_at: int | None
 ) -> Call[list[OutputChunk]]:
     """Watch a job's output for some seconds; its parts after two positions, empty if the job never ran."""
-    return records_of(
-        OutputChunk,
-        "watch_output",
-        {
-            "cluster": cluster,
-            "proc": proc,
-            "run_id": run_id,
-            "stdout_at": stdout_at,
-            "stderr_at": stderr_at,
-        },
-    )
+    return records_of(OutputChunk, "watch_output", given(locals()))
 
 
 def may_sequence_events() -> Call[bool]:
@@ -135,9 +125,7 @@ def may_sequence_events() -> Call[bool]:
 
 def event_window(*, after_batch: int, after_id: int, most: int | None = None) -> Call[EventWindow]:
     """The window of events after a cursor that can be read now, with ``most`` events if given."""
-    return one_of(
-        EventWindow, "event_window", {"after_batch": after_batch, "after_id": after_id, "most": most}
-    )
+    return one_of(EventWindow, "event_window", given(locals()))
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,27 +6,12 @@ hook, so it must not get into a log. ``proof`` of the token travels, which shows
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from uuid import UUID
 
 from fetchwork.codes import HoldCode
-from fetchwork.db.calls.call import Call, JsonObject, Record, one_of, records_of, value_of
-
-
-@lru_cache(maxsize=4096)
-def proof(token: str | UUID) -> str:
-    """The proof that the caller knows a run's token: half of its SHA-256, which is as long as a token.
-
-    Text that is no token is returned unchanged; it proves nothing, and PostgreSQL refuses it.
-    """
-    try:
-        text = str(UUID(str(token)))
-    except ValueError:
-        return str(token)
-    return str(UUID(hashlib.sha256(text.encode()).hexdigest()[:32]))
+from fetchwork.db.calls.call import Call, JsonObject, Record, given, one_of, proof, records_of, value_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,18 +63,12 @@ def refuse_start(*, run_id: int, token: str | UUID, reason: str, code: int) -> C
 
 def fail_inputs(*, run_id: int, token: str | UUID, reason: str, code: int, subcode: int) -> Call[bool]:
     """The job's inputs can't be fetched: the run ends, and its job is Held with this code."""
-    return value_of(
-        "fail_inputs",
-        {"run_id": run_id, "token": proof(token), "reason": reason, "code": code, "subcode": subcode},
-    )
+    return value_of("fail_inputs", given(locals()))
 
 
 def start_failed(*, run_id: int, token: str | UUID, reason: str, code: int, subcode: int) -> Call[bool]:
     """The job can't start, and a shadow would hold it for that reason: hold it. False if the run is over."""
-    return value_of(
-        "start_failed",
-        {"run_id": run_id, "token": proof(token), "reason": reason, "code": code, "subcode": subcode},
-    )
+    return value_of("start_failed", given(locals()))
 
 
 def withdraw(
@@ -101,16 +80,7 @@ def withdraw(
     code: int = HoldCode.FAILED_TO_CREATE_PROCESS,
 ) -> Call[bool]:
     """Take back a run that could not be handed over; with ``hold_reason`` its job is Held."""
-    return value_of(
-        "withdraw",
-        {
-            "run_id": run_id,
-            "token": proof(token),
-            "reason": reason,
-            "hold_reason": hold_reason,
-            "code": code,
-        },
-    )
+    return value_of("withdraw", given(locals()))
 
 
 def note_match(*, run_id: int, token: str | UUID, remembered: JsonObject) -> Call[bool]:
@@ -122,17 +92,7 @@ def retry_with_more(
     *, run_id: int, token: str | UUID, changes: Mapping[str, int], reason: str, code: int, subcode: int
 ) -> Call[bool]:
     """Let a job that used too much run again, with larger requests; False if its run ends anyway."""
-    return value_of(
-        "retry_with_more",
-        {
-            "run_id": run_id,
-            "token": proof(token),
-            "changes": dict(changes),
-            "reason": reason,
-            "code": code,
-            "subcode": subcode,
-        },
-    )
+    return value_of("retry_with_more", given(locals()))
 
 
 def heartbeat(*, run_id: int, token: str | UUID, report: JsonObject) -> Call[Beat]:
@@ -253,16 +213,4 @@ def ship_output(
     problem: str | None = None,
 ) -> Call[bool]:
     """Ship new output of a run, 64 KiB of each stream at most; returns whether it is still being watched."""
-    return value_of(
-        "ship_output",
-        {
-            "run_id": run_id,
-            "token": proof(token),
-            "stdout_at": stdout_at,
-            "stdout": stdout,
-            "stderr_at": stderr_at,
-            "stderr": stderr,
-            "ended": ended,
-            "problem": problem,
-        },
-    )
+    return value_of("ship_output", given(locals()))

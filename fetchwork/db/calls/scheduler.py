@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
-from fetchwork.db.calls.call import Call, JsonObject, Record, first_of, records_of
+from fetchwork.db.calls.call import Call, JsonObject, Record, first_of, given, records_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,15 +44,9 @@ class SchedulerRun(Record):
 
 def claim_scheduler_job(*, access_point: str, max_each: int, lease_s: float) -> Call[SchedulerClaim | None]:
     """Claim the job that has waited longest; at most ``max_each`` jobs of one owner run at a time."""
-    return first_of(
-        SchedulerClaim,
-        "claim_scheduler_job",
-        {"access_point": access_point, "max_each": max_each, "lease_s": lease_s},
-    )
+    return first_of(SchedulerClaim, "claim_scheduler_job", given(locals()))
 
 
 def tend_scheduler_runs(*, access_point: str, alive: Sequence[int]) -> Call[list[SchedulerRun]]:
     """Renew the leases of the runs in ``alive``; returns all live runs of this access point."""
-    return records_of(
-        SchedulerRun, "tend_scheduler_runs", {"access_point": access_point, "alive": list(alive)}
-    )
+    return records_of(SchedulerRun, "tend_scheduler_runs", given(locals()))
