@@ -9,22 +9,22 @@ from fetchwork.db.calls.call import Call, JsonObject, Record, done, given, recor
 
 def set_queue(*, name: str, changes: JsonObject) -> Call[None]:
     """Create a queue, or change its settings."""
-    return done("set_queue", {"name": name, "changes": dict(changes)})
+    return done("set_queue", given(locals()))
 
 
 def set_submitter(*, name: str, changes: JsonObject) -> Call[None]:
     """Change a submitter's factor, usage or limit."""
-    return done("set_submitter", {"name": name, "changes": dict(changes)})
+    return done("set_submitter", given(locals()))
 
 
 def set_limit(*, name: str, maximum: float | None) -> Call[None]:
     """Set a concurrency limit; None removes it."""
-    return done("set_limit", {"name": name, "maximum": maximum})
+    return done("set_limit", given(locals()))
 
 
 def set_setting(*, name: str, value: float) -> Call[None]:
     """Set one of the queue's settings."""
-    return done("set_setting", {"name": name, "value": value})
+    return done("set_setting", given(locals()))
 
 
 def set_bucket(
@@ -61,24 +61,24 @@ def buckets() -> Call[list[BucketState]]:
 
 def grant_owner(*, role: str, owner: str) -> Call[None]:
     """Let a role submit jobs that run as an account."""
-    return done("grant_owner", {"role": role, "owner": owner})
+    return done("grant_owner", given(locals()))
 
 
 def act_for(*, owner: str) -> Call[None]:
     """Restrict the caller to the rights of one account until the end of the transaction."""
-    return done("act_for", {"owner": owner})
+    return done("act_for", given(locals()))
 
 
 def grant_group(*, role: str, accounting_group: str) -> Call[None]:
     """Let a role charge its jobs to an accounting group."""
-    return done("grant_group", {"role": role, "accounting_group": accounting_group})
+    return done("grant_group", given(locals()))
 
 
 def revoke_group(*, role: str, accounting_group: str) -> Call[bool]:
     """Take that right away; False if the role did not have it."""
-    return value_of("revoke_group", {"role": role, "accounting_group": accounting_group})
+    return value_of("revoke_group", given(locals()))
 
 
 def revoke_owner(*, role: str, owner: str) -> Call[bool]:
     """Take that right away; False if the role did not have it."""
-    return value_of("revoke_owner", {"role": role, "owner": owner})
+    return value_of("revoke_owner", given(locals()))

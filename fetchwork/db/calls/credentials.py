@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
-from fetchwork.db.calls.call import Call, JsonObject, Record, first_of, given, proof, records_of, value_of
+from fetchwork.db.calls.call import Call, JsonObject, Record, first_of, given, records_of, value_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,12 +83,12 @@ def put_credential(
 
 def delete_credential(*, owner: str, name: str) -> Call[bool]:
     """Delete a credential; False if it does not exist."""
-    return value_of("delete_credential", {"owner": owner, "name": name})
+    return value_of("delete_credential", given(locals()))
 
 
 def run_credentials(*, run_id: int, token: str | UUID) -> Call[list[RunCredential]]:
     """The credentials that the job of a live run asks for; empty if the run is over."""
-    return records_of(RunCredential, "run_credentials", {"run_id": run_id, "token": proof(token)})
+    return records_of(RunCredential, "run_credentials", given(locals()))
 
 
 def note_credentials(
@@ -127,7 +127,7 @@ def renew_credential(
 
 def publish_credential_key(*, public_key: bytes) -> Call[bool]:
     """Seal credentials to this key from now on; False if it is the current key already."""
-    return value_of("publish_credential_key", {"public_key": public_key})
+    return value_of("publish_credential_key", given(locals()))
 
 
 def sealed_otherwise(*, n: int, after_owner: str = "", after_name: str = "") -> Call[list[SealedCredential]]:

@@ -79,7 +79,7 @@ class JobOutputs(Record):
 
 def run_files(*, run_id: int, token: str | UUID) -> Call[RunFiles | None]:
     """The files to download to the host of a live run; None if the run is over."""
-    return first_of(RunFiles, "run_files", {"run_id": run_id, "token": proof(token)})
+    return first_of(RunFiles, "run_files", given(locals()))
 
 
 def keep_outputs(
@@ -96,16 +96,8 @@ def keep_outputs(
     and a file that a plugin uploaded elsewhere name, size and url. ``spool``: keep them for the job's next
     run instead of its submitter; ``checkpoint`` is then the checkpoint's number.
     """
-    return value_of(
-        "keep_outputs",
-        {
-            "run_id": run_id,
-            "token": proof(token),
-            "manifest": jsonb([dict(one) for one in manifest]),
-            "spool": spool,
-            "checkpoint": checkpoint,
-        },
-    )
+    arguments = {**given(locals()), "manifest": jsonb([dict(one) for one in manifest])}
+    return value_of("keep_outputs", arguments)
 
 
 def leave_outputs(
@@ -120,16 +112,8 @@ def leave_outputs(
 
     The manifest is that of ``keep_outputs``; ``seconds`` is the time that the transfer has taken so far.
     """
-    return value_of(
-        "leave_outputs",
-        {
-            "run_id": run_id,
-            "token": proof(token),
-            "manifest": jsonb([dict(one) for one in manifest]),
-            "datas": list(datas),
-            "seconds": seconds,
-        },
-    )
+    arguments = {**given(locals()), "manifest": jsonb([dict(one) for one in manifest])}
+    return value_of("leave_outputs", arguments)
 
 
 def note_transfer(
@@ -224,7 +208,7 @@ def lacking_contents(
 
 def end_content(*, content_id: int) -> Call[bool]:
     """End the upload of a content; False if its chunks do not add up to it: the upload must begin anew."""
-    return value_of("end_content", {"content_id": content_id})
+    return value_of("end_content", given(locals()))
 
 
 def add_job_files(*, cluster: int, files: Sequence[JsonObject]) -> Call[None]:
@@ -247,7 +231,7 @@ def output_url(*, run_id: int, token: str | UUID, url: str) -> Call[str | None]:
 
     QueueRefused if the job's ad names no output with this URL, NotFound if the job has no key.
     """
-    return value_of("output_url", {"run_id": run_id, "token": proof(token), "url": url})
+    return value_of("output_url", given(locals()))
 
 
 def output_clusters() -> Call[list[int]]:
@@ -268,23 +252,12 @@ def job_outputs(
 
     ``of_owner`` limits them to one owner, ``access_point`` to jobs that were submitted to this access point.
     """
-    return records_of(
-        JobOutputs,
-        "job_outputs",
-        {
-            "jobs": None if jobs is None else list(jobs),
-            "access_point": access_point,
-            "after_cluster": after_cluster,
-            "after_proc": after_proc,
-            "most_jobs": most_jobs,
-            "of_owner": of_owner,
-        },
-    )
+    return records_of(JobOutputs, "job_outputs", given(locals()))
 
 
 def awaited_owners(*, access_point: str) -> Call[list[str]]:
     """The owners of ended jobs that wait for this access point to deliver their outputs."""
-    return value_of("awaited_owners", {"access_point": access_point})
+    return value_of("awaited_owners", given(locals()))
 
 
 def awaited_outputs(
@@ -296,7 +269,7 @@ def awaited_outputs(
 
 def drop_outputs(*, cluster: int, proc: int, run_id: int) -> Call[bool]:
     """Acknowledge that this run's outputs are delivered; False if that was done before."""
-    return value_of("drop_outputs", {"cluster": cluster, "proc": proc, "run_id": run_id})
+    return value_of("drop_outputs", given(locals()))
 
 
 def left_checkpoints(
@@ -311,12 +284,12 @@ def left_checkpoints(
 
 def checkpoint_owners(*, access_point: str) -> Call[list[str]]:
     """The owners of checkpoints, at a destination, of jobs of this access point."""
-    return value_of("checkpoint_owners", {"access_point": access_point})
+    return value_of("checkpoint_owners", given(locals()))
 
 
 def forget_checkpoint(*, cluster: int, proc: int, base: str) -> Call[bool]:
     """Acknowledge that a left checkpoint was deleted; False if it is needed, or does not exist."""
-    return value_of("forget_checkpoint", {"cluster": cluster, "proc": proc, "base": base})
+    return value_of("forget_checkpoint", given(locals()))
 
 
 def not_brought(*, cluster: int, proc: int, run_id: int, reason: str, errno: int) -> Call[bool]:

@@ -100,7 +100,7 @@ def beat(
 
 def goodbye(*, host_id: int, agent_id: str | UUID) -> Call[None]:
     """End the lease of the agent's host, unless another agent has taken the host over."""
-    return done("goodbye", {"host_id": host_id, "agent_id": agent_id})
+    return done("goodbye", given(locals()))
 
 
 def report_slots(*, host_id: int, slots: Sequence[JsonObject]) -> Call[None]:
@@ -110,9 +110,9 @@ def report_slots(*, host_id: int, slots: Sequence[JsonObject]) -> Call[None]:
 
 def host_runs(*, host_id: int) -> Call[list[HostRun]]:
     """The live runs of a host."""
-    return records_of(HostRun, "host_runs", {"host_id": host_id})
+    return records_of(HostRun, "host_runs", given(locals()))
 
 
 def slot_is_free(*, host_id: int, slot: str) -> Call[int]:
     """A free slot asked for work: give up the runs that the database still has on it; their number."""
-    return value_of("slot_is_free", {"host_id": host_id, "slot": slot})
+    return value_of("slot_is_free", given(locals()))

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from fetchwork.db.calls.call import Call, JsonObject, Record, done, jsonb, one_of, value_of
+from fetchwork.db.calls.call import Call, JsonObject, Record, done, given, jsonb, one_of, value_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,45 +31,29 @@ def submit_ads(
     *, common: JsonObject | None, procs: Sequence[JsonObject], cluster: int | None = None
 ) -> Call[int]:
     """Submit jobs as one cluster; without ``common``, add jobs to that cluster. Returns the cluster's id."""
-    return value_of(
-        "submit_ads",
-        {
-            "common": None if common is None else dict(common),
-            "procs": jsonb(list(procs)),
-            "cluster": cluster,
-        },
-    )
+    return value_of("submit_ads", {**given(locals()), "procs": jsonb(list(procs))})
 
 
 def note_submission(*, owner: str, key: str, cluster: int) -> Call[None]:
     """Record the key of a submission, by which it can be found; JobStateConflict if the key is used."""
-    return done("note_submission", {"owner": owner, "key": key, "cluster": cluster})
+    return done("note_submission", given(locals()))
 
 
 def submitted_as(*, owner: str, key: str) -> Call[int | None]:
     """The cluster that was submitted under a key, or None."""
-    return value_of("submitted_as", {"owner": owner, "key": key})
+    return value_of("submitted_as", given(locals()))
 
 
 def begin_submission(*, owner: str, key: str) -> Call[Submission]:
     """The cluster that was submitted under a key, or the id of a new one."""
-    return one_of(Submission, "begin_submission", {"owner": owner, "key": key})
+    return one_of(Submission, "begin_submission", given(locals()))
 
 
 def submit_noted(
     *, owner: str, key: str, common: JsonObject, procs: Sequence[JsonObject], cluster: int
 ) -> Call[int]:
     """``note_submission`` and ``submit_ads`` in one transaction; its time, in seconds since 1970."""
-    return value_of(
-        "submit_noted",
-        {
-            "owner": owner,
-            "key": key,
-            "common": dict(common),
-            "procs": jsonb(list(procs)),
-            "cluster": cluster,
-        },
-    )
+    return value_of("submit_noted", {**given(locals()), "procs": jsonb(list(procs))})
 
 
 def hold(*, jobs: Sequence[str], reason: str | None = None) -> Call[int]:
@@ -99,7 +83,7 @@ def vacate(*, jobs: Sequence[str], reason: str | None = None) -> Call[int]:
 
 def edit(*, jobs: Sequence[str], changes: JsonObject) -> Call[int]:
     """Change attributes of jobs; returns the number of jobs changed."""
-    return value_of("edit", {"jobs": list(jobs), "changes": dict(changes)})
+    return value_of("edit", given(locals()))
 
 
 def _about(jobs: Sequence[str], reason: str | None) -> dict[str, object]:

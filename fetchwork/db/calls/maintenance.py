@@ -72,7 +72,7 @@ def maintain_queue() -> Call[QueueMaintenance]:
 
 def lead(*, agent_id: str | UUID, lead_s: float) -> Call[Lead]:
     """``maintain_queue`` by the leader, which stays leader while it calls at least every ``lead_s``."""
-    return one_of(Lead, "lead", {"agent_id": agent_id, "lead_s": lead_s})
+    return one_of(Lead, "lead", given(locals()))
 
 
 def sends_notifications() -> Call[bool]:
@@ -87,17 +87,17 @@ def notify_agents() -> Call[None]:
 
 def end_notification_reader(*, pid: int) -> Call[bool]:
     """End a session that keeps the notification queue full; False if the database ended none."""
-    return value_of("end_notification_reader", {"pid": pid})
+    return value_of("end_notification_reader", given(locals()))
 
 
 def sequence_events(*, since: str | None) -> Call[Sequenced]:
     """Put events committed since the caller's last call into the stream of events, for all readers."""
-    return one_of(Sequenced, "sequence_events", {"since": since})
+    return one_of(Sequenced, "sequence_events", given(locals()))
 
 
 def take_leader_task(*, name: str, every_s: float) -> Call[bool]:
     """True for the one caller in each period that is to do the task for all. Must not be repeated."""
-    return value_of("take_leader_task", {"name": name, "every_s": every_s})
+    return value_of("take_leader_task", given(locals()))
 
 
 def preempt() -> Call[int]:
@@ -140,17 +140,17 @@ def apply_policy(
 
 def objects_over(*, most: int = 200) -> Call[list[ObjectOver]]:
     """Objects in buckets that are to be deleted, with URLs to delete them; the oldest first."""
-    return records_of(ObjectOver, "objects_over", {"most": most})
+    return records_of(ObjectOver, "objects_over", given(locals()))
 
 
 def objects_deleted(*, objects: Sequence[UUID], ns: Sequence[int]) -> Call[int]:
     """Note that objects were deleted."""
-    return value_of("objects_deleted", {"objects": list(objects), "ns": list(ns)})
+    return value_of("objects_deleted", given(locals()))
 
 
 def postpone_objects(*, objects: Sequence[UUID], ns: Sequence[int]) -> Call[None]:
     """Note that a bucket refused to delete objects: they move behind the others."""
-    return done("postpone_objects", {"objects": list(objects), "ns": list(ns)})
+    return done("postpone_objects", given(locals()))
 
 
 def bucket_probes() -> Call[list[BucketProbe]]:

@@ -151,7 +151,7 @@ def candidates(
 
 def autocluster_ads(*, ids: Sequence[int]) -> Call[list[AutoclusterAd]]:
     """The autoclusters of these ids."""
-    return records_of(AutoclusterAd, "autocluster_ads", {"ids": list(ids)})
+    return records_of(AutoclusterAd, "autocluster_ads", given(locals()))
 
 
 def shares() -> Call[list[SubmitterShare]]:
@@ -161,7 +161,7 @@ def shares() -> Call[list[SubmitterShare]]:
 
 def read_demand(*, host_id: int, queues: Sequence[str], since: str) -> Call[DemandRead]:
     """Waiting jobs of the queues that could run on the host; with ``since`` the changes after that answer."""
-    return one_of(DemandRead, "read_demand", {"host_id": host_id, "queues": list(queues), "since": since})
+    return one_of(DemandRead, "read_demand", given(locals()))
 
 
 def claim_many(
@@ -179,19 +179,8 @@ def claim_many(
     A slot is ``{"slot": name, "exclusive": bool, "choices": [indices in autoclusters, from 1], "weights":
     [a number for each choice] or one number for all}``. Must not be repeated: a second call takes other jobs.
     """
-    return records_of(
-        Claimed,
-        "claim_many",
-        {
-            "host_id": host_id,
-            "autoclusters": list(autoclusters),
-            "prios": list(prios),
-            "hints": list(hints),
-            "slots": jsonb(list(slots)),
-            "offer_s": offer_s,
-            "lease_s": lease_s,
-        },
-    )
+    arguments = {**given(locals()), "slots": jsonb(list(slots))}
+    return records_of(Claimed, "claim_many", arguments)
 
 
 def waiting_autoclusters(*, queues: Sequence[str] | None = None) -> Call[list[WaitingAutocluster]]:
@@ -202,4 +191,4 @@ def waiting_autoclusters(*, queues: Sequence[str] | None = None) -> Call[list[Wa
 
 def prospects(*, cluster: int, proc: int) -> Call[Prospects | None]:
     """The database's data about a waiting job; None if it does not exist or the caller may not see it."""
-    return first_of(Prospects, "prospects", {"cluster": cluster, "proc": proc})
+    return first_of(Prospects, "prospects", given(locals()))

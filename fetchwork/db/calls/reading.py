@@ -64,7 +64,7 @@ class DagCluster(Record):
 
 def dag_clusters(*, dags: Sequence[int], owner: str) -> Call[list[DagCluster]]:
     """The clusters of the nodes of the given DAGs that have jobs of an Owner in the queue."""
-    return records_of(DagCluster, "dag_clusters", {"dags": list(dags), "owner": owner})
+    return records_of(DagCluster, "dag_clusters", given(locals()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +90,7 @@ class FirstIdle(Record):
 
 def first_idle(*, autoclusters: Sequence[int]) -> Call[list[FirstIdle]]:
     """One Idle job of each autocluster that has one."""
-    return records_of(FirstIdle, "first_idle", {"autoclusters": list(autoclusters)})
+    return records_of(FirstIdle, "first_idle", given(locals()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,19 +146,19 @@ class NamedJobs(Record):
 
 def named_jobs(*, ids: Sequence[str]) -> Call[list[NamedJobs]]:
     """The number of jobs of the queue that each id names, "42.0" or "42" for a cluster."""
-    return records_of(NamedJobs, "named_jobs", {"ids": list(ids)})
+    return records_of(NamedJobs, "named_jobs", given(locals()))
 
 
 def job_edge(*, cluster: int, proc: int, n: int) -> Call[JobEdge | None]:
     """The last of the ``n`` jobs after this one; None if there are fewer."""
-    return first_of(JobEdge, "job_edge", {"cluster": cluster, "proc": proc, "n": n})
+    return first_of(JobEdge, "job_edge", given(locals()))
 
 
 def history_edge(*, before: datetime | str, cluster: int, proc: int, n: int) -> Call[HistoryEdge | None]:
     """The last of the ``n`` jobs that ended before this one; None if there are fewer."""
-    return first_of(HistoryEdge, "history_edge", {"before": before, "cluster": cluster, "proc": proc, "n": n})
+    return first_of(HistoryEdge, "history_edge", given(locals()))
 
 
 def run_edge(*, before: int, n: int) -> Call[RunEdge | None]:
     """The last of the ``n`` runs before this one; None if there are fewer."""
-    return first_of(RunEdge, "run_edge", {"before": before, "n": n})
+    return first_of(RunEdge, "run_edge", given(locals()))

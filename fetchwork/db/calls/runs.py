@@ -36,29 +36,29 @@ class Beat(Record):
 
 def accept(*, run_id: int, token: str | UUID) -> Call[bool]:
     """The startd accepts the run; False if the run is over."""
-    return value_of("accept", {"run_id": run_id, "token": proof(token)})
+    return value_of("accept", given(locals()))
 
 
 def run_owner(*, run_id: int, token: str | UUID) -> Call[str | None]:
     """The Owner of a run's job, live or ended; None if there is no such run, or the token is another's."""
-    return value_of("run_owner", {"run_id": run_id, "token": proof(token)})
+    return value_of("run_owner", given(locals()))
 
 
 def reject(*, run_id: int, token: str | UUID, reason: str, rest: bool = True) -> Call[bool]:
     """The startd refuses the run; with ``rest`` the slot backs off from such jobs for a while."""
-    return value_of("reject", {"run_id": run_id, "token": proof(token), "reason": reason, "rest": rest})
+    return value_of("reject", given(locals()))
 
 
 def start(
     *, run_id: int, token: str | UUID, starter: str | None, slot: str | None = None
 ) -> Call[str | None]:
     """The fence before the job's start: None to go on, else the reason that the job must not start."""
-    return value_of("start", {"run_id": run_id, "token": proof(token), "starter": starter, "slot": slot})
+    return value_of("start", given(locals()))
 
 
 def refuse_start(*, run_id: int, token: str | UUID, reason: str, code: int) -> Call[bool]:
     """The host can't start the job, which counts as a try; a job at its last try is held with ``code``."""
-    return value_of("refuse_start", {"run_id": run_id, "token": proof(token), "reason": reason, "code": code})
+    return value_of("refuse_start", given(locals()))
 
 
 def fail_inputs(*, run_id: int, token: str | UUID, reason: str, code: int, subcode: int) -> Call[bool]:
@@ -85,7 +85,7 @@ def withdraw(
 
 def note_match(*, run_id: int, token: str | UUID, remembered: JsonObject) -> Call[bool]:
     """Keep the slot's values that an offer put into the job's ad; False if the run is over."""
-    return value_of("note_match", {"run_id": run_id, "token": proof(token), "remembered": dict(remembered)})
+    return value_of("note_match", given(locals()))
 
 
 def retry_with_more(
@@ -97,7 +97,7 @@ def retry_with_more(
 
 def heartbeat(*, run_id: int, token: str | UUID, report: JsonObject) -> Call[Beat]:
     """Store an update of a run; the answer says whether the job has to end."""
-    return one_of(Beat, "heartbeat", {"run_id": run_id, "token": proof(token), "report": dict(report)})
+    return one_of(Beat, "heartbeat", given(locals()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +155,7 @@ def report_runs(
 
 def run_policy(*, run_id: int, token: str | UUID) -> Call[JsonObject | None]:
     """The whole ad of a run's job, for its policy; None if the run is over."""
-    return value_of("run_policy", {"run_id": run_id, "token": proof(token)})
+    return value_of("run_policy", given(locals()))
 
 
 def finish(
@@ -167,16 +167,7 @@ def finish(
     verdict: JsonObject | None = None,
 ) -> Call[str]:
     """Close a run with its report, and move its job as the verdict of its policy says; the outcome."""
-    return value_of(
-        "finish",
-        {
-            "run_id": run_id,
-            "token": proof(token),
-            "hook_reason": hook_reason,
-            "report": dict(report),
-            "verdict": None if verdict is None else dict(verdict),
-        },
-    )
+    return value_of("finish", given(locals()))
 
 
 def starter_gone(*, run_id: int, token: str | UUID, problem: str | None = None) -> Call[bool]:
@@ -184,7 +175,7 @@ def starter_gone(*, run_id: int, token: str | UUID, problem: str | None = None) 
 
     ``problem`` is the starter's own account of the end.
     """
-    return value_of("starter_gone", {"run_id": run_id, "token": proof(token), "problem": problem})
+    return value_of("starter_gone", given(locals()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,7 +189,7 @@ class WatchedOutput(Record):
 
 def watched_output(*, host_id: int) -> Call[list[WatchedOutput]]:
     """The runs of a host whose output is being watched."""
-    return records_of(WatchedOutput, "watched_output", {"host_id": host_id})
+    return records_of(WatchedOutput, "watched_output", given(locals()))
 
 
 def ship_output(
