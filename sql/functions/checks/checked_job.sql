@@ -5,6 +5,7 @@ LANGUAGE plpgsql
 STABLE
 AS $$
 DECLARE
+    draining boolean;
     size bigint;
     max_size bigint;
 BEGIN
@@ -86,19 +87,17 @@ BEGIN
     IF ad ? 'OAuthServicesNeeded' THEN
         PERFORM fetchwork.check_credentials(ad);
     END IF;
-    IF NOT EXISTS (
-        SELECT FROM fetchwork.queue AS q
+    draining := (
+        SELECT q.draining
+        FROM fetchwork.queue AS q
         WHERE q.name = coalesce(ad ->> 'FetchWorkQueue', 'default')
-    ) THEN
+    );
+    IF draining IS NULL THEN
         RAISE EXCEPTION 'queue % does not exist; allowed: %',
             quote_nullable(ad ->> 'FetchWorkQueue'),
             (SELECT string_agg(q.name, ', ' ORDER BY q.name) FROM fetchwork.queue AS q)
             USING ERRCODE = 'FWINV';
-    END IF;
-    IF EXISTS (
-        SELECT FROM fetchwork.queue AS q
-        WHERE q.name = coalesce(ad ->> 'FetchWorkQueue', 'default') AND q.draining
-    ) THEN
+    ELSIF draining THEN
         RAISE EXCEPTION 'queue % is draining and takes no new jobs',
             quote_nullable(coalesce(ad ->> 'FetchWorkQueue', 'default')) USING ERRCODE = 'FWDEN';
     END IF;

@@ -1,6 +1,5 @@
 -- The cluster that an owner submitted under this key, with is_made (submitted_as), or else a new id for it
--- (reserve_cluster). Services call it before they read a submission. Errors: as reserve_cluster.
--- most_jobs: the setting max_jobs_per_submission.
+-- (reserve_cluster); and max_jobs_per_submission. For services. Errors: as reserve_cluster.
 CREATE OR REPLACE FUNCTION fetchwork.begin_submission(owner text, key text)
 RETURNS TABLE (cluster_id integer, is_made boolean, most_jobs bigint)
 LANGUAGE plpgsql

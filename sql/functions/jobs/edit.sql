@@ -127,7 +127,10 @@ BEGIN
                 FROM fetchwork.job AS i
                 JOIN fetchwork.cluster AS c ON c.cluster_id = i.cluster_id
                 WHERE i.cluster_id = named.cluster_id AND i.proc_id = named.proc_id
+                -- so that each ad is computed once, and not for each of its uses
+                OFFSET 0
             ) AS o
+            OFFSET 0
         ) AS e
         WHERE j.cluster_id = named.cluster_id AND j.proc_id = named.proc_id;
     END LOOP;

@@ -1,4 +1,4 @@
--- The LastHold attributes of a job that was Held, for its release and its removal; empty for other jobs.
+-- The LastHold attributes of a job that was Held; empty for other jobs. Not IMMUTABLE, as bytes_moved.
 CREATE OR REPLACE FUNCTION fetchwork.last_hold(
     job_status integer,
     hold_reason text,
@@ -7,8 +7,7 @@ CREATE OR REPLACE FUNCTION fetchwork.last_hold(
 )
 RETURNS jsonb
 LANGUAGE sql
-IMMUTABLE
-PARALLEL SAFE
+STABLE
 RETURN CASE
     WHEN job_status = 5 THEN jsonb_build_object(
         'LastHoldReason', hold_reason,
