@@ -95,7 +95,7 @@ def cli(
         output.print_json_list(ended)
     else:
         with_outputs: set[int] = set()
-        # who may only read, or reads several databases, brings no files
+        # a reader of all jobs, or of several databases, brings no files
         with contextlib.suppress(FetchworkError):
             with_outputs.update(session.perform("output_clusters"))
         _list(ended, with_outputs)

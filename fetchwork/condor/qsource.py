@@ -135,7 +135,7 @@ def _show(run: Invocation, options: QOptions, shown: Shown, database: str) -> Js
 def _agreeing(shown: Json, totals: Json, whole: str | None) -> Json:
     """All totals of an answer.
 
-    The kept counters are of a moment before the shown jobs. If those are all jobs of the user or of everybody
+    The kept counters are of a moment before the shown jobs. If those are all jobs of the user or of all users
     (``whole`` is "My" or "Allusers"), the shown jobs count.
     """
     # the counters have jobs of the scheduler universe too

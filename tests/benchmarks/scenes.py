@@ -139,7 +139,7 @@ class Page:
         self._command += ["--proxy-secret-file", str(secret)]
 
     def ask(self, person: str, path: str, body: object = None) -> dict[str, Any]:
-        """The API's answer to a person's question; raises OSError if there is none."""
+        """The API's answer to a person's question; raises OSError without one."""
         link = http.client.HTTPConnection("127.0.0.1", self.port, timeout=_READY_S)
         with contextlib.closing(link):
             head = {_PERSON: person, "X-Fetchwork-Proxy-Secret": self.secret}

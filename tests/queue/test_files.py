@@ -425,7 +425,8 @@ def test_the_command_submits_files_and_a_trial_sends_none(
     assert trial.status == 0, trial.err
     assert slots.value("SELECT count(*) FROM fetchwork.content") == 0
     told = fetchwork("submit", "--owner", ME, str(file))
-    assert (told.status, told.err) == (0, "")
+    assert told.status == 0
+    assert told.err.startswith("fetchwork: warning: no access point serves this host: 'fetchwork wait' or")
     assert len(rows(slots, 2)) == 6
 
 
