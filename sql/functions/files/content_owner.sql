@@ -1,4 +1,4 @@
--- The Owner to whom a caller's contents belong: with run_id the job's of that live run, by its token (NULL if
+-- The Owner that a caller's contents belong to: with run_id the job's of that live run, by its token (NULL if
 -- the run is over); without, the given Owner.
 -- Errors: FWTOK (another run's token), FWDEN (an Owner that the caller may not name).
 CREATE OR REPLACE FUNCTION fetchwork.content_owner(owner text, run_id bigint, token uuid)
