@@ -111,6 +111,8 @@ class _Connection(H11Protocol):
                 self._peer = ipaddress.ip_network((address, bits), strict=False)
         same = sum(isinstance(each, _Connection) and each._peer == self._peer for each in self.connections)
         if len(self.connections) > MAX_CONNECTIONS or (self._peer and same > MAX_CONNECTIONS_EACH):
+            # it does not count any more: a burst of refused ones must not use up the places of others
+            self.connections.discard(self)
             transport.abort()
             return
         self._time_head()

@@ -8,6 +8,7 @@ import stat
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import httpx2
 import pytest
@@ -15,6 +16,7 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse
 from starlette.testclient import TestClient
 from starlette.types import Receive, Scope, Send
+from uvicorn.server import ServerState
 
 from fetchwork import cli
 from fetchwork.page import serving, workers
@@ -70,6 +72,37 @@ def is_closed(client: socket.socket) -> bool:
         return client.recv(1000) == b""
     except ConnectionResetError:
         return True
+
+
+class Closing(asyncio.Transport):
+    """A connection that is told to close, and whose end the loop has not told yet."""
+
+    def __init__(self, address: str) -> None:
+        super().__init__({"peername": (address, 1), "sockname": ("127.0.0.1", 80)})
+        self.aborted = False
+
+    def abort(self) -> None:
+        self.aborted = True
+
+
+async def test_refused_connections_take_no_place_of_others_until_they_are_closed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(serving, "MAX_CONNECTIONS_EACH", 2)
+    monkeypatch.setattr(serving, "MAX_CONNECTIONS", 5)
+    config = server(answers).config
+    config.load()
+    state = ServerState()
+
+    def connect(address: str) -> bool:
+        """Whether a connection of the address is taken."""
+        protocol: Any = config.http_protocol_class
+        transport = Closing(address)
+        protocol(config=config, server_state=state, app_state={}).connection_made(transport)
+        return not transport.aborted
+
+    assert [connect("127.0.0.2") for _ in range(20)] == [True] * 2 + [False] * 18
+    assert connect("127.0.0.1")
 
 
 @pytest.mark.skipif(not socket.has_dualstack_ipv6(), reason="this machine has no IPv6")
