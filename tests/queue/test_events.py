@@ -242,6 +242,7 @@ def test_an_event_that_a_standby_gives_another_place_comes_once(queue: Queue, sl
     slots.connection.execute("UPDATE fetchwork.event SET batch = NULL WHERE proc_id > 0")
     slots.submit()
     slots.call("put_events_behind")
+    slots.call("sequence_events")
     assert told(session.each(reader.events(0))) == [("2.0", 0)]
 
 

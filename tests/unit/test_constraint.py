@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from fetchwork.classad.jsonform import from_json
+from fetchwork.condor import qoptions
 from fetchwork.errors import ClassAdError
 from fetchwork.queue.constraints.constraint import compile_constraint, joined
 from fetchwork.queue.constraints.source import Column, Source
@@ -36,6 +37,16 @@ COMPOSED = dataclasses.replace(
         "globaljobid": [("Pool#", "ClusterId"), (".", "ProcId"), ("#", "QDate")],
     },
 )
+
+
+@pytest.mark.parametrize("ids", [["1.0"], ["1", "7.0"]])
+def test_condor_qs_constraint_of_jobs_of_a_batch_leaves_most_jobs_to_the_database(ids: list[str]) -> None:
+    """It also asks for nodes and for jobs of a batch id, by an expression that only HTCondor evaluates."""
+    options = qoptions.parse(ids)
+    options.batch = True
+    compiled = compile_constraint(qoptions.constraint_of(options), COMPOSED)
+    assert "split(JobBatchId" in compiled.text
+    assert compiled.sql != "true"
 
 
 @pytest.mark.parametrize(
