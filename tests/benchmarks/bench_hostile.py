@@ -108,6 +108,11 @@ class Bench:
                         refused[f"refused {error.sqlstate}"] += 1
         return refused
 
+    def remove(self, *owners: str) -> None:
+        """Remove all jobs of these owners."""
+        jobs = "ARRAY(SELECT JobId FROM fetchwork.jobs WHERE Owner = ANY (%s))"
+        self.connection.execute(f"SELECT fetchwork.remove({jobs})", [list(owners)])
+
     def submit_failing(self, jobs: int, owners: int) -> None:
         """Submit this many jobs of two kinds that fail at once, and one or as many of a second owner."""
         for number, owner in enumerate(FAILING):
@@ -257,13 +262,12 @@ class Bench:
         times["hostile ads"] = await self.start_many(jobs, rest_s)
         say(f"hostile jobs by JobStatus: {self.states()}, ran: {self.ran()}")
         say(f"autoclusters that ended the matchmaker or took too much of its time: {self.faulty()}")
-        self.connection.execute(
-            "SELECT fetchwork.remove(ARRAY(SELECT JobId FROM fetchwork.jobs WHERE Owner = %s))", [MALLORY]
-        )
+        self.remove(MALLORY)
         self.submit_failing(*failing)
         await self.until_failed(MANY)
         times["failing jobs"] = await self.start_many(jobs, rest_s)
         say(f"black holes: {self.black_holes()}")
+        self.remove(*FAILING)
         return times
 
     async def scenes(

@@ -32,7 +32,7 @@ LOOK_S = 5.0
 #: the same if notifications do not arrive
 POLL_S = 1.0
 #: the same, and for beats, while the database sends none
-UNSENT_S = 2.0
+UNSENT_S = 1.5
 CALL_S = 5.0
 
 
