@@ -28,13 +28,14 @@ from xdist.scheduler import LoadScopeScheduling
 
 from fetchwork import log
 from fetchwork.pool.postgres import SUPERUSER, PostgresServer, server_version, system_programs
+from tests.support.direct_queue import DirectQueue
 from tests.support.heavy import mark_further_cases
+from tests.support.kept import TEMPLATE, is_kept, kept_database
 from tests.support.leftovers import MEMORY, VARIABLE, in_memory, watch_over_this_run
 from tests.support.load import Load
 from tests.support.promtool import promtool  # noqa: F401 - a fixture
 from tests.support.small_disk import small_disk  # noqa: F401 - a fixture
 
-TEMPLATE = "fetchwork_template"
 SERVERS = ("wheel", "system")
 #: beginning of the skip reason of tests that lack their HTCondor
 NOT_TESTED = "not tested with the HTCondor"
@@ -317,9 +318,11 @@ def new_database(postgres: PostgresServer) -> Iterator[Callable[[], str]]:
 
 
 @pytest.fixture
-def conninfo(new_database: Callable[[], str]) -> str:
-    """The superuser's connection string of a new database that has only the schema."""
-    return new_database()
+def conninfo(
+    request: pytest.FixtureRequest, postgres: PostgresServer, new_database: Callable[[], str]
+) -> str:
+    """The superuser's connection string of a database that has only the schema: new, or restored."""
+    return kept_database(postgres) if is_kept(request.module.__name__) else new_database()
 
 
 Connect = Callable[..., psycopg.Connection]
@@ -341,6 +344,12 @@ def connect(conninfo: str) -> Iterator[Connect]:
     yield open_connection
     for connection in opened:
         connection.close()
+
+
+@pytest.fixture
+def slots(connection: psycopg.Connection) -> DirectQueue:
+    """Plays hosts and slots on the test's database."""
+    return DirectQueue(connection)
 
 
 @pytest.fixture

@@ -32,6 +32,21 @@ class DirectQueue:
 
     def __init__(self, connection: psycopg.Connection) -> None:
         self.connection = connection
+        self._others: list[psycopg.Connection] = []
+
+    def another(self, *, autocommit: bool = True) -> "DirectQueue":
+        """A further session with the same queue, for races; in autocommit unless asked otherwise."""
+        info = self.connection.info
+        opened = psycopg.connect(
+            info.dsn, password=info.password, autocommit=autocommit, prepare_threshold=None
+        )
+        self._others.append(opened)
+        return DirectQueue(opened)
+
+    def close_others(self) -> None:
+        """Close the further sessions, and roll back what they have not committed."""
+        for connection in self._others:
+            connection.close()
 
     def call(self, function: str, **arguments: Any) -> list[dict[str, Any]]:
         """All rows of ``fetchwork.FUNCTION(name => value, ...)``."""
@@ -128,6 +143,19 @@ class DirectQueue:
     def candidates(self, host_id: int, slot: str = "slot1@h1", **arguments: Any) -> list[dict[str, Any]]:
         """The autoclusters that could run there."""
         return self.call("candidates", host_id=host_id, slot=slot, **{"queues": ["default"], **arguments})
+
+    def claim_many(self, host_id: int, *slots: str) -> list[dict[str, Any]]:
+        """What these slots of a host get when its agent asks for all that waits, the oldest kind first."""
+        wanted = self.rows("SELECT DISTINCT autocluster_id, job_prio FROM fetchwork.waiting ORDER BY 1, 2")
+        of_each = {"exclusive": True, "weights": 1, "choices": list(range(1, len(wanted) + 1))}
+        return self.call(
+            "claim_many",
+            host_id=host_id,
+            autoclusters=[autocluster for autocluster, _ in wanted],
+            prios=[prio for _, prio in wanted],
+            hints=[0] * len(wanted),
+            slots=Jsonb([{"slot": slot, **of_each} for slot in slots]),
+        )
 
     def claim(
         self, slot: str = "slot1@h1", *, host_id: int | None = None, hint: int = 0, **arguments: Any

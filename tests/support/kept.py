@@ -10,8 +10,19 @@ import time
 import psycopg
 
 from fetchwork.pool.postgres import PostgresServer
-from tests.conftest import TEMPLATE
 from tests.support.waiting import PATIENCE_S
+
+TEMPLATE = "fetchwork_template"
+#: the folders and modules whose tests leave no process and no table in their database
+_KEPT = {
+    "tests.accesspoint", "tests.modules", "tests.page", "tests.queue",
+    "tests.commands.test_commands", "tests.commands.test_submit_table",
+    "tests.commands.test_what_programs_read",
+    "tests.agent.test_credentials", "tests.agent.test_dynamic_slots", "tests.agent.test_fetch_that_is_early",
+    "tests.agent.test_fetch_work", "tests.agent.test_forged_reports", "tests.agent.test_match_rounds",
+    "tests.agent.test_orphans", "tests.agent.test_rank", "tests.agent.test_run_hooks",
+    "tests.agent.test_unprintable",
+}  # fmt: skip
 
 _SAVE = """
 DO $$
@@ -55,6 +66,11 @@ WHERE datname = current_database() AND pid <> pg_backend_pid() AND backend_type 
 _LAST_CALLS_S = 5.0
 
 _made: set[int] = set()
+
+
+def is_kept(module: str) -> bool:
+    """Whether the tests of a module have the restored database instead of new ones."""
+    return module in _KEPT or module.rpartition(".")[0] in _KEPT
 
 
 def kept_database(server: PostgresServer) -> str:
