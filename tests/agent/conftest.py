@@ -23,11 +23,9 @@ from fetchwork.handlers.host.keywords import KeywordContext, make_contexts
 from fetchwork.handlers.host.runs import Runs
 from fetchwork.handlers.host.starterlog import StarterLogs
 from fetchwork.hook.wire import Request
-from fetchwork.pool.postgres import PostgresServer
 from fetchwork.process import Process
-from tests.support.by_name import call, scalar
+from tests.support.by_name import call
 from tests.support.direct_queue import AGENT_ID
-from tests.support.kept import kept_database
 from tests.support.nursery import forked_zygotes, nursery
 from tests.support.waiting import PATIENCE_S
 
@@ -35,29 +33,10 @@ ADS = Path(__file__).parent.parent / "data/ads"
 STARTER = Process(4711, 100)
 #: no file can be made there
 NO_DIRECTORY = Path("/dev/null/starter")
-# no process or table of these tests may outlive its test, so one database is restored for each test
-IN_PROCESS = {
-    "test_credentials",
-    "test_dynamic_slots",
-    "test_fetch_that_is_early",
-    "test_fetch_work",
-    "test_forged_reports",
-    "test_match_rounds",
-    "test_orphans",
-    "test_rank",
-    "test_run_hooks",
-    "test_unprintable",
-}
-
-
 __all__ = ["forked_zygotes", "nursery"]
 
 Child = subprocess.Popen[bytes]
 Rows = list[dict[str, Any]]
-#: puts a job into the queue: submit(cmd=..., ...) -> "1.0"
-Submit = Callable[..., str]
-#: a job's row of the view jobs, else of history: job_of("1.0")
-JobOf = Callable[[str], dict[str, Any]]
 Replay = Callable[[], Awaitable[None]]
 
 
@@ -99,10 +78,42 @@ class UnwatchedRuns(Runs):
         return None
 
 
-class Hooks:
+class Jobs:
+    """Puts jobs into a queue, and reads their rows."""
+
+    def __init__(self, conninfo: str) -> None:
+        self.database = Database(conninfo)
+
+    def submit(self, **arguments: Any) -> str:
+        """Put a job into the queue: submit(cmd=..., ...) -> "1.0"."""
+        return str(self.call("submit", **{"cmd": "/bin/true", "owner": "nobody", **arguments})[0]["submit"])
+
+    def job_of(self, job: str) -> dict[str, Any]:
+        """A job's row of the view jobs, else of history: job_of("1.0")."""
+        for view in ("jobs", "history"):
+            for row in self.database.query(f"SELECT * FROM fetchwork.{view} WHERE JobId = %s", [job]):
+                return row
+        raise AssertionError(f"job {job} is nowhere")
+
+    def call(self, function: str, **arguments: object) -> Rows:
+        """The rows of a SQL function."""
+        return call(self.database, function, **arguments)
+
+    def give_up(self) -> None:
+        """All live runs are lost."""
+        self.database.query("SELECT fetchwork.starter_gone(run_id, token) FROM fetchwork.run")
+
+    def wait_longer(self) -> None:
+        """Make jobs wait in the queue whose backoff has not ended."""
+        self.database.query("UPDATE fetchwork.job SET not_before = now() WHERE not_before IS NOT NULL")
+        self.call("wake")
+
+
+class Hooks(Jobs):
     """One host's hooks; each call is one request."""
 
     def __init__(self, conninfo: str, *, runs: Runs | None = None, **context: Any) -> None:
+        super().__init__(conninfo)
         self.config = config.from_dict(
             {
                 "database": {"main": {"conninfo": conninfo}},
@@ -141,6 +152,10 @@ class Hooks:
             spool=spool,
         )
         return await handlers.handle(task, fetch_work=lambda task: self.fetches.answer(task, Signal()))
+
+    async def close(self) -> None:
+        await self.context.session.close()
+        self.database.close()
 
     async def keep(self, report: Request) -> None:
         """Spool a report."""
@@ -183,6 +198,43 @@ class Hooks:
         return job
 
 
+async def nothing() -> None:
+    """The function that agents replay reports with here: it does nothing."""
+
+
+class WatchingHooks(Hooks):
+    """The hooks of a host whose agent watches its runs."""
+
+    runs: WatchedRuns
+
+    def __init__(self, conninfo: str, *, replay: Replay = nothing, **context: Any) -> None:
+        super().__init__(conninfo, runs=WatchedRuns(replay, lambda session, slot: None), **context)
+
+    async def begin(self, starter: Process, slot: bytes | None = None) -> bytes:
+        """The ad of the next job, which a starter has begun to run."""
+        job = await self.fetch(slot)
+        await self.reply("accept", job, slot)
+        assert (await self.start(job, starter=starter)).outcome == "started"
+        return job
+
+    async def close(self) -> None:
+        await self.runs.close()
+        await super().close()
+
+
+def process_of(child: Child) -> Process:
+    process = Process.find(child.pid)
+    assert process is not None
+    return process
+
+
+def when_ready(child: Child) -> Process:
+    """The process of a child that writes a line once it is ready."""
+    assert child.stdout is not None
+    assert child.stdout.readline() == b"ready\n"
+    return process_of(child)
+
+
 def slot_ad(name: str = "25.14.1-fetch_work-static-unclaimed", **more: Any) -> bytes:
     """A captured slot ad, with some attributes changed."""
     body = (ADS / f"{name}.ad").read_bytes()
@@ -202,83 +254,33 @@ def attributes_of(body: bytes) -> ClassAd:
 
 
 @pytest.fixture
-async def agent(conninfo: str) -> AsyncIterator[Hooks]:
-    """The hooks of a host whose agent watches its runs."""
-    runs = WatchedRuns(nothing, lambda session, slot: None)
-    hooks = Hooks(conninfo, runs=runs)
-    yield hooks
-    await runs.close()
-    await hooks.context.session.close()
-
-
-async def nothing() -> None:
-    """The function that agents replay reports with here: it does nothing."""
-
-
-def give_up(database: Database) -> None:
-    """All live runs are lost."""
-    database.query("SELECT fetchwork.starter_gone(run_id, token) FROM fetchwork.run")
+async def agent(conninfo: str) -> AsyncIterator[WatchingHooks]:
+    agent = WatchingHooks(conninfo)
+    yield agent
+    await agent.close()
 
 
 @pytest.fixture
-def conninfo(
-    request: pytest.FixtureRequest, postgres: PostgresServer, new_database: Callable[[], str]
-) -> str:
-    """The superuser's connection string of a database that has only the schema."""
-    module = request.module.__name__.rpartition(".")[2]
-    return kept_database(postgres) if module in IN_PROCESS else new_database()
-
-
-@pytest.fixture
-def database(conninfo: str) -> Iterator[Database]:
-    with Database(conninfo) as database:
-        yield database
-
-
-@pytest.fixture
-def submit(database: Database) -> Submit:
-    """Puts a job into the queue: submit(cmd=..., ...) -> "1.0"."""
-
-    def submit(**arguments: Any) -> str:
-        arguments = {"cmd": "/bin/true", "owner": "nobody", **arguments}
-        return str(scalar(database, "submit", **arguments))
-
-    return submit
-
-
-@pytest.fixture
-def job_of(database: Database) -> JobOf:
-    """A job's row of the view jobs, else of history: job_of("1.0")."""
-
-    def job_of(job: str) -> dict[str, Any]:
-        cluster, proc = map(int, job.split("."))
-        for view in ("jobs", "history"):
-            rows = database.query(
-                f"SELECT * FROM fetchwork.{view} WHERE ClusterId = %s AND ProcId = %s", [cluster, proc]
-            )
-            if rows:
-                return rows[0]
-        raise AssertionError(f"job {job} is nowhere")
-
-    return job_of
+def jobs(conninfo: str) -> Iterator[Jobs]:
+    """The queue, for tests without hooks."""
+    jobs = Jobs(conninfo)
+    yield jobs
+    jobs.database.close()
 
 
 @pytest.fixture
 async def hooks(conninfo: str) -> AsyncIterator[Hooks]:
     hooks = Hooks(conninfo)
     yield hooks
-    await hooks.context.session.close()
+    await hooks.close()
 
 
 @pytest.fixture
-def wait_longer(database: Database) -> Callable[[], None]:
-    """Makes jobs wait in the queue whose backoff has not ended."""
-
-    def wait_longer() -> None:
-        database.query("UPDATE fetchwork.job SET not_before = now() WHERE not_before IS NOT NULL")
-        call(database, "wake")
-
-    return wait_longer
+async def waits(conninfo: str) -> AsyncIterator[Hooks]:
+    """The hooks of a host whose fetches wait for work."""
+    hooks = Hooks(conninfo, max_fetch_wait_s=600.0)
+    yield hooks
+    await hooks.close()
 
 
 @pytest.fixture
@@ -286,4 +288,4 @@ async def no_database() -> AsyncIterator[Hooks]:
     """The hooks of a host whose database is away."""
     hooks = Hooks("host=127.0.0.1 port=1 dbname=x")
     yield hooks
-    await hooks.context.session.close()
+    await hooks.close()

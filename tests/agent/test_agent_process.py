@@ -16,11 +16,10 @@ import pytest
 
 from fetchwork.agent import client
 from fetchwork.agent.server import MAX_CONNECTIONS
-from fetchwork.db.database import Database
 from fetchwork.hook.wire import Reply, ReplyReader, Request, encode_request
 from fetchwork.simulate.agents import PROGRAM, AgentProcess
 from fetchwork.simulate.family import Actor
-from tests.agent.conftest import JobOf, Submit, slot_ad, with_attributes
+from tests.agent.conftest import Jobs, slot_ad, with_attributes
 from tests.support.waiting import PATIENCE_S
 from tests.support.waiting import until_async as until
 
@@ -194,12 +193,12 @@ def change(agent: AgentProcess, old: str, new: str) -> None:
 
 
 async def test_hangup_has_it_draw_from_queues_that_its_host_file_names_now(
-    make_agent: MakeAgent, submit: Submit, database: Database
+    make_agent: MakeAgent, jobs: Jobs
 ) -> None:
     agent = make_agent(queues=["default"], max_fetch_wait_s=30)
     await agent.start()
-    database.query("SELECT fetchwork.set_queue('other')")
-    submit(queue="other")
+    jobs.database.query("SELECT fetchwork.set_queue('other')")
+    jobs.submit(queue="other")
     waits = asyncio.ensure_future(ask(agent, "fetch_work", slot_ad(Name="slot1@vm"), seconds=40))
     await until(lambda: client.status(agent.socket)["waiting_fetches"] == 1)
     change(agent, '["default"]', '["default", "other"]')
@@ -255,19 +254,19 @@ async def test_agent_that_cannot_read_its_host_file_logs_why(make_agent: MakeAge
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGQUIT])
 async def test_signal_ends_it_with_status_0_and_its_lease_given_back(
-    agent: AgentProcess, database: Database, number: Any
+    agent: AgentProcess, jobs: Jobs, number: Any
 ) -> None:
     lease = "SELECT lease_until FROM fetchwork.host WHERE name = 'vm' AND lease_until IS NOT NULL"
-    await until(lambda: database.query(lease))
+    await until(lambda: jobs.database.query(lease))
     agent.signal(number)
     assert await asyncio.to_thread(agent._process.wait, PATIENCE_S) == 0
-    assert not database.query(lease)
+    assert not jobs.database.query(lease)
 
 
 async def test_log_has_a_line_for_a_fetch_and_never_the_token(
-    agent: AgentProcess, submit: Submit, startd: Actor
+    agent: AgentProcess, jobs: Jobs, startd: Actor
 ) -> None:
-    submit()
+    jobs.submit()
     run = await Run.begin(agent, startd)
     await run.hook("job_exit", "exit", ExitCode=0, JobPid=1)
     token = run.ad.split(b'FetchWorkToken = "')[1].split(b'"')[0].decode()
@@ -278,36 +277,32 @@ async def test_log_has_a_line_for_a_fetch_and_never_the_token(
     assert token not in text
 
 
-async def test_leader_puts_events_into_the_stream(
-    agent: AgentProcess, submit: Submit, database: Database
-) -> None:
-    submit()
+async def test_leader_puts_events_into_the_stream(agent: AgentProcess, jobs: Jobs) -> None:
+    jobs.submit()
     placed = "SELECT batch IS NOT NULL AS placed FROM fetchwork.events"
-    await until(lambda: database.query(placed) == [{"placed": True}])
+    await until(lambda: jobs.database.query(placed) == [{"placed": True}])
 
 
 # -- waiting fetches
 
 
-async def test_waiting_fetch_is_answered_when_work_appears(
-    make_agent: MakeAgent, submit: Submit, database: Database
-) -> None:
+async def test_waiting_fetch_is_answered_when_work_appears(make_agent: MakeAgent, jobs: Jobs) -> None:
     agent = make_agent(max_fetch_wait_s=600, program=LOOKS_ONLY_WHEN_TOLD)
     await agent.start()
     await until(lambda: client.status(agent.socket, PATIENCE_S)["databases"]["main"]["listening"])
     fetch = asyncio.ensure_future(ask(agent, "fetch_work", slot_ad(), seconds=700))
     await until(lambda: client.status(agent.socket, PATIENCE_S)["waiting_fetches"] == 1)
-    await asyncio.to_thread(submit)
+    await asyncio.to_thread(jobs.submit)
     assert (await asyncio.wait_for(fetch, PATIENCE_S)).body
 
 
-async def test_slot_is_told_of_while_its_fetch_waits(make_agent: MakeAgent, database: Database) -> None:
+async def test_slot_is_told_of_while_its_fetch_waits(make_agent: MakeAgent, jobs: Jobs) -> None:
     agent = make_agent(max_fetch_wait_s=600)
     await agent.start()
     fetch = asyncio.ensure_future(ask(agent, "fetch_work", slot_ad(Name="slot1@vm"), seconds=700))
     told = "SELECT name, state, last_answer FROM fetchwork.slots"
-    await until(lambda: database.query(told))
-    assert database.query(told) == [{"name": "slot1@vm", "state": "Unclaimed", "last_answer": "waiting"}]
+    await until(lambda: jobs.database.query(told))
+    assert jobs.database.query(told) == [{"name": "slot1@vm", "state": "Unclaimed", "last_answer": "waiting"}]
     assert not fetch.done()
     agent.signal(signal.SIGTERM)
     await fetch
@@ -332,9 +327,7 @@ async def test_fetch_ends_without_work_when_its_time_is_over(make_agent: MakeAge
     assert time.monotonic() - begun > 0.9
 
 
-async def test_waiting_fetch_whose_hook_goes_takes_no_job(
-    make_agent: MakeAgent, submit: Submit, database: Database
-) -> None:
+async def test_waiting_fetch_whose_hook_goes_takes_no_job(make_agent: MakeAgent, jobs: Jobs) -> None:
     agent = make_agent(max_fetch_wait_s=600)
     await agent.start()
     with socket.socket(socket.AF_UNIX) as hook:
@@ -345,9 +338,9 @@ async def test_waiting_fetch_whose_hook_goes_takes_no_job(
     # a later waiting fetch would get the second job
     fetch = asyncio.ensure_future(ask(agent, "fetch_work", slot_ad(Name="slot2@vm"), seconds=700))
     await until(lambda: client.status(agent.socket, PATIENCE_S)["waiting_fetches"] == 1)
-    await asyncio.to_thread(submit)
+    await asyncio.to_thread(jobs.submit)
     assert (await asyncio.wait_for(fetch, PATIENCE_S)).body
-    assert database.query("SELECT slot FROM fetchwork.run") == [{"slot": "slot2@vm"}]
+    assert jobs.database.query("SELECT slot FROM fetchwork.run") == [{"slot": "slot2@vm"}]
 
 
 async def test_no_more_fetches_wait_than_allowed(conninfo: str, public_directory: Callable[[], Path]) -> None:
@@ -375,13 +368,13 @@ async def test_no_more_fetches_wait_than_allowed(conninfo: str, public_directory
 
 
 async def test_fetch_of_a_busy_slot_is_answered_when_its_starter_has_gone(
-    make_agent: MakeAgent, submit: Submit, startd: Actor
+    make_agent: MakeAgent, jobs: Jobs, startd: Actor
 ) -> None:
     agent = make_agent(max_fetch_wait_s=600, program=LOOKS_ONLY_WHEN_TOLD)
     await agent.start()
-    submit()
+    jobs.submit()
     run = await Run.begin(agent, startd)
-    await asyncio.to_thread(submit)
+    await asyncio.to_thread(jobs.submit)
     busy = slot_ad("25.14.1-fetch_work-static-claimed-busy", Name="slot1@vm")
     fetch = asyncio.ensure_future(ask(agent, "fetch_work", busy, seconds=700))
     await until(lambda: client.status(agent.socket, PATIENCE_S)["waiting_fetches"] == 1)
@@ -412,11 +405,11 @@ async def test_partitionable_slot_asks_again_once_a_dynamic_slot_gets_nothing(ma
 
 
 async def test_partitionable_slot_asks_again_once_the_starter_on_a_dynamic_slot_is_gone(
-    make_agent: MakeAgent, submit: Submit, startd: Actor
+    make_agent: MakeAgent, jobs: Jobs, startd: Actor
 ) -> None:
     agent = make_agent(max_fetch_wait_s=600)
     await agent.start()
-    submit()
+    jobs.submit()
     run = await Run.begin(agent, startd, "slot1_1")
     fetch = await waiting_fetch_of_a_partitionable_slot(agent)
     await run.hook("job_exit", "exit", slot="slot1_1", ExitCode=0, JobPid=1, JobState="Exited")
@@ -425,11 +418,11 @@ async def test_partitionable_slot_asks_again_once_the_starter_on_a_dynamic_slot_
 
 
 async def test_fetch_of_a_busy_slot_without_a_starter_of_ours_gets_nothing_at_once(
-    make_agent: MakeAgent, submit: Submit
+    make_agent: MakeAgent, jobs: Jobs
 ) -> None:
     agent = make_agent(max_fetch_wait_s=20)
     await agent.start()
-    submit()
+    jobs.submit()
     busy = slot_ad("25.14.1-fetch_work-static-claimed-busy", Name="slot1@vm")
     assert (await ask(agent, "fetch_work", busy, seconds=30)).body == b""
 
@@ -438,33 +431,33 @@ async def test_fetch_of_a_busy_slot_without_a_starter_of_ours_gets_nothing_at_on
 
 
 async def test_killed_starter_returns_the_job_before_its_lease_is_over(
-    agent: AgentProcess, submit: Submit, job_of: JobOf, database: Database, startd: Actor
+    agent: AgentProcess, jobs: Jobs, startd: Actor
 ) -> None:
-    job = submit()
+    job = jobs.submit()
     run = await Run.begin(agent, startd)
     # without the agent, the database would call the run lost only after an hour
-    database.query("UPDATE fetchwork.run SET deadline = now() + interval '1 hour'")
+    jobs.database.query("UPDATE fetchwork.run SET deadline = now() + interval '1 hour'")
     run.starter.kill()
-    await until(lambda: job_of(job)["jobstatus"] == 1)
-    assert job_of(job)["numlost"] == 1
+    await until(lambda: jobs.job_of(job)["jobstatus"] == 1)
+    assert jobs.job_of(job)["numlost"] == 1
 
 
 async def test_starter_that_ends_after_its_report_loses_nothing(
-    agent: AgentProcess, submit: Submit, job_of: JobOf, startd: Actor
+    agent: AgentProcess, jobs: Jobs, startd: Actor
 ) -> None:
-    job = submit()
+    job = jobs.submit()
     run = await Run.begin(agent, startd)
     await run.hook("job_exit", "exit", ExitCode=0, JobPid=1)
     run.starter.kill()
     await asyncio.sleep(1.5)
-    assert (job_of(job)["jobstatus"], job_of(job)["numlost"]) == (4, 0)
+    assert (jobs.job_of(job)["jobstatus"], jobs.job_of(job)["numlost"]) == (4, 0)
 
 
 async def test_orphan_is_ended_before_its_job_runs_again(
-    agent: AgentProcess, submit: Submit, job_of: JobOf, startd: Actor
+    agent: AgentProcess, jobs: Jobs, startd: Actor
 ) -> None:
     # kill -9 of condor_master: starter and startd end, the job goes on
-    job = submit()
+    job = jobs.submit()
     run = await Run.begin(agent, startd)
     # as a starter runs it: in a process group of its own
     command = ["/bin/sh", "-c", "trap '' TERM; sleep 1000 & wait; wait"]
@@ -475,81 +468,81 @@ async def test_orphan_is_ended_before_its_job_runs_again(
             await asyncio.sleep(1.0)
             # the slot's next fetch must not start the job a second time
             offered = (await ask(agent, "fetch_work", slot_ad(Name="slot1@vm"))).body
-            status = job_of(job)["jobstatus"]
+            status = jobs.job_of(job)["jobstatus"]
             # unless the job has already been ended in the meantime
             assert orphan.poll() is not None or (offered, status) == (b"", 2)
             # it ignores SIGTERM
             await asyncio.to_thread(orphan.wait, PATIENCE_S)
             assert orphan.returncode == -signal.SIGKILL
-            await until(lambda: job_of(job)["jobstatus"] == 1)
+            await until(lambda: jobs.job_of(job)["jobstatus"] == 1)
         finally:
             with contextlib.suppress(ProcessLookupError):
                 orphan.kill()
 
 
 async def test_process_of_another_account_is_nobodys_orphan(
-    agent: AgentProcess, submit: Submit, job_of: JobOf, startd: Actor
+    agent: AgentProcess, jobs: Jobs, startd: Actor
 ) -> None:
     # a job's user could name any process of the host
-    job = submit()
+    job = jobs.submit()
     run = await Run.begin(agent, startd)
     with subprocess.Popen(["/bin/sleep", "1000"], user="daemon" if OWNER else None) as other:
         try:
             pid = other.pid if OWNER else 1
             await run.hook("update_job_info", JobState="Running", JobPid=pid)
             run.starter.kill()
-            await until(lambda: job_of(job)["jobstatus"] == 1)
+            await until(lambda: jobs.job_of(job)["jobstatus"] == 1)
             assert other.poll() is None
         finally:
             other.kill()
 
 
 async def test_agent_that_comes_back_sees_that_the_starter_went_meanwhile(
-    agent: AgentProcess, make_agent: MakeAgent, submit: Submit, job_of: JobOf, startd: Actor
+    agent: AgentProcess, make_agent: MakeAgent, jobs: Jobs, startd: Actor
 ) -> None:
-    job = submit()
+    job = jobs.submit()
     run = await Run.begin(agent, startd)
     agent.signal(signal.SIGKILL)
     run.starter.kill()
     second = make_agent()
     await second.start()
-    await until(lambda: job_of(job)["jobstatus"] == 1)
-    assert job_of(job)["numlost"] == 1
+    await until(lambda: jobs.job_of(job)["jobstatus"] == 1)
+    assert jobs.job_of(job)["numlost"] == 1
 
 
 async def test_agent_that_comes_back_watches_what_still_runs(
-    agent: AgentProcess, make_agent: MakeAgent, submit: Submit, job_of: JobOf, startd: Actor
+    agent: AgentProcess, make_agent: MakeAgent, jobs: Jobs, startd: Actor
 ) -> None:
-    job = submit()
+    job = jobs.submit()
     run = await Run.begin(agent, startd)
     agent.signal(signal.SIGKILL)
     second = make_agent()
     await second.start()
     await until(lambda: [each["job"] for each in client.status(second.socket, PATIENCE_S)["runs"]] == [job])
     run.starter.kill()
-    await until(lambda: job_of(job)["jobstatus"] == 1)
+    await until(lambda: jobs.job_of(job)["jobstatus"] == 1)
 
 
 async def test_exit_of_another_process_than_the_runs_starter_does_not_end_the_run(
-    agent: AgentProcess, submit: Submit, job_of: JobOf, startd: Actor
+    agent: AgentProcess, jobs: Jobs, startd: Actor
 ) -> None:
-    job = submit()
+    job = jobs.submit()
     run = await Run.begin(agent, startd)
     other = await startd.fork()
     await Run(agent, run.ad, other).hook("job_exit", "exit", ExitCode=0, JobPid=1)
-    assert job_of(job)["jobstatus"] == 2
+    assert jobs.job_of(job)["jobstatus"] == 2
     await run.hook("job_exit", "exit", ExitCode=7, JobPid=1)
-    assert job_of(job)["exitcode"] == 7
+    assert jobs.job_of(job)["exitcode"] == 7
 
 
 async def test_offer_without_an_answer_is_taken_back_when_the_slot_asks_again(
-    agent: AgentProcess, submit: Submit, database: Database
+    agent: AgentProcess, jobs: Jobs
 ) -> None:
-    submit()
+    jobs.submit()
     first = await ask(agent, "fetch_work", slot_ad())
     second = await ask(agent, "fetch_work", slot_ad())
     assert first.body and second.body and first.body != second.body
-    outcomes = database.query("SELECT outcome, reason FROM fetchwork.run_history")
+    outcomes = jobs.database.query("SELECT outcome, reason FROM fetchwork.run_history")
     assert [(row["outcome"], row["reason"]) for row in outcomes] == [
         ("withdrawn", "the slot asked again without an answer")
     ]

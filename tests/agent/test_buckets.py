@@ -12,7 +12,6 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, TypeAlias, cast
 
-import psycopg
 import pytest
 from psycopg.types.json import Jsonb
 
@@ -37,12 +36,6 @@ from tests.support.direct_queue import Claimed, DirectQueue
 
 LARGE = os.urandom(2 * PART_BYTES + CHUNK_BYTES + 5)
 HASH = hashlib.sha256(LARGE).hexdigest()
-
-
-@pytest.fixture
-def slots(conninfo: str) -> Iterator[DirectQueue]:
-    with psycopg.connect(conninfo, autocommit=True, prepare_threshold=None) as connection:
-        yield DirectQueue(connection)
 
 
 @pytest.fixture
@@ -93,10 +86,7 @@ def rows_of_bytes(slots: DirectQueue) -> int:
 
 
 def test_a_large_input_goes_to_the_bucket_and_the_database_has_its_name(
-    conninfo: str,
-    slots: DirectQueue,
-    bucket: Bucket,
-    large: Path,
+    conninfo: str, slots: DirectQueue, bucket: Bucket, large: Path
 ) -> None:
     told: list[tuple[int, int]] = []
     send(conninfo, large, progress=lambda sent, total: told.append((sent, total)))
@@ -112,11 +102,7 @@ def test_a_large_input_goes_to_the_bucket_and_the_database_has_its_name(
 
 
 def test_a_submit_that_is_killed_at_any_part_goes_on_where_it_was(
-    conninfo: str,
-    slots: DirectQueue,
-    bucket: Bucket,
-    large: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    conninfo: str, slots: DirectQueue, bucket: Bucket, large: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     put, left = objects.put, 0
 
@@ -140,10 +126,7 @@ def test_a_submit_that_is_killed_at_any_part_goes_on_where_it_was(
 
 
 def test_a_file_that_changes_while_it_is_sent_is_noticed_before_it_is_whole(
-    conninfo: str,
-    slots: DirectQueue,
-    bucket: Bucket,
-    large: Path,
+    conninfo: str, slots: DirectQueue, bucket: Bucket, large: Path
 ) -> None:
     def changed(path: str, numbers: Any) -> Iterator[bytes]:
         for n, data in zip(numbers, stored.read_chunks(path, numbers), strict=True):
@@ -156,11 +139,7 @@ def test_a_file_that_changes_while_it_is_sent_is_noticed_before_it_is_whole(
 
 @pytest.mark.parametrize("status", [500, 403, 404, 307, 206])
 def test_a_bucket_that_answers_otherwise_is_said_and_no_redirect_is_followed(
-    conninfo: str,
-    slots: DirectQueue,
-    bucket: Bucket,
-    large: Path,
-    status: int,
+    conninfo: str, slots: DirectQueue, bucket: Bucket, large: Path, status: int
 ) -> None:
     bucket.broken = status
     with pytest.raises(BucketUnavailable, match=f"answers {status}") as caught:
@@ -173,10 +152,7 @@ def test_a_bucket_that_answers_otherwise_is_said_and_no_redirect_is_followed(
 
 
 def test_a_key_that_is_not_the_bucket_s_stores_nothing(
-    conninfo: str,
-    slots: DirectQueue,
-    bucket: Bucket,
-    large: Path,
+    conninfo: str, slots: DirectQueue, bucket: Bucket, large: Path
 ) -> None:
     slots.call("set_bucket", url=bucket.url, access_key_id="AKID", secret="another", above=CHUNK_BYTES)
     with pytest.raises(BucketUnavailable, match="answers 403 Forbidden"):
@@ -184,11 +160,7 @@ def test_a_key_that_is_not_the_bucket_s_stores_nothing(
     assert bucket.objects == {}
 
 
-def test_a_bucket_that_is_not_there_is_unavailable(
-    conninfo: str,
-    slots: DirectQueue,
-    large: Path,
-) -> None:
+def test_a_bucket_that_is_not_there_is_unavailable(conninfo: str, slots: DirectQueue, large: Path) -> None:
     with serve_bucket() as gone:
         pass
     slots.call("set_bucket", url=gone.url, above=CHUNK_BYTES, **KEY)
@@ -212,10 +184,7 @@ def test_a_url_of_one_size_takes_no_other(conninfo: str, slots: DirectQueue, buc
 
 
 async def test_an_agent_reads_a_content_out_of_the_bucket_once_for_all(
-    conninfo: str,
-    slots: DirectQueue,
-    bucket: Bucket,
-    large: Path,
+    conninfo: str, slots: DirectQueue, bucket: Bucket, large: Path
 ) -> None:
     await asyncio.to_thread(send, conninfo, large)
     run = submit(slots)
@@ -246,11 +215,7 @@ async def test_an_agent_reads_a_content_out_of_the_bucket_once_for_all(
 
 @pytest.mark.parametrize("way", ["changed", "gone", "cut"])
 async def test_an_agent_hands_out_nothing_that_is_not_what_was_put_there(
-    conninfo: str,
-    slots: DirectQueue,
-    bucket: Bucket,
-    large: Path,
-    way: str,
+    conninfo: str, slots: DirectQueue, bucket: Bucket, large: Path, way: str
 ) -> None:
     await asyncio.to_thread(send, conninfo, large)
     run = submit(slots)
@@ -302,12 +267,7 @@ def test_a_hook_compares_what_came_out_of_a_bucket(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("done_first", [False, True])
 async def test_an_agent_that_dies_around_any_call_leaves_what_the_next_one_goes_on_with(
-    conninfo: str,
-    slots: DirectQueue,
-    spool: OutputSpool,
-    bucket: Bucket,
-    tmp_path: Path,
-    done_first: bool,
+    conninfo: str, slots: DirectQueue, spool: OutputSpool, bucket: Bucket, tmp_path: Path, done_first: bool
 ) -> None:
     for number in itertools.count(1):
         slots.submit(FetchWorkFiles="sandbox")
@@ -333,11 +293,7 @@ async def test_an_agent_that_dies_around_any_call_leaves_what_the_next_one_goes_
 
 
 async def test_nobody_puts_what_a_run_leaves_that_is_over(
-    conninfo: str,
-    slots: DirectQueue,
-    spool: OutputSpool,
-    bucket: Bucket,
-    tmp_path: Path,
+    conninfo: str, slots: DirectQueue, spool: OutputSpool, bucket: Bucket, tmp_path: Path
 ) -> None:
     slots.submit(FetchWorkFiles="sandbox")
     run = slots.started()
@@ -352,11 +308,7 @@ async def test_nobody_puts_what_a_run_leaves_that_is_over(
 
 
 async def test_what_was_left_comes_back_and_its_objects_go_when_it_is_time(
-    conninfo: str,
-    slots: DirectQueue,
-    spool: OutputSpool,
-    bucket: Bucket,
-    tmp_path: Path,
+    conninfo: str, slots: DirectQueue, spool: OutputSpool, bucket: Bucket, tmp_path: Path
 ) -> None:
     slots.submit(FetchWorkFiles="sandbox", Iwd=str(tmp_path), TransferOutputRemaps="left=back")
     run = slots.started()
@@ -425,10 +377,7 @@ async def test_an_output_that_a_bucket_has_lost_keeps_no_other_job_s(
 
 
 async def test_a_bucket_that_is_gone_keeps_no_other_s_objects(
-    conninfo: str,
-    slots: DirectQueue,
-    bucket: Bucket,
-    large: Path,
+    conninfo: str, slots: DirectQueue, bucket: Bucket, large: Path
 ) -> None:
     with serve_bucket() as lost:
         slots.call("set_bucket", url=lost.url, above=CHUNK_BYTES, **KEY)
@@ -458,11 +407,7 @@ def over(slots: DirectQueue, bucket: Bucket) -> list[str]:
 
 
 async def test_an_object_that_is_never_deleted_stops_none_behind_it(
-    conninfo: str,
-    slots: DirectQueue,
-    bucket: Bucket,
-    large: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    conninfo: str, slots: DirectQueue, bucket: Bucket, large: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await asyncio.to_thread(send, conninfo, large)
     first, *others = over(slots, bucket)
@@ -483,11 +428,7 @@ async def test_an_object_that_is_never_deleted_stops_none_behind_it(
 
 
 async def test_a_bucket_that_deletes_nothing_is_left_alone_after_a_few_refusals(
-    conninfo: str,
-    slots: DirectQueue,
-    bucket: Bucket,
-    large: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    conninfo: str, slots: DirectQueue, bucket: Bucket, large: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await asyncio.to_thread(send, conninfo, large)
     over(slots, bucket)
@@ -517,11 +458,7 @@ async def test_outputs_in_a_bucket_that_does_not_answer_keep_no_other_job_s(
 
 
 async def test_who_waits_for_a_bucket_has_given_its_turn_to_others(
-    conninfo: str,
-    slots: DirectQueue,
-    spool: OutputSpool,
-    bucket: Bucket,
-    tmp_path: Path,
+    conninfo: str, slots: DirectQueue, spool: OutputSpool, bucket: Bucket, tmp_path: Path
 ) -> None:
     slots.submit(FetchWorkFiles="sandbox")
     run = slots.started()

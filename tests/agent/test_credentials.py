@@ -7,7 +7,7 @@ import socket
 import threading
 import time
 import urllib.parse
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
@@ -24,43 +24,42 @@ from fetchwork.credentials.keys import KeyFile, key_id, seal
 from fetchwork.credentials.secret import Renewal, Secret
 from fetchwork.db.calls import credentials as credential_calls
 from fetchwork.db.calls.call import Call
-from fetchwork.db.database import Database
 from fetchwork.errors import CredentialError, DatabaseUnavailable
 from fetchwork.handlers.context import Answer, Caller
 from fetchwork.handlers.host import hostcredentials
 from fetchwork.handlers.host.hostcredentials import HostCredentials, Opened
 from fetchwork.handlers.requests import credentials
 from fetchwork.process import Process
-from tests.agent.conftest import Hooks, JobOf, Submit, attributes_of, slot_ad
+from tests.agent.conftest import Hooks, attributes_of, slot_ad
 from tests.support.by_name import call
 from tests.support.waiting import PATIENCE_S, until_async
 
 NEEDS = {"OAuthServicesNeeded": "box"}
-Put = Callable[..., int]
 
 
-@pytest.fixture
-def key_file(tmp_path: Path, database: Database) -> KeyFile:
-    """The host's keys; submitters seal to the last one."""
-    keys = KeyFile(tmp_path / "credential.key")
-    keys.add()
-    database.run(credential_calls.publish_credential_key(public_key=keys.newest()))
-    return keys
+class Host(Hooks):
+    """The hooks of a host that has the keys; submitters seal to the last one."""
 
+    def __init__(self, conninfo: str, directory: Path) -> None:
+        super().__init__(conninfo)
+        self.directory = directory
+        self.keys = KeyFile(directory / "credential.key")
+        self.credentials = HostCredentials(self.context.session, self.keys)
+        #: the agent's credential task of every minute
+        self.upkeep = CredentialUpkeep(self.credentials, SignalRights(), os.geteuid())
+        self.has_key(True)
 
-@pytest.fixture
-def host(hooks: Hooks, key_file: KeyFile) -> HostCredentials:
-    """The hooks of a host that has the keys."""
-    host = HostCredentials(hooks.context.session, key_file)
-    object.__setattr__(hooks.context, "credentials", host)
-    return host
+    def has_key(self, whether: bool) -> None:
+        object.__setattr__(self.context, "credentials", self.credentials if whether else None)
 
-
-@pytest.fixture
-def put(database: Database, key_file: KeyFile) -> Put:
-    """Stores a credential of the jobs' owner, or of another owner."""
+    def add_key(self, keys: KeyFile) -> bytes:
+        """Add a key to a file, to which submitters seal from now on; it is returned."""
+        keys.add()
+        self.database.run(credential_calls.publish_credential_key(public_key=keys.newest()))
+        return keys.newest()
 
     def put(
+        self,
         content: bytes = b"token",
         name: str = "box",
         *,
@@ -70,8 +69,9 @@ def put(database: Database, key_file: KeyFile) -> Put:
         expires_in: float | None = None,
         public: bytes | None = None,
     ) -> int:
-        public = public or key_file.newest()
-        return database.run(
+        """Store a credential of the jobs' owner, or of another owner."""
+        public = public or self.keys.newest()
+        return self.database.run(
             credential_calls.put_credential(
                 owner=owner,
                 name=name,
@@ -82,15 +82,26 @@ def put(database: Database, key_file: KeyFile) -> Put:
             )
         )
 
-    return put
+    async def starting(self, scratch: str = "", slot: str = "slot1@vm") -> Answer:
+        """Fetch a job, and run its PREPARE_JOB in a scratch directory below the host's."""
+        job = await self.fetch(slot_ad(Name=slot))
+        assert b"FetchWorkCredentials = true\n" in job
+        assert b"OAuthServicesNeeded" not in job
+        return await self.start(job + in_scratch(self.directory / scratch))
 
 
-async def starting(hooks: Hooks, scratch: Path, slot: str = "slot1@vm") -> Answer:
-    """Fetch a job, and run its PREPARE_JOB in a scratch directory."""
-    job = await hooks.fetch(slot_ad(Name=slot))
-    assert b"FetchWorkCredentials = true\n" in job
-    assert b"OAuthServicesNeeded" not in job
-    return await hooks.start(job + f'FetchWorkScratch = "{scratch}"\n'.encode())
+def in_scratch(directory: object) -> bytes:
+    """The attribute by which a hook tells its scratch directory."""
+    return f'FetchWorkScratch = "{directory}"\n'.encode()
+
+
+@pytest.fixture
+async def host(conninfo: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Host]:
+    monkeypatch.setattr("fetchwork.agent.credentials.SETTLED_S", 0.0)
+    host = Host(conninfo, tmp_path)
+    host.add_key(host.keys)
+    yield host
+    await host.close()
 
 
 def sent(answer: Answer) -> dict[str, bytes]:
@@ -104,145 +115,111 @@ def sent(answer: Answer) -> dict[str, bytes]:
 # ---- the start
 
 
-async def test_a_job_gets_its_credentials_and_hears_where_they_are(
-    hooks: Hooks, host: HostCredentials, submit: Submit, put: Put, job_of: JobOf, tmp_path: Path
-) -> None:
-    put(b"one")
-    put(b"\0two", "disk_h")
-    put(b"of no job", "other")
-    job = submit(ad={"OAuthServicesNeeded": "box,disk*h"}, environment="A=1")
-    answer = await starting(hooks, tmp_path)
+async def test_a_job_gets_its_credentials_and_hears_where_they_are(host: Host) -> None:
+    host.put(b"one")
+    host.put(b"\0two", "disk_h")
+    host.put(b"of no job", "other")
+    job = host.submit(ad={"OAuthServicesNeeded": "box,disk*h"}, environment="A=1")
+    answer = await host.starting()
     assert answer.outcome == "started"
     assert sent(answer) == {"box": b"one", "disk_h": b"\0two"}
     changes = attributes_of(answer.reply.body.split(b"-----")[0])
-    assert f"_CONDOR_CREDS={tmp_path}/.condor_creds" in str(changes["Environment"]).split()
+    assert f"_CONDOR_CREDS={host.directory}/.condor_creds" in str(changes["Environment"]).split()
     assert "A=1" in str(changes["Environment"]).split()
-    assert job_of(job)["jobstatus"] == 2
+    assert host.job_of(job)["jobstatus"] == 2
 
 
-async def test_a_host_without_a_key_is_not_offered_such_jobs(
-    hooks: Hooks, host: HostCredentials, submit: Submit, put: Put, key_file: KeyFile
-) -> None:
-    put()
-    submit(ad=NEEDS)
-    object.__setattr__(hooks.context, "credentials", None)
-    assert await hooks.fetch() == b""
-    object.__setattr__(hooks.context, "credentials", host)
-    kept = key_file.path.read_bytes()
-    key_file.path.unlink()
-    assert await hooks.fetch() == b""
-    key_file.path.write_bytes(kept)
-    key_file.path.chmod(0o600)
-    assert b"FetchWorkCredentials" in await hooks.fetch()
+async def test_a_host_without_a_key_is_not_offered_such_jobs(host: Host) -> None:
+    host.put()
+    host.submit(ad=NEEDS)
+    host.has_key(False)
+    assert await host.fetch() == b""
+    host.has_key(True)
+    kept = host.keys.path.read_bytes()
+    host.keys.path.unlink()
+    assert await host.fetch() == b""
+    host.keys.path.write_bytes(kept)
+    host.keys.path.chmod(0o600)
+    assert b"FetchWorkCredentials" in await host.fetch()
 
 
-async def held(hooks: Hooks, job_of: JobOf, job: str, scratch: Path) -> str:
+async def held(host: Host, job: str) -> str:
     """The hold reason of a job that could not start because a credential is missing."""
-    answer = await starting(hooks, scratch)
+    answer = await host.starting()
     assert (answer.outcome, answer.reply.exit) == ("could_not_start", 1)
-    row = job_of(job)
+    row = host.job_of(job)
     # the code and the words of HTCondor's shadow
     assert (row["jobstatus"], row["holdreasoncode"], row["holdreasonsubcode"]) == (5, 4, 0)
     assert row["holdreason"].startswith("Job credentials are not available: ")
     return str(row["holdreason"])
 
 
-async def test_a_job_is_held_whose_credential_was_deleted(
-    hooks: Hooks,
-    host: HostCredentials,
-    submit: Submit,
-    put: Put,
-    job_of: JobOf,
-    tmp_path: Path,
-    database: Database,
-) -> None:
-    put()
-    job = submit(ad=NEEDS)
-    database.run(credential_calls.delete_credential(owner="nobody", name="box"))
-    reason = await held(hooks, job_of, job, tmp_path)
+async def test_a_job_is_held_whose_credential_was_deleted(host: Host) -> None:
+    host.put()
+    job = host.submit(ad=NEEDS)
+    host.database.run(credential_calls.delete_credential(owner="nobody", name="box"))
+    reason = await held(host, job)
     assert "'box' is not stored: fetchwork credential add box" in reason
-    put()
-    call(database, "release", jobs=[job])
-    assert (await starting(hooks, tmp_path)).outcome == "started"
+    host.put()
+    host.call("release", jobs=[job])
+    assert (await host.starting()).outcome == "started"
 
 
-async def test_a_job_is_held_whose_credential_has_expired(
-    hooks: Hooks, host: HostCredentials, submit: Submit, put: Put, job_of: JobOf, tmp_path: Path
-) -> None:
-    put(expires_in=-1)
-    assert "'box' expired at 20" in await held(hooks, job_of, submit(ad=NEEDS), tmp_path)
+@pytest.mark.parametrize(
+    ("stored", "said"),
+    [({"expires_in": -1}, "'box' expired at 20"), ({"said": "bob"}, "was sealed for another owner")],
+    ids=["has expired", "was moved into another's row"],
+)
+async def test_a_job_is_held_whose_credential(host: Host, stored: dict[str, Any], said: str) -> None:
+    host.put(**stored)
+    assert said in await held(host, host.submit(ad=NEEDS))
 
 
-async def test_a_credential_that_was_moved_into_anothers_row_is_given_to_nobody(
-    hooks: Hooks, host: HostCredentials, submit: Submit, put: Put, job_of: JobOf, tmp_path: Path
-) -> None:
-    put(said="bob")
-    assert "was sealed for another owner" in await held(hooks, job_of, submit(ad=NEEDS), tmp_path)
-
-
-async def test_a_host_that_lacks_the_new_key_leaves_the_job_to_others(
-    hooks: Hooks,
-    host: HostCredentials,
-    submit: Submit,
-    put: Put,
-    job_of: JobOf,
-    tmp_path: Path,
-    database: Database,
-) -> None:
-    elsewhere = KeyFile(tmp_path / "elsewhere.key")
-    elsewhere.add()
-    database.run(credential_calls.publish_credential_key(public_key=elsewhere.newest()))
-    put(public=elsewhere.newest())
-    job = submit(ad=NEEDS)
-    answer = await starting(hooks, tmp_path)
+async def test_a_host_that_lacks_the_new_key_leaves_the_job_to_others(host: Host) -> None:
+    elsewhere = KeyFile(host.directory / "elsewhere.key")
+    host.put(public=host.add_key(elsewhere))
+    job = host.submit(ad=NEEDS)
+    answer = await host.starting()
     assert answer.outcome == "could_not_start"
-    assert (job_of(job)["jobstatus"], job_of(job)["numjobstarts"]) == (1, 0)
+    assert (host.job_of(job)["jobstatus"], host.job_of(job)["numjobstarts"]) == (1, 0)
     assert f"lacks key {key_id(elsewhere.newest())}" in answer.reply.stderr
 
 
-async def test_an_agent_without_a_key_starts_no_job_that_needs_credentials(
-    hooks: Hooks, host: HostCredentials, submit: Submit, put: Put, tmp_path: Path
-) -> None:
-    put()
-    submit(ad=NEEDS)
-    job = await hooks.fetch()
-    object.__setattr__(hooks.context, "credentials", None)
-    answer = await hooks.start(job + f'FetchWorkScratch = "{tmp_path}"\n'.encode())
+async def test_an_agent_without_a_key_starts_no_job_that_needs_credentials(host: Host) -> None:
+    host.put()
+    host.submit(ad=NEEDS)
+    job = await host.fetch()
+    host.has_key(False)
+    answer = await host.start(job + in_scratch(host.directory))
     assert (answer.reply.code, answer.reply.body) == ("unavailable", b"")
 
 
 @pytest.mark.parametrize("scratch", ["relative", "", "/a\\b"])
-async def test_a_hook_that_does_not_say_where_gets_nothing(
-    hooks: Hooks, host: HostCredentials, submit: Submit, put: Put, scratch: str
-) -> None:
-    put()
-    submit(ad=NEEDS)
-    answer = await hooks.start(await hooks.fetch() + f'FetchWorkScratch = "{scratch}"\n'.encode())
+async def test_a_hook_that_does_not_say_where_gets_nothing(host: Host, scratch: str) -> None:
+    host.put()
+    host.submit(ad=NEEDS)
+    answer = await host.start(await host.fetch() + in_scratch(scratch))
     assert (answer.reply.code, answer.reply.body) == ("bad_request", b"")
 
 
-async def test_another_account_gets_nothing(
-    hooks: Hooks, host: HostCredentials, submit: Submit, put: Put, tmp_path: Path
-) -> None:
-    put()
-    submit(ad=NEEDS)
-    job = await hooks.fetch()
-    for run in hooks.runs:
+async def test_another_account_gets_nothing(host: Host) -> None:
+    host.put()
+    host.submit(ad=NEEDS)
+    job = await host.fetch()
+    for run in host.runs:
         run.owner_uid = 4711
-    line = f'FetchWorkScratch = "{tmp_path}"\n'.encode()
-    answer = await hooks.start(job + line, caller=Caller(4712, trusted=False, starter=Process(1, 1)))
+    line = in_scratch(host.directory)
+    answer = await host.start(job + line, caller=Caller(4712, trusted=False, starter=Process(1, 1)))
     assert (answer.reply.code, answer.reply.body) == ("denied", b"")
     other = job.replace(b'FetchWorkToken = "', b'FetchWorkToken = "0')
-    answer = await hooks.start(other + line, caller=Caller(4712, trusted=False, starter=Process(1, 1)))
+    answer = await host.start(other + line, caller=Caller(4712, trusted=False, starter=Process(1, 1)))
     assert answer.reply.body == b""
 
 
-async def test_a_job_that_hides_its_environment_does_not_start(
-    hooks: Hooks, host: HostCredentials, submit: Submit, put: Put, tmp_path: Path
-) -> None:
-    put()
-    submit(ad={**NEEDS, "Environment": '/Expr(strcat("A=", "1"))/'})
-    answer = await starting(hooks, tmp_path)
+async def test_a_job_that_hides_its_environment_does_not_start(host: Host) -> None:
+    host.put()
+    host.submit(ad={**NEEDS, "Environment": '/Expr(strcat("A=", "1"))/'})
+    answer = await host.starting()
     assert answer.outcome == "could_not_start"
     assert "_CONDOR_CREDS can't be added" in answer.reply.stderr
 
@@ -250,115 +227,88 @@ async def test_a_job_that_hides_its_environment_does_not_start(
 # ---- while it runs
 
 
-@pytest.fixture
-def upkeep(host: HostCredentials, monkeypatch: pytest.MonkeyPatch) -> CredentialUpkeep:
-    """The agent's credential task of every minute."""
-    monkeypatch.setattr("fetchwork.agent.credentials.SETTLED_S", 0.0)
-    return CredentialUpkeep(host, SignalRights(), os.geteuid())
-
-
-async def test_a_running_job_gets_what_is_stored_anew(
-    hooks: Hooks, upkeep: CredentialUpkeep, submit: Submit, put: Put, tmp_path: Path
-) -> None:
-    put(b"old")
-    submit(ad=NEEDS)
-    directory = tmp_path / ".condor_creds"
+async def test_a_running_job_gets_what_is_stored_anew(host: Host) -> None:
+    host.put(b"old")
+    host.submit(ad=NEEDS)
+    directory = host.directory / ".condor_creds"
     directory.mkdir()
-    assert sent(await starting(hooks, tmp_path)) == {"box": b"old"}
-    await upkeep.round()
+    assert sent(await host.starting()) == {"box": b"old"}
+    await host.upkeep.round()
     assert list(directory.iterdir()) == []
-    put(b"new")
-    await upkeep.round()
+    host.put(b"new")
+    await host.upkeep.round()
     assert (directory / "box.use").read_bytes() == b"new"
     (directory / "box.use").write_bytes(b"the job's own")
-    await upkeep.round()
+    await host.upkeep.round()
     assert (directory / "box.use").read_bytes() == b"the job's own"
 
 
 async def test_an_agent_looks_as_soon_as_it_is_greeted_and_then_each_minute(
-    hooks: Hooks,
-    upkeep: CredentialUpkeep,
-    host: HostCredentials,
-    submit: Submit,
-    put: Put,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    host: Host, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    put(b"old")
-    submit(ad=NEEDS)
-    directory = tmp_path / ".condor_creds"
+    host.put(b"old")
+    host.submit(ad=NEEDS)
+    directory = host.directory / ".condor_creds"
     directory.mkdir()
-    await starting(hooks, tmp_path)
-    put(b"stored while no agent ran")
+    await host.starting()
+    host.put(b"stored while no agent ran")
     monkeypatch.setattr("fetchwork.agent.credentials.ROUND_S", 3600.0)
     with monkeypatch.context() as before:
-        before.setattr(type(host.session), "greeting", None)
-        await upkeep.look()
+        before.setattr(type(host.context.session), "greeting", None)
+        await host.upkeep.look()
         assert list(directory.iterdir()) == []
-    await upkeep.look()
+    await host.upkeep.look()
     assert (directory / "box.use").read_bytes() == b"stored while no agent ran"
-    put(b"later")
-    await upkeep.look()
+    host.put(b"later")
+    await host.upkeep.look()
     assert (directory / "box.use").read_bytes() == b"stored while no agent ran"
     monkeypatch.setattr("fetchwork.agent.credentials.ROUND_S", 0.0)
-    another = CredentialUpkeep(host, SignalRights(), os.geteuid())
+    another = CredentialUpkeep(host.credentials, SignalRights(), os.geteuid())
     for content in (b"later", b"last"):
-        put(content)
+        host.put(content)
         await another.look()
         assert (directory / "box.use").read_bytes() == content
 
 
 async def test_what_can_not_be_written_is_tried_again_and_told_once(
-    hooks: Hooks,
-    upkeep: CredentialUpkeep,
-    submit: Submit,
-    put: Put,
-    tmp_path: Path,
-    caplog: pytest.LogCaptureFixture,
+    host: Host, caplog: pytest.LogCaptureFixture
 ) -> None:
-    put(b"old")
-    submit(ad=NEEDS)
-    await starting(hooks, tmp_path)
-    put(b"new")
-    elsewhere = tmp_path / "elsewhere"
+    host.put(b"old")
+    host.submit(ad=NEEDS)
+    await host.starting()
+    host.put(b"new")
+    elsewhere = host.directory / "elsewhere"
     elsewhere.mkdir()
-    directory = tmp_path / ".condor_creds"
+    directory = host.directory / ".condor_creds"
     directory.symlink_to(elsewhere)
     for _ in range(3):
-        await upkeep.round()
+        await host.upkeep.round()
     assert list(elsewhere.iterdir()) == []
     assert caplog.text.count("credential_not_replaced") == 1
     directory.unlink()
     directory.mkdir()
-    await upkeep.round()
+    await host.upkeep.round()
     assert (directory / "box.use").read_bytes() == b"new"
     assert "new" not in caplog.text
 
 
 async def test_an_owner_with_a_fault_that_nobody_thought_of_holds_up_no_other(
-    hooks: Hooks,
-    upkeep: CredentialUpkeep,
-    submit: Submit,
-    put: Put,
-    tmp_path: Path,
-    database: Database,
-    monkeypatch: pytest.MonkeyPatch,
-    caplog: pytest.LogCaptureFixture,
+    host: Host, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     owners = ("daemon", "nobody")
     for owner in owners:
-        put(b"old", owner=owner)
-        submit(ad=NEEDS, owner=owner)
-        (tmp_path / owner / ".condor_creds").mkdir(parents=True)
+        host.put(b"old", owner=owner)
+        host.submit(ad=NEEDS, owner=owner)
+        (host.directory / owner / ".condor_creds").mkdir(parents=True)
     where = {}
     for slot in ("slot1@vm", "slot2@vm"):
-        job = await hooks.fetch(slot_ad(Name=slot))
+        job = await host.fetch(slot_ad(Name=slot))
         owner = str(attributes_of(job)["Owner"])
-        where[owner] = tmp_path / owner
-        line = f'FetchWorkScratch = "{where[owner]}"\n'.encode()
-        assert (await hooks.start(job + line)).outcome == "started"
+        where[owner] = host.directory / owner
+        line = in_scratch(where[owner])
+        assert (await host.start(job + line)).outcome == "started"
     for owner in owners:
-        put(b"new", owner=owner)
+        host.put(b"new", owner=owner)
     written = SignalRights.put_credential
 
     async def faulty(rights: SignalRights, directory: Path, name: str, content: bytes, uid: int) -> None:
@@ -367,33 +317,25 @@ async def test_an_owner_with_a_fault_that_nobody_thought_of_holds_up_no_other(
         await written(rights, directory, name, content, uid)
 
     monkeypatch.setattr(SignalRights, "put_credential", faulty)
-    await upkeep.round()
-    await upkeep.round()
+    await host.upkeep.round()
+    await host.upkeep.round()
     assert (where["nobody"] / ".condor_creds/box.use").read_bytes() == b"new"
     assert caplog.text.count("nobody thought of it") == 1
     monkeypatch.setattr(SignalRights, "put_credential", written)
-    await upkeep.round()
+    await host.upkeep.round()
     assert (where["daemon"] / ".condor_creds/box.use").read_bytes() == b"new"
 
 
 async def test_an_agent_that_was_killed_is_followed_by_one_that_goes_on(
-    hooks: Hooks,
-    upkeep: CredentialUpkeep,
-    submit: Submit,
-    put: Put,
-    key_file: KeyFile,
-    conninfo: str,
-    database: Database,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    host: Host, conninfo: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An agent killed at each step: no credential is forgotten, and no file is written again needlessly."""
-    put(b"old")
-    submit(ad=NEEDS)
-    file = tmp_path / ".condor_creds/box.use"
+    host.put(b"old")
+    host.submit(ad=NEEDS)
+    file = host.directory / ".condor_creds/box.use"
     file.parent.mkdir()
-    await starting(hooks, tmp_path)
-    put(b"while it was away")
+    await host.starting()
+    host.put(b"while it was away")
 
     class Killed(BaseException):
         pass
@@ -406,14 +348,13 @@ async def test_an_agent_that_was_killed_is_followed_by_one_that_goes_on(
 
         patched.setattr(credential_calls, "note_credentials", killed)
         with pytest.raises(Killed):
-            await upkeep.round()
+            await host.upkeep.round()
     assert file.read_bytes() == b"while it was away"
-    await hooks.context.session.close()
+    await host.close()
 
-    after = Hooks(conninfo)
+    after = Host(conninfo, host.directory)
     try:
-        host = HostCredentials(after.context.session, KeyFile(key_file.path))
-        again = CredentialUpkeep(host, SignalRights(), os.geteuid())
+        again = after.upkeep
         # it has not said hello to the database yet
         await again.round()
         await after.context.session.hello(PATIENCE_S)
@@ -423,11 +364,11 @@ async def test_an_agent_that_was_killed_is_followed_by_one_that_goes_on(
         file.write_bytes(b"the job's own")
         await again.round()
         assert file.read_bytes() == b"the job's own"
-        put(b"later")
+        host.put(b"later")
         await again.round()
         assert file.read_bytes() == b"later"
     finally:
-        await after.context.session.close()
+        await after.close()
 
 
 # ---- issuers
@@ -490,15 +431,13 @@ def issuer() -> Iterator[Issuer]:
         issuer.shutdown()
 
 
-async def test_a_token_is_fetched_for_the_first_job_and_kept_for_the_next(
-    hooks: Hooks, host: HostCredentials, submit: Submit, put: Put, issuer: Issuer, tmp_path: Path
-) -> None:
-    put(b"", renewal=issuer.renewal)
-    submit(ad=NEEDS)
-    submit(ad=NEEDS)
-    first = json.loads(sent(await starting(hooks, tmp_path))["box"])
+async def test_a_token_is_fetched_for_the_first_job_and_kept_for_the_next(host: Host, issuer: Issuer) -> None:
+    host.put(b"", renewal=issuer.renewal)
+    host.submit(ad=NEEDS)
+    host.submit(ad=NEEDS)
+    first = json.loads(sent(await host.starting())["box"])
     assert first == {"access_token": "access-1", "expires_in": 3600.0}
-    assert json.loads(sent(await starting(hooks, tmp_path, "slot2@vm"))["box"]) == first
+    assert json.loads(sent(await host.starting(slot="slot2@vm"))["box"]) == first
     (asked,) = issuer.asked
     assert asked["grant_type"] == "refresh_token"
     # client:s3cret%3A%26
@@ -506,42 +445,36 @@ async def test_a_token_is_fetched_for_the_first_job_and_kept_for_the_next(
 
 
 async def test_a_running_jobs_token_is_renewed_before_it_expires_and_the_refresh_token_turns(
-    hooks: Hooks,
-    upkeep: CredentialUpkeep,
-    submit: Submit,
-    put: Put,
-    issuer: Issuer,
-    tmp_path: Path,
-    database: Database,
+    host: Host, issuer: Issuer
 ) -> None:
     issuer.lasts_s = 300.0
-    put(b"", renewal=issuer.renewal)
+    host.put(b"", renewal=issuer.renewal)
     for _ in range(2):
-        submit(ad=NEEDS)
-    (tmp_path / "a/.condor_creds").mkdir(parents=True)
-    (tmp_path / "b/.condor_creds").mkdir(parents=True)
-    await starting(hooks, tmp_path / "a")
-    await starting(hooks, tmp_path / "b", "slot2@vm")
+        host.submit(ad=NEEDS)
+    (host.directory / "a/.condor_creds").mkdir(parents=True)
+    (host.directory / "b/.condor_creds").mkdir(parents=True)
+    await host.starting("a")
+    await host.starting("b", "slot2@vm")
     assert len(issuer.asked) == 1
     # the backoff of at least half a minute ends now
-    await upkeep.round()
+    await host.upkeep.round()
     assert len(issuer.asked) == 1
-    database.query("UPDATE fetchwork.credential SET renewed_at = now() - interval '1 minute' RETURNING 1")
-    await upkeep.round()
+    host.database.query(
+        "UPDATE fetchwork.credential SET renewed_at = now() - interval '1 minute' RETURNING 1"
+    )
+    await host.upkeep.round()
     assert [one["refresh_token"] for one in issuer.asked] == ["refresh-0", "refresh-1"]
     for job in "ab":
-        text = (tmp_path / job / ".condor_creds/box.use").read_text()
+        text = (host.directory / job / ".condor_creds/box.use").read_text()
         assert json.loads(text)["access_token"] == "access-2"
         assert "refresh" not in text
 
 
-async def test_an_issuer_that_refuses_leaves_a_good_token(
-    hooks: Hooks, host: HostCredentials, submit: Submit, put: Put, issuer: Issuer, tmp_path: Path
-) -> None:
+async def test_an_issuer_that_refuses_leaves_a_good_token(host: Host, issuer: Issuer) -> None:
     issuer.good = "another"
-    put(b"still good", renewal=issuer.renewal, expires_in=60)
-    submit(ad=NEEDS)
-    assert sent(await starting(hooks, tmp_path)) == {"box": b"still good"}
+    host.put(b"still good", renewal=issuer.renewal, expires_in=60)
+    host.submit(ad=NEEDS)
+    assert sent(await host.starting()) == {"box": b"still good"}
 
 
 @pytest.mark.parametrize(
@@ -557,56 +490,38 @@ async def test_an_issuer_that_refuses_leaves_a_good_token(
     ],
 )
 async def test_a_job_is_tried_again_whose_issuer_gives_no_token(
-    hooks: Hooks,
-    host: HostCredentials,
-    submit: Submit,
-    put: Put,
-    job_of: JobOf,
-    issuer: Issuer,
-    tmp_path: Path,
-    instead: tuple[int, bytes],
-    said: str,
+    host: Host, issuer: Issuer, instead: tuple[int, bytes], said: str
 ) -> None:
     issuer.instead = instead
-    put(b"", renewal=issuer.renewal)
-    job = submit(ad=NEEDS)
-    answer = await starting(hooks, tmp_path)
-    assert (answer.outcome, job_of(job)["jobstatus"]) == ("could_not_start", 1)
+    host.put(b"", renewal=issuer.renewal)
+    job = host.submit(ad=NEEDS)
+    answer = await host.starting()
+    assert (answer.outcome, host.job_of(job)["jobstatus"]) == ("could_not_start", 1)
     assert said in answer.reply.stderr
     assert "refresh-0" not in answer.reply.stderr
 
 
 async def test_an_issuer_that_is_silent_holds_up_its_owners_jobs_alone(
-    hooks: Hooks,
-    host: HostCredentials,
-    submit: Submit,
-    put: Put,
-    issuer: Issuer,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    host: Host, issuer: Issuer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(renewing, "TIME_S", 0.5)
     monkeypatch.setattr(credentials, "OTHERS_S", 0.2)
     issuer.silent.set()
-    put(b"", renewal=issuer.renewal)
-    put(b"plain", "disk")
-    submit(ad=NEEDS)
-    submit(ad={"OAuthServicesNeeded": "disk"})
-    line = f'FetchWorkScratch = "{tmp_path}"\n'.encode()
-    one, other = [await hooks.fetch(slot_ad(Name=f"slot{n}@vm")) + line for n in (1, 2)]
-    waiting = asyncio.ensure_future(hooks.start(one))
-    assert (await hooks.start(other)).outcome == "started"
+    host.put(b"", renewal=issuer.renewal)
+    host.put(b"plain", "disk")
+    host.submit(ad=NEEDS)
+    host.submit(ad={"OAuthServicesNeeded": "disk"})
+    line = in_scratch(host.directory)
+    one, other = [await host.fetch(slot_ad(Name=f"slot{n}@vm")) + line for n in (1, 2)]
+    waiting = asyncio.ensure_future(host.start(one))
+    assert (await host.start(other)).outcome == "started"
     answer = await waiting
     assert answer.outcome == "could_not_start"
     assert "did not answer in time" in answer.reply.stderr
 
 
 async def test_one_thread_at_a_time_asks_for_an_owner_however_long_it_takes(
-    hooks: Hooks,
-    host: HostCredentials,
-    submit: Submit,
-    put: Put,
-    monkeypatch: pytest.MonkeyPatch,
+    host: Host, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A silent name service holds a thread for longer than any request waits for its answer."""
     answered = threading.Event()
@@ -618,34 +533,30 @@ async def test_one_thread_at_a_time_asks_for_an_owner_however_long_it_takes(
     monkeypatch.setattr(renewing, "renewed", silent)
     monkeypatch.setattr(renewing, "TIME_S", 0.2)
     for name in ("box", "disk"):
-        put(b"", name, renewal=Renewal("https://issuer.example.org/token", "refresh", "client"))
-    submit(ad={"OAuthServicesNeeded": "box,disk"})
-    job = attributes_of(await hooks.fetch())
+        host.put(b"", name, renewal=Renewal("https://issuer.example.org/token", "refresh", "client"))
+    host.submit(ad={"OAuthServicesNeeded": "box,disk"})
+    job = attributes_of(await host.fetch())
     run_id, run_token = int(str(job["FetchWorkRunId"])), str(job["FetchWorkToken"])
-    rows = await host.session.database.run(
+    rows = await host.context.session.database.run(
         credential_calls.run_credentials(run_id=run_id, token=run_token), timeout_s=PATIENCE_S
     )
-    box, disk = (host.open(row) for row in sorted(rows, key=lambda row: row.name))
+    box, disk = (host.credentials.open(row) for row in sorted(rows, key=lambda row: row.name))
     assert box is not None
     assert disk is not None
     try:
         with pytest.raises(CredentialError, match="in time"):
-            await host.renew(run_id, run_token, box)
-        assert await host.renew(run_id, run_token, disk) is None
+            await host.credentials.renew(run_id, run_token, box)
+        assert await host.credentials.renew(run_id, run_token, disk) is None
     finally:
         answered.set()
     async with asyncio.timeout(PATIENCE_S):
-        while (renewed := await host.renew(run_id, run_token, disk)) is None:
+        while (renewed := await host.credentials.renew(run_id, run_token, disk)) is None:
             await asyncio.sleep(0.05)
     assert renewed.secret.content == b"late"
 
 
 async def test_an_issuer_that_is_silent_for_many_owners_keeps_no_other_from_being_asked(
-    hooks: Hooks,
-    host: HostCredentials,
-    submit: Submit,
-    put: Put,
-    monkeypatch: pytest.MonkeyPatch,
+    host: Host, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[str] = []
     answered = threading.Event()
@@ -662,49 +573,43 @@ async def test_an_issuer_that_is_silent_for_many_owners_keeps_no_other_from_bein
     for owner in [*many, "late", "other"]:
         issuer = "issuer" if owner == "other" else "silent"
         renewal = Renewal(f"https://{issuer}.example.org/token", "refresh", "client")
-        put(b"", owner=owner, renewal=renewal)
-        submit(ad=NEEDS, owner=owner)
-    found = [await asked_for(hooks, host, f"slot{n}@vm") for n in range(len(many) + 2)]
+        host.put(b"", owner=owner, renewal=renewal)
+        host.submit(ad=NEEDS, owner=owner)
+    found = [await asked_for(host, f"slot{n}@vm") for n in range(len(many) + 2)]
     of = {one[2].secret.owner: one for one in found}
-    waiting = [asyncio.ensure_future(host.renew(*of[owner])) for owner in many]
+    waiting = [asyncio.ensure_future(host.credentials.renew(*of[owner])) for owner in many]
     try:
         await until_async(lambda: sorted(asked) == sorted(many), "all threads")
-        assert await host.renew(*of["late"]) is None
-        renewed = await host.renew(*of["other"])
+        assert await host.credentials.renew(*of["late"]) is None
+        renewed = await host.credentials.renew(*of["other"])
         assert renewed is not None and renewed.secret.content == b"fresh"
     finally:
         answered.set()
     assert None not in await asyncio.gather(*waiting)
-    assert await host.renew(*of["late"]) is not None
+    assert await host.credentials.renew(*of["late"]) is not None
 
 
-async def asked_for(hooks: Hooks, host: HostCredentials, slot: str = "slot1@vm") -> tuple[int, str, Opened]:
+async def asked_for(host: Host, slot: str = "slot1@vm") -> tuple[int, str, Opened]:
     """Fetch a job; return its run's number and token, and the credential that it asks for."""
-    job = attributes_of(await hooks.fetch(slot_ad(Name=slot)))
+    job = attributes_of(await host.fetch(slot_ad(Name=slot)))
     run_id, token = int(str(job["FetchWorkRunId"])), str(job["FetchWorkToken"])
-    (row,) = await host.session.database.run(
+    (row,) = await host.context.session.database.run(
         credential_calls.run_credentials(run_id=run_id, token=token), timeout_s=PATIENCE_S
     )
-    opened = host.open(row)
+    opened = host.credentials.open(row)
     assert opened is not None
     return run_id, token, opened
 
 
 async def test_what_an_issuer_answers_is_stored_whoever_waits_for_it(
-    hooks: Hooks,
-    host: HostCredentials,
-    submit: Submit,
-    put: Put,
-    issuer: Issuer,
-    database: Database,
-    monkeypatch: pytest.MonkeyPatch,
+    host: Host, issuer: Issuer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The old refresh token is spent: the new one outlives the hook, the job, and a lost database."""
     monkeypatch.setattr(hostcredentials, "PAUSE_S", 0.01)
-    put(b"", renewal=issuer.renewal)
-    submit(ad=NEEDS)
-    run_id, token, opened = await asked_for(hooks, host)
-    pool = host.session.database
+    host.put(b"", renewal=issuer.renewal)
+    host.submit(ad=NEEDS)
+    run_id, token, opened = await asked_for(host)
+    pool = host.context.session.database
     answered, tried, away = asyncio.Event(), 0, True
     run = pool.run
 
@@ -718,16 +623,16 @@ async def test_what_an_issuer_answers_is_stored_whoever_waits_for_it(
         return await run(call, **more)
 
     monkeypatch.setattr(pool, "run", failing)
-    asking = asyncio.ensure_future(host.renew(run_id, token, opened))
+    asking = asyncio.ensure_future(host.credentials.renew(run_id, token, opened))
     await answered.wait()
     # the hook's connection has ended, and the job ends too
     asking.cancel()
     with pytest.raises(asyncio.CancelledError):
         await asking
     # no other request is made for this owner meanwhile
-    assert await host.renew(run_id, token, opened) is None
+    assert await host.credentials.renew(run_id, token, opened) is None
     call(
-        database,
+        host.database,
         "finish",
         run_id=run_id,
         token=token,
@@ -738,45 +643,42 @@ async def test_what_an_issuer_answers_is_stored_whoever_waits_for_it(
     away = False
     async with asyncio.timeout(PATIENCE_S):
         while not (
-            stored := database.query("SELECT version FROM fetchwork.credential WHERE renewed_at IS NOT NULL")
+            stored := host.database.query(
+                "SELECT version FROM fetchwork.credential WHERE renewed_at IS NOT NULL"
+            )
         ):
             await asyncio.sleep(0.01)
     assert tried > 1
     assert stored[0]["version"] > opened.version
-    submit(ad=NEEDS)
-    _, _, fresh = await asked_for(hooks, host)
+    host.submit(ad=NEEDS)
+    _, _, fresh = await asked_for(host)
     assert fresh.secret.renewal is not None
     assert (fresh.secret.renewal.refresh_token, len(issuer.asked)) == (issuer.good, 1)
 
 
 async def test_an_agent_killed_between_the_answer_and_the_database_loses_a_token_that_is_good_once(
-    hooks: Hooks,
-    upkeep: CredentialUpkeep,
-    submit: Submit,
-    put: Put,
-    issuer: Issuer,
-    tmp_path: Path,
-    database: Database,
-    caplog: pytest.LogCaptureFixture,
+    host: Host, issuer: Issuer, caplog: pytest.LogCaptureFixture
 ) -> None:
-    put(b"still good", renewal=issuer.renewal, expires_in=3600)
-    submit(ad=NEEDS)
-    file = tmp_path / ".condor_creds/box.use"
+    host.put(b"still good", renewal=issuer.renewal, expires_in=3600)
+    host.submit(ad=NEEDS)
+    file = host.directory / ".condor_creds/box.use"
     file.parent.mkdir()
-    assert sent(await starting(hooks, tmp_path)) == {"box": b"still good"}
+    assert sent(await host.starting()) == {"box": b"still good"}
     # an agent has asked: the issuer accepts only its last refresh token, which died with that agent
     issuer.good = "died with the agent"
-    database.query("UPDATE fetchwork.credential SET expires_at = now() + interval '1 minute' RETURNING 1")
+    host.database.query(
+        "UPDATE fetchwork.credential SET expires_at = now() + interval '1 minute' RETURNING 1"
+    )
     for _ in range(2):
-        await upkeep.round()
-        database.query("UPDATE fetchwork.credential SET renewing_until = NULL RETURNING 1")
+        await host.upkeep.round()
+        host.database.query("UPDATE fetchwork.credential SET renewing_until = NULL RETURNING 1")
     # the refusal is logged, and the job keeps all that it has
     assert caplog.text.count("answered 400: invalid_grant") == 1
     assert not file.exists()
     # until the owner stores the credential anew
     issuer.good = "refresh-0"
-    put(b"", renewal=issuer.renewal)
-    await upkeep.round()
+    host.put(b"", renewal=issuer.renewal)
+    await host.upkeep.round()
     assert json.loads(file.read_bytes())["access_token"].startswith("access-")
 
 

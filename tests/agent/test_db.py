@@ -35,7 +35,7 @@ from fetchwork.errors import (
     WrongToken,
 )
 from fetchwork.pool.postgres import PostgresServer
-from tests.agent.conftest import Rows
+from tests.agent.conftest import Jobs, Rows
 from tests.support.waiting import PATIENCE_S, until_async
 
 #: its port, and the events that a client came and left
@@ -97,9 +97,9 @@ RAISE = "DO $$ BEGIN RAISE EXCEPTION USING ERRCODE = '{}', MESSAGE = 'the words'
         ("08006", DatabaseUnavailable),
     ],
 )
-def test_error_says_what_the_caller_can_do(database: Database, state: str, kind: Any) -> None:
+def test_error_says_what_the_caller_can_do(jobs: Jobs, state: str, kind: Any) -> None:
     with pytest.raises(kind, match="the words"):
-        database.query(RAISE.format(state))
+        jobs.database.query(RAISE.format(state))
 
 
 @pytest.mark.parametrize(
@@ -109,17 +109,15 @@ def test_error_says_what_the_caller_can_do(database: Database, state: str, kind:
         ("function set_submitter", "a role with more rights"),
     ],
 )
-def test_a_right_that_the_role_lacks_is_told_with_who_gives_it(
-    database: Database, what: str, to_do: str
-) -> None:
+def test_a_right_that_the_role_lacks_is_told_with_who_gives_it(jobs: Jobs, what: str, to_do: str) -> None:
     text = RAISE.format("42501").replace("the words", f"permission denied for {what}")
     with pytest.raises(InsufficientPrivilege, match=f"permission denied for {what}; .*{to_do}"):
-        database.query(text)
+        jobs.database.query(text)
 
 
-def test_words_of_the_schema_are_not_wrapped(database: Database) -> None:
+def test_words_of_the_schema_are_not_wrapped(jobs: Jobs) -> None:
     with pytest.raises(SubmitError) as caught:
-        database.query(RAISE.format("FWINV"))
+        jobs.database.query(RAISE.format("FWINV"))
     assert str(caught.value) == "the words"
 
 
@@ -133,8 +131,8 @@ def test_nobody_at_the_address_is_unavailable_and_tells_no_password() -> None:
     assert "\n" not in str(caught.value)
 
 
-def test_values_arrive_as_their_types(database: Database) -> None:
-    row = database.query(
+def test_values_arrive_as_their_types(jobs: Jobs) -> None:
+    row = jobs.database.query(
         "SELECT %s::jsonb AS one, %s::jsonb AS many, %s::jsonb[] AS each, %s::text[] AS texts, %s AS none",
         [{"a": "it's \\ \n"}, Json([1, {"b": None}]), [{"c": 1}, {}], ["x,y", '"'], None],
     )[0]
@@ -148,8 +146,8 @@ def test_values_arrive_as_their_types(database: Database) -> None:
 
 
 @pytest.mark.parametrize("value", ["9" * 5000, f'{{"A": {"[" * 3000}{"]" * 3000}}}'])
-def test_json_that_python_cannot_read_is_the_problem_of_its_ad(database: Database, value: str) -> None:
-    rows = database.query("SELECT %s::jsonb AS ad UNION ALL SELECT '{}'", [value])
+def test_json_that_python_cannot_read_is_the_problem_of_its_ad(jobs: Jobs, value: str) -> None:
+    rows = jobs.database.query("SELECT %s::jsonb AS ad UNION ALL SELECT '{}'", [value])
     assert len(rows) == 2
     assert rows[1]["ad"] == {}
     if value[0] == "9" or sys.version_info < (3, 12):
@@ -157,36 +155,34 @@ def test_json_that_python_cannot_read_is_the_problem_of_its_ad(database: Databas
             from_json(rows[0]["ad"])
 
 
-def test_server_ends_what_takes_too_long_and_the_connection_stays(database: Database) -> None:
-    pid = database.query("SELECT pg_backend_pid() AS pid")
+def test_server_ends_what_takes_too_long_and_the_connection_stays(jobs: Jobs) -> None:
+    pid = jobs.database.query("SELECT pg_backend_pid() AS pid")
     with pytest.raises(DatabaseUnavailable):
-        database.query("SELECT pg_sleep(60)", timeout_s=0.2)
-    assert database.query("SELECT pg_backend_pid() AS pid") == pid
-    assert database.query("SHOW statement_timeout") == [{"statement_timeout": "0"}]
+        jobs.database.query("SELECT pg_sleep(60)", timeout_s=0.2)
+    assert jobs.database.query("SELECT pg_backend_pid() AS pid") == pid
+    assert jobs.database.query("SHOW statement_timeout") == [{"statement_timeout": "0"}]
 
 
-def test_connection_that_the_server_closed_is_replaced_before_it_is_used(
-    database: Database, conninfo: str
-) -> None:
-    pid = database.query("SELECT pg_backend_pid() AS pid")[0]["pid"]
+def test_connection_that_the_server_closed_is_replaced_before_it_is_used(jobs: Jobs, conninfo: str) -> None:
+    pid = jobs.database.query("SELECT pg_backend_pid() AS pid")[0]["pid"]
     with Database(conninfo) as other:
         other.query("SELECT pg_terminate_backend(%s, 60000)", [pid], timeout_s=PATIENCE_S)
-    assert database.query("SELECT pg_backend_pid() AS pid")[0]["pid"] != pid
+    assert jobs.database.query("SELECT pg_backend_pid() AS pid")[0]["pid"] != pid
 
 
-def test_transaction_is_all_or_nothing(database: Database) -> None:
-    database.query("CREATE TABLE t (n integer)")
-    with pytest.raises(NotFound), database.transaction():
-        database.query("INSERT INTO t VALUES (1)")
-        database.query(RAISE.format("FWNOT"))
-    assert database.query("SELECT * FROM t") == []
+def test_transaction_is_all_or_nothing(jobs: Jobs) -> None:
+    jobs.database.query("CREATE TABLE t (n integer)")
+    with pytest.raises(NotFound), jobs.database.transaction():
+        jobs.database.query("INSERT INTO t VALUES (1)")
+        jobs.database.query(RAISE.format("FWNOT"))
+    assert jobs.database.query("SELECT * FROM t") == []
 
 
-def test_threads_take_turns(database: Database) -> None:
+def test_threads_take_turns(jobs: Jobs) -> None:
     answers = []
 
     def ask(n: int) -> None:
-        answers.append(database.query("SELECT %s + (SELECT 0 FROM pg_sleep(0.01)) AS n", [n])[0]["n"])
+        answers.append(jobs.database.query("SELECT %s + (SELECT 0 FROM pg_sleep(0.01)) AS n", [n])[0]["n"])
 
     threads = [threading.Thread(target=ask, args=[n]) for n in range(10)]
     for thread in threads:
@@ -196,18 +192,18 @@ def test_threads_take_turns(database: Database) -> None:
     assert sorted(answers) == list(range(10))
 
 
-def test_stream_brings_all_rows_and_calls_go_on_meanwhile(database: Database) -> None:
-    stream = database.stream("SELECT generate_series(1, %s) AS n", [5000], itersize=100)
+def test_stream_brings_all_rows_and_calls_go_on_meanwhile(jobs: Jobs) -> None:
+    stream = jobs.database.stream("SELECT generate_series(1, %s) AS n", [5000], itersize=100)
     assert next(stream) == {"n": 1}
-    assert database.query("SELECT 1 AS one") == [{"one": 1}]
+    assert jobs.database.query("SELECT 1 AS one") == [{"one": 1}]
     assert sum(1 for _ in stream) == 4999
 
 
-def test_notification_between_two_waits_is_not_lost(database: Database, conninfo: str) -> None:
-    assert database.notifications("fetchwork_test", 0.01) is False
+def test_notification_between_two_waits_is_not_lost(jobs: Jobs, conninfo: str) -> None:
+    assert jobs.database.notifications("fetchwork_test", 0.01) is False
     with Database(conninfo) as other:
         other.query("NOTIFY fetchwork_test")
-    assert database.notifications("fetchwork_test", PATIENCE_S) is True
+    assert jobs.database.notifications("fetchwork_test", PATIENCE_S) is True
 
 
 def test_own_settings_of_a_connection_string_win() -> None:
@@ -241,41 +237,41 @@ def own_pid(database: Database) -> int:
     return int(database.query("SELECT pg_backend_pid() AS pid")[0]["pid"])
 
 
-def test_forked_child_has_a_connection_of_its_own(database: Database) -> None:
-    before = own_pid(database)
-    theirs = in_child(lambda: own_pid(database))
+def test_forked_child_has_a_connection_of_its_own(jobs: Jobs) -> None:
+    before = own_pid(jobs.database)
+    theirs = in_child(lambda: own_pid(jobs.database))
     assert theirs.isdigit()
     assert int(theirs) != before
-    assert own_pid(database) == before
+    assert own_pid(jobs.database) == before
 
 
-def test_child_that_closes_the_database_leaves_the_parents_connection(database: Database) -> None:
-    before = own_pid(database)
-    assert in_child(database.close) == "None"
-    assert own_pid(database) == before
+def test_child_that_closes_the_database_leaves_the_parents_connection(jobs: Jobs) -> None:
+    before = own_pid(jobs.database)
+    assert in_child(jobs.database.close) == "None"
+    assert own_pid(jobs.database) == before
 
 
-def test_child_forked_in_a_transaction_can_neither_use_nor_end_it(database: Database) -> None:
-    database.query("CREATE TABLE t (n integer)")
-    with database.transaction():
-        database.query("INSERT INTO t VALUES (1)")
-        assert in_child(lambda: own_pid(database)) == "DatabaseUnavailable"
+def test_child_forked_in_a_transaction_can_neither_use_nor_end_it(jobs: Jobs) -> None:
+    jobs.database.query("CREATE TABLE t (n integer)")
+    with jobs.database.transaction():
+        jobs.database.query("INSERT INTO t VALUES (1)")
+        assert in_child(lambda: own_pid(jobs.database)) == "DatabaseUnavailable"
 
         def leave() -> None:
-            with database.transaction():
+            with jobs.database.transaction():
                 pass
 
         assert in_child(leave) == "DatabaseUnavailable"
-        database.query("INSERT INTO t VALUES (2)")
-    assert len(database.query("SELECT * FROM t")) == 2
+        jobs.database.query("INSERT INTO t VALUES (2)")
+    assert len(jobs.database.query("SELECT * FROM t")) == 2
 
 
-def test_child_forked_while_a_thread_holds_the_database_goes_on(database: Database) -> None:
-    own_pid(database)
+def test_child_forked_while_a_thread_holds_the_database_goes_on(jobs: Jobs) -> None:
+    own_pid(jobs.database)
     holds, may_go = threading.Event(), threading.Event()
 
     def hold() -> None:
-        with database.transaction():
+        with jobs.database.transaction():
             holds.set()
             may_go.wait(PATIENCE_S)
 
@@ -283,7 +279,7 @@ def test_child_forked_while_a_thread_holds_the_database_goes_on(database: Databa
     thread.start()
     try:
         assert holds.wait(PATIENCE_S)
-        assert in_child(lambda: own_pid(database)).isdigit()
+        assert in_child(lambda: own_pid(jobs.database)).isdigit()
     finally:
         may_go.set()
         thread.join()
@@ -307,14 +303,14 @@ def _echo(n: int) -> int:
     return int(_shared[0].query("SELECT %s::integer AS n", [n])[0]["n"])
 
 
-async def test_calls_share_as_many_connections_as_allowed(pool: AsyncDatabase, database: Database) -> None:
+async def test_calls_share_as_many_connections_as_allowed(pool: AsyncDatabase, jobs: Jobs) -> None:
     # no call ends before the pool has all its connections
-    database.query("SELECT pg_advisory_lock(1)")
+    jobs.database.query("SELECT pg_advisory_lock(1)")
     locking = "SELECT pg_backend_pid() AS pid, pg_advisory_xact_lock_shared(1)"
     calls = [asyncio.ensure_future(pool.query(locking, timeout_s=PATIENCE_S)) for _ in range(6)]
     waits = "SELECT pid FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"
-    await until_async(lambda: len(database.query(waits)) == 2)
-    database.query("SELECT pg_advisory_unlock(1)")
+    await until_async(lambda: len(jobs.database.query(waits)) == 2)
+    jobs.database.query("SELECT pg_advisory_unlock(1)")
     rows = await asyncio.gather(*calls)
     assert len({row[0]["pid"] for row in rows}) == 2
 
@@ -329,11 +325,9 @@ def sleeping(database: Database) -> int:
     return int(database.query(sql)[0]["n"])
 
 
-async def test_call_without_a_free_connection_gives_up_in_its_time(
-    pool: AsyncDatabase, database: Database
-) -> None:
+async def test_call_without_a_free_connection_gives_up_in_its_time(pool: AsyncDatabase, jobs: Jobs) -> None:
     slow = [asyncio.ensure_future(pool.query("SELECT pg_sleep(600)", timeout_s=700)) for _ in range(2)]
-    await until_async(lambda: sleeping(database) == 2)
+    await until_async(lambda: sleeping(jobs.database) == 2)
     with pytest.raises(DatabaseUnavailable, match="no database connection became free"):
         await pool.query("SELECT 1", timeout_s=0.2)
     assert not any(call.done() for call in slow)
@@ -381,9 +375,9 @@ async def test_deaf_server_holds_no_call_beyond_its_time(
         os.kill(pid, signal.SIGCONT)
 
 
-async def test_cancelled_call_leaves_a_pool_that_works(pool: AsyncDatabase, database: Database) -> None:
+async def test_cancelled_call_leaves_a_pool_that_works(pool: AsyncDatabase, jobs: Jobs) -> None:
     call = asyncio.ensure_future(pool.query("SELECT pg_sleep(60)"))
-    await until_async(lambda: sleeping(database))
+    await until_async(lambda: sleeping(jobs.database))
     call.cancel()
     with pytest.raises(asyncio.CancelledError):
         await call
@@ -411,15 +405,13 @@ async def test_call_that_is_cancelled_when_its_answer_has_come_closes_its_connec
     assert await pool.query("SELECT 1 AS one", timeout_s=PATIENCE_S) == [{"one": 1}]
 
 
-async def test_cancelled_call_of_a_kept_statement_closes_its_connection(
-    conninfo: str, database: Database
-) -> None:
+async def test_cancelled_call_of_a_kept_statement_closes_its_connection(conninfo: str, jobs: Jobs) -> None:
     pool = AsyncDatabase(conninfo, size=1)
     for _ in range(3):
         await pool.query("SELECT pg_sleep(%s)", [0], kept=True)
     (connection,) = pool._open
     call = asyncio.ensure_future(pool.query("SELECT pg_sleep(%s)", [600], timeout_s=700, kept=True))
-    await until_async(lambda: sleeping(database))
+    await until_async(lambda: sleeping(jobs.database))
     call.cancel()
     with pytest.raises(asyncio.CancelledError):
         await call
@@ -428,7 +420,7 @@ async def test_cancelled_call_of_a_kept_statement_closes_its_connection(
 
 
 async def test_call_whose_connection_breaks_is_repeated_only_where_that_is_harmless(
-    pool: AsyncDatabase, database: Database
+    pool: AsyncDatabase, jobs: Jobs
 ) -> None:
     async def broken(**more: Any) -> Rows:
         call = asyncio.ensure_future(
@@ -438,17 +430,17 @@ async def test_call_whose_connection_breaks_is_repeated_only_where_that_is_harml
                 **more,
             )
         )
-        await until_async(lambda: sleeping(database))
-        database.query("INSERT INTO t VALUES (1)")
-        database.query(
+        await until_async(lambda: sleeping(jobs.database))
+        jobs.database.query("INSERT INTO t VALUES (1)")
+        jobs.database.query(
             "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE '%%CASE WHEN count%%' "
             "AND pid <> pg_backend_pid() AND datname = current_database()"
         )
         return await call
 
-    database.query("CREATE TABLE t (n integer)")
+    jobs.database.query("CREATE TABLE t (n integer)")
     assert await broken()
-    database.query("DELETE FROM t")
+    jobs.database.query("DELETE FROM t")
     with pytest.raises(DatabaseUnavailable):
         await broken(again=False)
 
@@ -546,9 +538,7 @@ async def test_server_that_is_too_slow_is_tried_less_often_and_with_more_patienc
     assert max(pauses) <= db_pool.LONGEST_SLOW_PAUSE_S
 
 
-async def test_notifications_begin_with_a_sign_that_they_arrive(
-    pool: AsyncDatabase, database: Database
-) -> None:
+async def test_notifications_begin_with_a_sign_that_they_arrive(pool: AsyncDatabase, jobs: Jobs) -> None:
     heard = []
 
     async def listen() -> None:
@@ -556,7 +546,7 @@ async def test_notifications_begin_with_a_sign_that_they_arrive(
             async for payload in notes:
                 heard.append(payload)
                 if len(heard) == 1:
-                    await asyncio.to_thread(database.query, "NOTIFY fetchwork_test, 'work'")
+                    await asyncio.to_thread(jobs.database.query, "NOTIFY fetchwork_test, 'work'")
                 else:
                     return
 

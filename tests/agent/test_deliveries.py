@@ -17,7 +17,7 @@ from fetchwork.db.pool import AsyncDatabase
 from fetchwork.hook.wire import Request, encode_request
 from fetchwork.sandbox.outputs import Output
 from fetchwork.sandbox.parking import Parking
-from tests.agent.conftest import Hooks, JobOf, Submit, with_attributes
+from tests.agent.conftest import Hooks, with_attributes
 from tests.support.waiting import PATIENCE_S
 
 T = TypeVar("T")
@@ -41,9 +41,9 @@ def spool(tmp_path: Path) -> OutputSpool:
     return made
 
 
-async def ended(hooks: Hooks, submit: Submit, spool: OutputSpool, home: Path) -> tuple[str, str]:
+async def ended(hooks: Hooks, spool: OutputSpool, home: Path) -> tuple[str, str]:
     """A job that has left a large file; its number, and the directory in which the file is staged."""
-    job = submit()
+    job = hooks.submit()
     ad = await hooks.started_job()
     (home / "large").write_bytes(LARGE)
     parking = Parking(str(spool.directory))
@@ -72,9 +72,9 @@ async def deliver(
 
 
 async def test_a_file_that_goes_on_changing_holds_the_job(
-    hooks: Hooks, submit: Submit, job_of: JobOf, conninfo: str, spool: OutputSpool, tmp_path: Path
+    hooks: Hooks, conninfo: str, spool: OutputSpool, tmp_path: Path
 ) -> None:
-    job, name = await ended(hooks, submit, spool, tmp_path)
+    job, name = await ended(hooks, spool, tmp_path)
 
     def change() -> None:
         with (spool.directory / name / "0").open("r+b") as stream:
@@ -82,16 +82,16 @@ async def test_a_file_that_goes_on_changing_holds_the_job(
             stream.write(os.urandom(8))
 
     await deliver(hooks, conninfo, spool, name, change)
-    held = job_of(job)
+    held = hooks.job_of(job)
     assert (held["jobstatus"], held["holdreasoncode"], held["holdreasonsubcode"]) == (5, 12, 5)
     assert "file 'large' changed while it was sent" in held["holdreason"]
     assert spool.names() == []
 
 
 async def test_a_file_that_changes_once_is_sent_as_it_is_then(
-    hooks: Hooks, submit: Submit, job_of: JobOf, conninfo: str, spool: OutputSpool, tmp_path: Path
+    hooks: Hooks, conninfo: str, spool: OutputSpool, tmp_path: Path
 ) -> None:
-    job, name = await ended(hooks, submit, spool, tmp_path)
+    job, name = await ended(hooks, spool, tmp_path)
     calls = 0
 
     def change() -> None:
@@ -104,46 +104,40 @@ async def test_a_file_that_changes_once_is_sent_as_it_is_then(
                 stream.write(b"changed")
 
     await deliver(hooks, conninfo, spool, name, change)
-    assert job_of(job)["jobstatus"] == 4
+    assert hooks.job_of(job)["jobstatus"] == 4
 
 
 async def test_a_parked_file_with_a_second_name_holds_the_job(
-    hooks: Hooks, submit: Submit, job_of: JobOf, conninfo: str, spool: OutputSpool, tmp_path: Path
+    hooks: Hooks, conninfo: str, spool: OutputSpool, tmp_path: Path
 ) -> None:
-    job, name = await ended(hooks, submit, spool, tmp_path)
+    job, name = await ended(hooks, spool, tmp_path)
     (tmp_path / "other").hardlink_to(spool.directory / name / "0")
     await deliver(hooks, conninfo, spool, name, lambda: None)
-    held = job_of(job)
+    held = hooks.job_of(job)
     assert (held["jobstatus"], held["holdreasoncode"]) == (5, 12)
     assert "has more than one name" in held["holdreason"]
 
 
 async def test_a_fault_of_our_own_costs_the_files_and_not_the_end_of_the_run(
-    hooks: Hooks,
-    submit: Submit,
-    job_of: JobOf,
-    conninfo: str,
-    spool: OutputSpool,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    hooks: Hooks, conninfo: str, spool: OutputSpool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def fail(*_: object) -> None:
         raise RuntimeError("a defect")
 
     monkeypatch.setattr(outputs_module, "send", fail)
     monkeypatch.setattr(outputs_module, "MAX_FAILURES", 1)
-    job, name = await ended(hooks, submit, spool, tmp_path)
+    job, name = await ended(hooks, spool, tmp_path)
     await deliver(hooks, conninfo, spool, name, lambda: None)
-    held = job_of(job)
+    held = hooks.job_of(job)
     assert (held["jobstatus"], held["holdreasoncode"]) == (5, 12)
     assert "RuntimeError: a defect" in held["holdreason"]
 
 
 @pytest.mark.parametrize(("forged", "uploading"), [(False, "outputs"), (True, None)])
 async def test_a_directory_without_the_token_of_its_run_changes_nothing_for_the_run(
-    hooks: Hooks, submit: Submit, spool: OutputSpool, tmp_path: Path, forged: bool, uploading: str | None
+    hooks: Hooks, spool: OutputSpool, tmp_path: Path, forged: bool, uploading: str | None
 ) -> None:
-    await ended(hooks, submit, spool, tmp_path)
+    await ended(hooks, spool, tmp_path)
     (run,) = hooks.runs
     if forged:
         run.token = "00000000-0000-0000-0000-000000000000"

@@ -3,69 +3,27 @@
 import asyncio
 import os
 import signal
-import subprocess
-import sys
-from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from fetchwork.agent.runs.usage import DiskWatch
-from fetchwork.agent.runs.watch import WatchedRuns
-from fetchwork.db.database import Database
 from fetchwork.handlers import overuse
 from fetchwork.process import Process
-from tests.support.by_name import call
 from tests.support.waiting import PATIENCE_S
 
-from .conftest import Hooks, JobOf, Submit, slot_ad
+from .conftest import WatchingHooks, slot_ad
 from .test_memory import killed
-from .test_updates import STARTER, job_process
+from .test_updates import StartJob, job_process, starter_of
+
+__all__ = ["starter_of"]
 
 SLEEPER = ["sh", "-c", "echo ready; exec sleep 600"]
 LIMIT_KIB = 1024
-
-StartIn = Callable[[Path], Process]
-
-
-@pytest.fixture
-def starter_in() -> Iterator[StartIn]:
-    """Starts a job whose starter works in its scratch directory, and returns the starter."""
-    started = []
-
-    def start(directory: Path) -> Process:
-        directory.mkdir(exist_ok=True)
-        process = subprocess.Popen(
-            [sys.executable, "-c", STARTER, *SLEEPER],
-            stdout=subprocess.PIPE,
-            start_new_session=True,
-            cwd=directory,
-        )
-        started.append(process)
-        assert process.stdout is not None
-        assert process.stdout.readline() == b"ready\n"
-        found = Process.find(process.pid)
-        assert found is not None
-        return found
-
-    yield start
-    for process in started:
-        os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
-        assert process.stdout is not None
-        process.stdout.close()
+SLOT = slot_ad(Disk=LIMIT_KIB)
 
 
-async def started(agent: Hooks, starter: Process) -> bytes:
-    """The next job, which runs under the starter on a slot with LIMIT_KIB."""
-    job = await agent.fetch(slot_ad(Disk=LIMIT_KIB))
-    await agent.reply("accept", job)
-    assert (await agent.start(job, starter=starter)).outcome == "started"
-    return job
-
-
-async def look(agent: Hooks, watch: DiskWatch | None = None) -> None:
-    assert isinstance(agent.runs, WatchedRuns)
+async def look(agent: WatchingHooks, watch: DiskWatch | None = None) -> None:
     watch = watch or DiskWatch(agent.runs)
     await watch.round()
     await watch.inspected()
@@ -76,22 +34,21 @@ def fill(directory: Path, kib: int) -> None:
 
 
 async def test_job_that_uses_too_much_is_killed_and_held(
-    agent: Hooks, submit: Submit, starter_in: StartIn, job_of: JobOf, tmp_path: Path
+    agent: WatchingHooks, starter_of: StartJob, tmp_path: Path
 ) -> None:
-    scratch = tmp_path / "scratch"
-    starter = starter_in(scratch)
+    starter = starter_of(SLEEPER, tmp_path)
     process = job_process(starter)
-    submit(request_disk=10)
-    job = await started(agent, starter)
-    fill(scratch, LIMIT_KIB - 100)
+    agent.submit(request_disk=10)
+    job = await agent.begin(starter, SLOT)
+    fill(tmp_path, LIMIT_KIB - 100)
     await look(agent)
     assert process.alive
-    fill(scratch, LIMIT_KIB + 100)
+    fill(tmp_path, LIMIT_KIB + 100)
     await look(agent)
     assert process.wait(PATIENCE_S)
     answer = await agent.exit(job, starter=starter, **killed(process))
     assert answer.outcome == "held"
-    held = job_of("1.0")
+    held = agent.job_of("1.0")
     assert (held["jobstatus"], held["holdreasoncode"], held["holdreasonsubcode"]) == (5, 34, 104)
     assert held["holdreason"] == (
         "Job has exceeded allocated disk (1.00 MB). Consider increasing the value of request_disk."
@@ -99,32 +56,30 @@ async def test_job_that_uses_too_much_is_killed_and_held(
 
 
 async def test_job_that_says_so_is_tried_again_with_more(
-    agent: Hooks, submit: Submit, starter_in: StartIn, job_of: JobOf, database: Database, tmp_path: Path
+    agent: WatchingHooks, starter_of: StartJob, tmp_path: Path
 ) -> None:
-    scratch = tmp_path / "scratch"
-    starter = starter_in(scratch)
+    starter = starter_of(SLEEPER, tmp_path)
     process = job_process(starter)
-    submit(request_disk=10)
-    job = await started(agent, starter)
+    agent.submit(request_disk=10)
+    job = await agent.begin(starter, SLOT)
     # as retry_request_disk sets it
     changes = {"TransformOnEvict": "RequestDisk", "TransformBody_RequestDisk": "SET RequestDisk 5000"}
-    call(database, "edit", jobs=["1.0"], changes=changes)
-    fill(scratch, LIMIT_KIB + 100)
+    agent.call("edit", jobs=["1.0"], changes=changes)
+    fill(tmp_path, LIMIT_KIB + 100)
     await look(agent)
     assert process.wait(PATIENCE_S)
     answer = await agent.exit(job, starter=starter, **killed(process))
     assert answer.outcome == "vacated"
-    found = job_of("1.0")
+    found = agent.job_of("1.0")
     assert (found["jobstatus"], found["ad"]["RequestDisk"]) == (1, 5000)
     assert found["facts"]["VacateReasonSubCode"] == 104
 
 
 async def test_what_an_account_makes_slow_is_waited_for_by_nobody_and_not_begun_twice(
-    agent: Hooks, submit: Submit, starter_in: StartIn, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    agent: WatchingHooks, starter_of: StartJob, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert isinstance(agent.runs, WatchedRuns)
-    submit(request_disk=10)
-    await started(agent, starter_in(tmp_path / "scratch"))
+    agent.submit(request_disk=10)
+    await agent.begin(starter_of(SLEEPER, tmp_path), SLOT)
     looked = []
     go_on = asyncio.Event()
 
@@ -150,21 +105,19 @@ async def test_what_an_account_makes_slow_is_waited_for_by_nobody_and_not_begun_
 
 
 async def test_a_starter_that_has_gone_says_nothing_about_its_job(
-    agent: Hooks, submit: Submit, starter_in: StartIn, job_of: JobOf, tmp_path: Path
+    agent: WatchingHooks, starter_of: StartJob, tmp_path: Path
 ) -> None:
-    assert isinstance(agent.runs, WatchedRuns)
-    scratch = tmp_path / "scratch"
-    starter = starter_in(scratch)
+    starter = starter_of(SLEEPER, tmp_path)
     process = job_process(starter)
     with pytest.raises(ProcessLookupError):
         await agent.runs.rights.disk_used(Process(starter.pid, starter.start_ticks + 1), os.geteuid())
-    submit(request_disk=10)
-    await started(agent, starter)
-    fill(scratch, LIMIT_KIB + 100)
+    agent.submit(request_disk=10)
+    await agent.begin(starter, SLOT)
+    fill(tmp_path, LIMIT_KIB + 100)
     process.signal(signal.SIGKILL)
     assert process.wait(PATIENCE_S)
     await look(agent)
-    assert job_of("1.0")["jobstatus"] == 2
+    assert agent.job_of("1.0")["jobstatus"] == 2
 
 
 @pytest.mark.parametrize(

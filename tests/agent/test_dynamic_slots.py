@@ -5,8 +5,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from fetchwork.agent.runs.watch import WatchedRuns
-from fetchwork.db.database import Database
-from tests.agent.conftest import Hooks, JobOf, Submit, attributes_of, slot_ad
+from tests.agent.conftest import Hooks, attributes_of, slot_ad
 
 FIRST = slot_ad(Name="slot1_1@vm", SlotType="Dynamic", State="Claimed", Activity="Idle", HookKeyword="FW")
 
@@ -22,15 +21,13 @@ async def hooks(conninfo: str, request: pytest.FixtureRequest) -> AsyncIterator[
     hooks = Hooks(conninfo, runs=watched if request.param == "watched" else None)
     yield hooks
     await watched.close()
-    await hooks.context.session.close()
+    await hooks.close()
 
 
 @pytest.mark.parametrize("answered", [True, False])
-async def test_run_moves_to_the_slot_that_starts_it(
-    hooks: Hooks, submit: Submit, database: Database, job_of: JobOf, answered: bool
-) -> None:
-    submit()
-    submit()
+async def test_run_moves_to_the_slot_that_starts_it(hooks: Hooks, answered: bool) -> None:
+    hooks.submit()
+    hooks.submit()
     job = await hooks.fetch(FIRST)
     if answered:
         await hooks.reply("accept", job, FIRST)
@@ -40,22 +37,22 @@ async def test_run_moves_to_the_slot_that_starts_it(
     answer = await hooks.ask("prepare_job", job, slot="slot1_2")
     assert (answer.outcome, answer.slot) == ("started", "slot1_2@vm")
     assert (await hooks.exit(job, ExitCode=0, ExitBySignal=False, JobPid=9)).outcome == "completed"
-    assert job_of("1.0")["numjobstarts"] == 1
-    assert database.query("SELECT slot, outcome::text FROM fetchwork.run_history") == [
+    assert hooks.job_of("1.0")["numjobstarts"] == 1
+    assert hooks.database.query("SELECT slot, outcome::text FROM fetchwork.run_history") == [
         {"slot": "slot1_2@vm", "outcome": "completed"}
     ]
-    assert database.query("SELECT bad_starts FROM fetchwork.host") == [{"bad_starts": 0}]
+    assert hooks.database.query("SELECT bad_starts FROM fetchwork.host") == [{"bad_starts": 0}]
 
 
 async def test_job_that_no_starter_began_in_seconds_is_a_failed_start(
-    hooks: Hooks, submit: Submit, database: Database, job_of: JobOf, monkeypatch: pytest.MonkeyPatch
+    hooks: Hooks, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("fetchwork.agent.runs.watch.DYNAMIC_GRACE_S", 0.0)
-    submit()
+    hooks.submit()
     await hooks.reply("accept", await hooks.fetch(FIRST), FIRST)
-    database.query("UPDATE fetchwork.run SET accepted_at = now() - interval '11 s'")
+    hooks.database.query("UPDATE fetchwork.run SET accepted_at = now() - interval '11 s'")
     assert await hooks.fetch(FIRST) == b""
-    assert job_of("1.0")["jobstatus"] == 1
-    outcomes = database.query("SELECT outcome::text, reason FROM fetchwork.run_history")
+    assert hooks.job_of("1.0")["jobstatus"] == 1
+    outcomes = hooks.database.query("SELECT outcome::text, reason FROM fetchwork.run_history")
     assert [row["outcome"] for row in outcomes] == ["could_not_start"]
     assert "see StarterLog" in outcomes[0]["reason"]

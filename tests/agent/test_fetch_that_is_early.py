@@ -9,8 +9,7 @@ import pytest
 
 from fetchwork.agent.runs import watch
 from fetchwork.agent.runs.watch import WatchedRuns
-from fetchwork.process import Process
-from tests.agent.conftest import Child, Hooks, JobOf, Submit, slot_ad
+from tests.agent.conftest import Child, Hooks, process_of, slot_ad
 from tests.support.waiting import PATIENCE_S
 
 BUSY = slot_ad("25.14.1-fetch_work-static-claimed-busy", Name="slot1@vm")
@@ -43,7 +42,7 @@ def starters() -> Iterator[Callable[[], Child]]:
 async def hooks(conninfo: str) -> AsyncIterator[Hooks]:
     hooks = Hooks(conninfo, runs=WatchedRuns(nothing_spooled, nobody_waits), max_fetch_wait_s=600.0)
     yield hooks
-    await hooks.context.session.close()
+    await hooks.close()
 
 
 @pytest.fixture(autouse=True)
@@ -52,24 +51,18 @@ def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(watch, "START_GRACE_S", PATIENCE_S)
 
 
-def identity_of(child: Child) -> Process:
-    process = Process.find(child.pid)
-    assert process is not None
-    return process
-
-
 async def begin(hooks: Hooks, starter: Child) -> bytes:
     """A job that was fetched, accepted and started."""
     job = await hooks.fetch(slot_ad())
     await hooks.reply("accept", job)
-    answer = await hooks.start(job, starter=identity_of(starter))
+    answer = await hooks.start(job, starter=process_of(starter))
     assert answer.outcome == "started"
     return job
 
 
 async def end(hooks: Hooks, job: bytes, starter: Child) -> None:
     exited: dict[str, Any] = {"ExitCode": 0, "ExitBySignal": False, "JobPid": 1, "JobState": "Exited"}
-    answer = await hooks.exit(job, starter=identity_of(starter), **exited)
+    answer = await hooks.exit(job, starter=process_of(starter), **exited)
     assert answer.outcome == "completed"
     starter.kill()
     starter.wait()
@@ -77,42 +70,42 @@ async def end(hooks: Hooks, job: bytes, starter: Child) -> None:
 
 
 async def test_end_of_the_starter_before_does_not_end_the_run(
-    hooks: Hooks, submit: Submit, job_of: JobOf, starters: Callable[[], Child]
+    hooks: Hooks, starters: Callable[[], Child]
 ) -> None:
-    first, second, third = submit(), submit(), submit()
+    first, second, third = hooks.submit(), hooks.submit(), hooks.submit()
     starter = starters()
     await end(hooks, await begin(hooks, starter), starter)
-    assert job_of(first)["jobstatus"] == 4
+    assert hooks.job_of(first)["jobstatus"] == 4
 
     job = await hooks.fetch(slot_ad())
     await hooks.reply("accept", job)
     early = asyncio.create_task(hooks.fetch(BUSY))
     await asyncio.sleep(0.2)
     starter = starters()
-    answer = await hooks.start(job, starter=identity_of(starter))
+    answer = await hooks.start(job, starter=process_of(starter))
     assert answer.outcome == "started"
     await asyncio.sleep(0.2)
     assert not early.done()
-    assert job_of(second)["jobstatus"] == 2
+    assert hooks.job_of(second)["jobstatus"] == 2
 
     # once that job has ended, the fetch counts as the slot's request for its next job
     await end(hooks, job, starter)
     assert await asyncio.wait_for(early, PATIENCE_S)
-    assert job_of(second)["jobstatus"] == 4
-    assert job_of(third)["numlost"] == 0
+    assert hooks.job_of(second)["jobstatus"] == 4
+    assert hooks.job_of(third)["numlost"] == 0
 
 
 async def test_starter_that_takes_long_to_come_up_finds_its_run(
-    hooks: Hooks, submit: Submit, starters: Callable[[], Child], monkeypatch: pytest.MonkeyPatch
+    hooks: Hooks, starters: Callable[[], Child], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(watch, "START_GRACE_S", 0.3)
-    submit(), submit()
+    hooks.submit(), hooks.submit()
     starter = starters()
     await end(hooks, await begin(hooks, starter), starter)
     job = await hooks.fetch(slot_ad())
     await hooks.reply("accept", job)
     assert await asyncio.wait_for(hooks.fetch(BUSY), PATIENCE_S) == b""
-    answer = await hooks.start(job, starter=identity_of(starters()))
+    answer = await hooks.start(job, starter=process_of(starters()))
     assert answer.outcome == "started"
 
 
@@ -124,15 +117,15 @@ DYNAMIC_BUSY = slot_ad(
 
 @pytest.mark.parametrize("fetched_by", ["slot1@vm", "slot1_2@vm"])
 async def test_dynamic_slot_of_the_same_name_runs_what_another_slot_has_fetched(
-    hooks: Hooks, submit: Submit, job_of: JobOf, starters: Callable[[], Child], fetched_by: str
+    hooks: Hooks, starters: Callable[[], Child], fetched_by: str
 ) -> None:
-    first, second, third = submit(), submit(), submit()
+    first, second, third = hooks.submit(), hooks.submit(), hooks.submit()
     starter = starters()
     job = await hooks.fetch(DIVIDED)
     await hooks.reply("accept", job, DIVIDED)
-    await hooks.ask("prepare_job", job, slot="slot1_1", starter=identity_of(starter))
+    await hooks.ask("prepare_job", job, slot="slot1_1", starter=process_of(starter))
     await end(hooks, job, starter)
-    assert job_of(first)["jobstatus"] == 4
+    assert hooks.job_of(first)["jobstatus"] == 4
 
     # the dynamic slot is made anew, for a job that the partitionable or another dynamic slot fetched
     other = DIVIDED if fetched_by == "slot1@vm" else slot_ad(Name=fetched_by, SlotType="Dynamic")
@@ -142,11 +135,11 @@ async def test_dynamic_slot_of_the_same_name_runs_what_another_slot_has_fetched(
     await asyncio.sleep(0.2)
     assert not early.done(), "it was offered a job while it ran another"
     starter = starters()
-    answer = await hooks.ask("prepare_job", job, slot="slot1_1", starter=identity_of(starter))
+    answer = await hooks.ask("prepare_job", job, slot="slot1_1", starter=process_of(starter))
     assert (answer.outcome, answer.slot) == ("started", "slot1_1@vm")
     await asyncio.sleep(0.2)
     assert not early.done()
     await end(hooks, job, starter)
     assert await asyncio.wait_for(early, PATIENCE_S)
-    assert job_of(second)["jobstatus"] == 4
-    assert job_of(third)["jobstatus"] == 1
+    assert hooks.job_of(second)["jobstatus"] == 4
+    assert hooks.job_of(third)["jobstatus"] == 1

@@ -5,9 +5,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from fetchwork.agent.runs.watch import WatchedRuns
 from fetchwork.process import Process
-from tests.agent.conftest import Hooks, JobOf, Submit, slot_ad
+from tests.agent.conftest import WatchingHooks, process_of, slot_ad
 from tests.support.waiting import until_async as until
 
 
@@ -20,20 +19,14 @@ def starters() -> Iterator[list[subprocess.Popen[bytes]]]:
         process.wait()
 
 
-def identity_of(process: subprocess.Popen[bytes]) -> Process:
-    found = Process.find(process.pid)
-    assert found is not None
-    return found
-
-
 @pytest.mark.parametrize("running", [False, True], ids=["at its start", "while it runs"])
 async def test_starter_that_names_another_ones_slot_ends_nothing_there(
-    agent: Hooks, submit: Submit, job_of: JobOf, starters: list[subprocess.Popen[bytes]], running: bool
+    agent: WatchingHooks, starters: list[subprocess.Popen[bytes]], running: bool
 ) -> None:
-    victims, rogues = (identity_of(process) for process in starters)
+    victims, rogues = (process_of(process) for process in starters)
     ads = []
     for slot in ("slot1@vm", "slot2@vm"):
-        submit()
+        agent.submit()
         ads.append(await agent.fetch(slot_ad(Name=slot)))
         await agent.reply("accept", ads[-1], slot_ad(Name=slot))
     mine, theirs = ads
@@ -47,8 +40,7 @@ async def test_starter_that_names_another_ones_slot_ends_nothing_there(
     assert await start(theirs, "slot1", rogues) == "started"
     # a run that was given up would be ended by now, or a little later
     starters[1].kill()
-    await until(lambda: job_of("2.0")["jobstatus"] == 1)
-    assert job_of("1.0")["jobstatus"] == 2
+    await until(lambda: agent.job_of("2.0")["jobstatus"] == 1)
+    assert agent.job_of("1.0")["jobstatus"] == 2
     runs = agent.runs
-    assert isinstance(runs, WatchedRuns)
     assert list(runs.alive(agent.context.session)) == [1]

@@ -7,9 +7,8 @@ from collections.abc import Callable
 import pytest
 
 from fetchwork.agent import leader
-from fetchwork.db.database import Database
 from fetchwork.errors import FetchworkError
-from tests.agent.conftest import Hooks, JobOf, Submit, attributes_of, slot_ad
+from tests.agent.conftest import Hooks, Jobs, attributes_of, slot_ad
 from tests.matchmaker.hostile import HOSTILE, made_by_chance
 from tests.support.by_name import scalar
 from tests.support.waiting import PATIENCE_S
@@ -21,13 +20,15 @@ PASSES = 5
 
 
 @pytest.fixture
-def submit_text(database: Database) -> Callable[[str], str | None]:
+def submit_text(jobs: Jobs) -> Callable[[str], str | None]:
     """Puts an ad, as JSON text, into the queue; None if it is refused at once."""
 
     def submit_text(ad: str) -> str | None:
         whole = f'{{"Cmd": "/bin/true", "Owner": "{MALLORY}", ' + ad.lstrip().removeprefix("{")
         with contextlib.suppress(FetchworkError, ValueError):
-            rows = database.query("SELECT fetchwork.submit_cluster('{}', ARRAY[%s]::jsonb[]) AS c", [whole])
+            rows = jobs.database.query(
+                "SELECT fetchwork.submit_cluster('{}', ARRAY[%s]::jsonb[]) AS c", [whole]
+            )
             return f"{rows[0]['c']}.0"
         return None
 
@@ -41,24 +42,24 @@ def job_id(ad: bytes) -> str:
 
 @pytest.mark.parametrize("name", HOSTILE)
 async def test_plain_job_is_offered_in_the_same_fetch(
-    hooks: Hooks, submit: Submit, submit_text: Callable[[str], str | None], job_of: JobOf, name: str
+    hooks: Hooks, submit_text: Callable[[str], str | None], name: str
 ) -> None:
     submit_text(HOSTILE[name])
-    plain = submit(owner=BOB)
+    plain = hooks.submit(owner=BOB)
     offered = await hooks.fetch()
-    if job_of(plain)["jobstatus"] == 1 and offered and job_id(offered) != plain:
+    if hooks.job_of(plain)["jobstatus"] == 1 and offered and job_id(offered) != plain:
         # the ad was harmless after all, and was offered
         offered = await hooks.fetch(slot_ad(Name="slot2@vm"))
     assert job_id(offered) == plain
 
 
 async def test_what_two_hosts_cannot_evaluate_is_held_and_the_first_lets_it_rest(
-    hooks: Hooks, conninfo: str, submit: Submit, database: Database, job_of: JobOf
+    hooks: Hooks, conninfo: str
 ) -> None:
-    costly = submit(owner=MALLORY, ad=json.loads(HOSTILE["regexp that backtracks"]))
+    costly = hooks.submit(owner=MALLORY, ad=json.loads(HOSTILE["regexp that backtracks"]))
     assert not await hooks.fetch()
-    scalar(database, "maintain_queue")
-    assert job_of(costly)["jobstatus"] == 1
+    scalar(hooks.database, "maintain_queue")
+    assert hooks.job_of(costly)["jobstatus"] == 1
     replaced = hooks.context.session.matchmaker.processes.ended
     assert not await hooks.fetch()
     # the ad backs off: it is not evaluated again
@@ -68,16 +69,14 @@ async def test_what_two_hosts_cannot_evaluate_is_held_and_the_first_lets_it_rest
     try:
         assert not await other.fetch(slot_ad(Name="slot1@another"))
     finally:
-        await other.context.session.close()
-    scalar(database, "maintain_queue")
-    job = job_of(costly)
+        await other.close()
+    scalar(hooks.database, "maintain_queue")
+    job = hooks.job_of(costly)
     assert job["jobstatus"] == 5
     assert "more than 0.2 s of CPU" in job["holdreason"]
 
 
-async def test_hostile_policies_do_not_stop_those_of_later_jobs(
-    hooks: Hooks, submit: Submit, job_of: JobOf
-) -> None:
+async def test_hostile_policies_do_not_stop_those_of_later_jobs(hooks: Hooks) -> None:
     hostile = [
         {"PeriodicHold": "/Expr(true)/", "PeriodicHoldSubCode": 3000000000},
         {"PeriodicHold": "/Expr(true)/", "PeriodicHoldReason": '/Expr(strcat("\\377"))/'},
@@ -86,26 +85,22 @@ async def test_hostile_policies_do_not_stop_those_of_later_jobs(
     ]
     for ad in hostile:
         with contextlib.suppress(FetchworkError):
-            submit(owner=MALLORY, ad=ad)
-    plain = submit(owner=BOB, ad={"PeriodicHold": "/Expr(true)/"})
+            hooks.submit(owner=MALLORY, ad=ad)
+    plain = hooks.submit(owner=BOB, ad={"PeriodicHold": "/Expr(true)/"})
     await hooks.context.session.hello(PATIENCE_S)
     await leader.policy_pass(hooks.context.session)
-    assert job_of(plain)["jobstatus"] == 5
+    assert hooks.job_of(plain)["jobstatus"] == 5
 
 
 @pytest.mark.parametrize(
     ("seed", "number"), [(1, 200), pytest.param(2, 10_000, marks=pytest.mark.all)], ids=["some", "many"]
 )
 async def test_plain_jobs_are_offered_beside_ads_made_by_chance(
-    hooks: Hooks,
-    submit: Submit,
-    submit_text: Callable[[str], str | None],
-    seed: int,
-    number: int,
+    hooks: Hooks, submit_text: Callable[[str], str | None], seed: int, number: int
 ) -> None:
     for made in range(number):
         submit_text(json.dumps(made_by_chance(seed * 1_000_000 + made)))
-    waiting = {submit(owner=BOB) for _ in range(5)}
+    waiting = {hooks.submit(owner=BOB) for _ in range(5)}
     passes = 0
     while waiting:
         passes += 1

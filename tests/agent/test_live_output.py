@@ -23,11 +23,10 @@ from fetchwork.agent.runs import liveoutput as shipping
 from fetchwork.agent.runs.liveoutput import LiveOutputs, Unreadable, open_as_user
 from fetchwork.db.calls import reading, runs
 from fetchwork.db.calls.call import Call
-from fetchwork.db.database import Database
 from fetchwork.process import Process
 from tests.support.waiting import PATIENCE_S, until
 
-from .conftest import Hooks, Submit
+from .conftest import Jobs, WatchingHooks, process_of
 
 #: as a starter: a job with files as its output
 STARTER = """
@@ -44,7 +43,7 @@ StartRun = Callable[..., Awaitable[Process]]
 
 
 @pytest.fixture
-async def outputs(agent: Hooks) -> AsyncIterator[LiveOutputs]:
+async def outputs(agent: WatchingHooks) -> AsyncIterator[LiveOutputs]:
     outputs = LiveOutputs(agent.context.session, agent.runs, partial(open_as_user, SignalRights()))
     yield outputs
     await outputs.close()
@@ -58,22 +57,19 @@ def folder(public_directory: Callable[[], Path]) -> Path:
 
 
 @pytest.fixture
-def running(agent: Hooks, submit: Submit, folder: Path) -> Iterator[StartRun]:
+def running(agent: WatchingHooks, folder: Path) -> Iterator[StartRun]:
     """A job that runs and writes to out and err in the folder until a file "end" appears; return its
     process.
     """
     started = []
 
     async def start(command: list[str] = JOB, user: str = "") -> Process:
-        submit()
+        agent.submit()
         words = [str(folder / "out"), str(folder / "err"), user, *command, str(folder / "end")]
         process = subprocess.Popen([sys.executable, "-c", STARTER, *words], start_new_session=True)
         started.append(process)
-        starter = Process.find(process.pid)
-        assert starter is not None
-        job = await agent.fetch()
-        await agent.reply("accept", job)
-        assert (await agent.start(job, starter=starter)).outcome == "started"
+        starter = process_of(process)
+        await agent.begin(starter)
         until(lambda: (folder / "out").exists() and (folder / "out").stat().st_size > 0)
         (child,) = starter.children()
         return child
@@ -84,23 +80,35 @@ def running(agent: Hooks, submit: Submit, folder: Path) -> Iterator[StartRun]:
         process.wait()
 
 
-def seen(database: Database) -> dict[int, str]:
-    """The text of each stream that a watcher of job 1.0 sees."""
-    rows = database.run(reading.watch_output(cluster=1, proc=0, run_id=1, stdout_at=None, stderr_at=None))
+def watch(jobs: Jobs) -> list[reading.OutputChunk]:
+    """The rows that a watcher of job 1.0 gets."""
+    return jobs.database.run(
+        reading.watch_output(cluster=1, proc=0, run_id=1, stdout_at=None, stderr_at=None)
+    )
+
+
+def seen(jobs: Jobs) -> dict[int, str]:
+    """The text of each stream that a watcher sees."""
     text: dict[int, str] = {}
-    for row in rows:
+    for row in watch(jobs):
         if row.stream is not None and row.content is not None:
             text[row.stream] = text.get(row.stream, "") + row.content.decode()
     return text
 
 
-def problem(database: Database) -> str | None:
-    rows = database.run(reading.watch_output(cluster=1, proc=0, run_id=1, stdout_at=None, stderr_at=None))
-    return rows[0].problem
+def problem(jobs: Jobs) -> str | None:
+    return watch(jobs)[0].problem
+
+
+async def watched(outputs: LiveOutputs, jobs: Jobs) -> None:
+    """Let somebody watch, and the agent upload once."""
+    watch(jobs)
+    outputs.watched()
+    await outputs.round()
 
 
 async def test_agent_without_runs_does_not_ask_who_watches(
-    outputs: LiveOutputs, running: StartRun, agent: Hooks, monkeypatch: pytest.MonkeyPatch
+    outputs: LiveOutputs, running: StartRun, agent: WatchingHooks, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[object] = []
     database = agent.context.session.database
@@ -122,109 +130,98 @@ async def test_agent_without_runs_does_not_ask_who_watches(
 
 
 async def test_nothing_is_read_until_somebody_watches(
-    outputs: LiveOutputs, running: StartRun, database: Database, monkeypatch: pytest.MonkeyPatch
+    outputs: LiveOutputs, running: StartRun, jobs: Jobs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(shipping, "LOOK_S", 1e6)
     await running()
     await outputs.round()
     assert outputs._readers == {}
-    assert seen(database) == {}
+    assert seen(jobs) == {}
     # an agent that missed the notification polls now and then
     await outputs.round()
     assert outputs._readers == {}
     outputs.watched()
     await outputs.round()
-    assert seen(database) == {1: "begun\n"}
+    assert seen(jobs) == {1: "begun\n"}
 
 
 async def test_what_a_job_writes_last_is_shipped_after_its_end(
-    outputs: LiveOutputs, running: StartRun, database: Database, folder: Path
+    outputs: LiveOutputs, running: StartRun, jobs: Jobs, folder: Path
 ) -> None:
     job = await running()
-    seen(database)
-    outputs.watched()
-    await outputs.round()
+    await watched(outputs, jobs)
     (folder / "end").touch()
     await asyncio.to_thread(until, lambda: not job.alive)
     await outputs.round()
-    assert seen(database) == {1: "begun\nover\n", 2: "why\n"}
+    assert seen(jobs) == {1: "begun\nover\n", 2: "why\n"}
     assert outputs._readers == {}
-    rows = database.run(reading.watch_output(cluster=1, proc=0, run_id=1, stdout_at=None, stderr_at=None))
-    assert not rows[-1].running
+    assert not watch(jobs)[-1].running
 
 
 async def test_reading_ends_when_nobody_watches_any_more(
-    outputs: LiveOutputs, running: StartRun, database: Database
+    outputs: LiveOutputs, running: StartRun, jobs: Jobs
 ) -> None:
     await running()
-    seen(database)
-    outputs.watched()
-    await outputs.round()
+    await watched(outputs, jobs)
     (known,) = outputs._readers.values()
     program = Process.find(known[2]._process.pid)  # type: ignore[attr-defined]
     assert program is not None and program.alive
-    database.query("UPDATE fetchwork.output_watch SET watched_until = now() - interval '1 s'")
+    jobs.database.query("UPDATE fetchwork.output_watch SET watched_until = now() - interval '1 s'")
     await outputs.round()
     assert outputs._readers == {} and not program.alive
 
 
-async def test_an_agent_that_may_not_read_says_so(
-    agent: Hooks, running: StartRun, database: Database
-) -> None:
+async def test_an_agent_that_may_not_read_says_so(agent: WatchingHooks, running: StartRun) -> None:
     async def refuses(job: Process) -> shipping.OutputReader:
         raise Unreadable("it may not")
 
     await running()
-    seen(database)
+    seen(agent)
     outputs = LiveOutputs(agent.context.session, agent.runs, refuses)
     await outputs.round()
-    assert problem(database) == "it may not"
+    assert problem(agent) == "it may not"
     # a failed upload is not tried again each second
-    assert database.run(runs.watched_output(host_id=1)) == []
+    assert agent.database.run(runs.watched_output(host_id=1)) == []
 
 
-async def test_output_that_goes_nowhere_is_said(
-    outputs: LiveOutputs, running: StartRun, database: Database
-) -> None:
+async def test_output_that_goes_nowhere_is_said(outputs: LiveOutputs, running: StartRun, jobs: Jobs) -> None:
     await running(["sh", "-c", "echo begun; exec sleep 1000 > /dev/null 2>&1"])
-    seen(database)
+    seen(jobs)
     async with asyncio.timeout(PATIENCE_S):
-        while problem(database) is None:
+        while problem(jobs) is None:
             outputs.watched()
             await outputs.round()
             if outputs._readers:
                 # between echo and exec
                 await outputs.close()
             await asyncio.sleep(0.05)
-    assert "neither stdout nor stderr of the job is a file" in (problem(database) or "")
+    assert "neither stdout nor stderr of the job is a file" in (problem(jobs) or "")
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root may become another account")
 async def test_root_reads_as_the_job_s_account_and_no_more(
-    outputs: LiveOutputs, running: StartRun, database: Database, folder: Path
+    outputs: LiveOutputs, running: StartRun, jobs: Jobs, folder: Path
 ) -> None:
     job = await running(user="nobody")
     assert job.owner == pwd.getpwnam("nobody").pw_uid
-    seen(database)
+    seen(jobs)
     outputs.watched()
     # files that the job's account may not read, the agent does not read for it
     (folder / "out").chmod(0o200)
     (folder / "err").chmod(0o600)
     os.chown(folder / "err", 0, 0)
     await outputs.round()
-    assert seen(database) == {}
-    assert "is a file that its account may read" in (problem(database) or "")
+    assert seen(jobs) == {}
+    assert "is a file that its account may read" in (problem(jobs) or "")
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root may become another account")
 async def test_root_s_reader_is_the_job_s_account(
-    outputs: LiveOutputs, running: StartRun, database: Database
+    outputs: LiveOutputs, running: StartRun, jobs: Jobs
 ) -> None:
     await running(user="nobody")
-    seen(database)
-    outputs.watched()
-    await outputs.round()
-    assert seen(database) == {1: "begun\n"}
+    await watched(outputs, jobs)
+    assert seen(jobs) == {1: "begun\n"}
     (known,) = outputs._readers.values()
     program = Process.find(known[2]._process.pid)  # type: ignore[attr-defined]
     assert program is not None and program.owner == pwd.getpwnam("nobody").pw_uid
@@ -255,31 +252,29 @@ def part(monkeypatch: pytest.MonkeyPatch) -> Iterator[PrivilegedClient]:
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root may become another account")
 async def test_part_that_keeps_root_opens_the_files_for_the_agent(
-    agent: Hooks, part: PrivilegedClient, running: StartRun, database: Database, folder: Path
+    agent: WatchingHooks, part: PrivilegedClient, running: StartRun, folder: Path
 ) -> None:
     outputs = LiveOutputs(agent.context.session, agent.runs, partial(open_as_user, _OfPart(part)))
     job = await running(user="nobody")
     # now only the job's account may enter the folder
     folder.chmod(0o700)
     os.chown(folder, pwd.getpwnam("nobody").pw_uid, -1)
-    seen(database)
-    outputs.watched()
-    await outputs.round()
-    assert seen(database) == {1: "begun\n"}
+    await watched(outputs, agent)
+    assert seen(agent) == {1: "begun\n"}
     (known,) = outputs._readers.values()
     program = Process.find(known[2]._process.pid)  # type: ignore[attr-defined]
     assert program is not None and program.owner == os.geteuid()
     (folder / "end").touch()
     await asyncio.to_thread(until, lambda: not job.alive)
     await outputs.round()
-    assert seen(database) == {1: "begun\nover\n", 2: "why\n"}
+    assert seen(agent) == {1: "begun\nover\n", 2: "why\n"}
     assert outputs._readers == {}
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root may become another account")
 @pytest.mark.parametrize("closed", ["unreadable", "nowhere"])
 async def test_part_that_keeps_root_opens_nothing_that_the_account_may_not_read(
-    agent: Hooks, part: PrivilegedClient, running: StartRun, database: Database, folder: Path, closed: str
+    agent: WatchingHooks, part: PrivilegedClient, running: StartRun, folder: Path, closed: str
 ) -> None:
     command = JOB if closed == "unreadable" else ["sh", "-c", "echo begun; exec sleep 1000 > /dev/null 2>&1"]
     job = await running(command, user="nobody")
@@ -287,11 +282,9 @@ async def test_part_that_keeps_root_opens_nothing_that_the_account_may_not_read(
     for name in ("out", "err"):
         (folder / name).chmod(0o200)
     outputs = LiveOutputs(agent.context.session, agent.runs, partial(open_as_user, _OfPart(part)))
-    seen(database)
-    outputs.watched()
-    await outputs.round()
-    assert seen(database) == {}
-    assert "is a file that its account may read" in (problem(database) or "")
+    await watched(outputs, agent)
+    assert seen(agent) == {}
+    assert "is a file that its account may read" in (problem(agent) or "")
 
 
 def _command(job: Process) -> bytes:

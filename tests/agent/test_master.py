@@ -12,7 +12,7 @@ from fetchwork.agent.signals import Signal
 from fetchwork.handlers.host.runs import LiveRun
 from fetchwork.hook.wire import Request
 from fetchwork.ipc.peer import Peer
-from tests.agent.conftest import Submit, slot_ad
+from tests.agent.conftest import Jobs, slot_ad
 
 
 class Gone:
@@ -37,8 +37,8 @@ async def agent(conninfo: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         await session.close()
 
 
-async def test_starts_nothing_that_would_be_an_orphan(agent: main.Agent, submit: Submit) -> None:
-    submit()
+async def test_starts_nothing_that_would_be_an_orphan(agent: main.Agent, jobs: Jobs) -> None:
+    jobs.submit()
     request = Request("fetch_work", slot_ad(), keyword="FW")
     who = Peer(1, 0, 0)
     answer = await agent.dispatch(request, who, time.monotonic() + 5, Signal())

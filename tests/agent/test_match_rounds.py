@@ -24,7 +24,7 @@ from fetchwork.handlers.host.keywords import KeywordContext
 from fetchwork.handlers.requests import matchround, offer
 from fetchwork.handlers.requests.fetch import Look
 from fetchwork.handlers.requests.matchround import Seeker
-from tests.agent.conftest import Hooks, JobOf, Submit, UnwatchedRuns, attributes_of, slot_ad
+from tests.agent.conftest import Hooks, Jobs, UnwatchedRuns, attributes_of, slot_ad
 from tests.support.by_name import call
 from tests.support.waiting import PATIENCE_S
 
@@ -75,9 +75,9 @@ def no_reads(calls: Counter[str]) -> bool:
 
 
 async def test_slots_that_ask_together_are_one_reading_and_one_claim(
-    hooks: Hooks, database: Database, calls: Counter[str], monkeypatch: pytest.MonkeyPatch
+    hooks: Hooks, calls: Counter[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    submit_many(database, 20)
+    submit_many(hooks.database, 20)
     await ready(hooks)
     # at one moment, no matter how long it took to free each slot
     assert isinstance(hooks.runs, UnwatchedRuns)
@@ -100,7 +100,7 @@ async def test_slots_that_ask_together_are_one_reading_and_one_claim(
     # the calls that one round needs
     assert calls["claim_many"] <= 3
     assert calls["read_demand"] <= 3
-    rows = database.query("SELECT slot, run_id FROM fetchwork.run")
+    rows = hooks.database.query("SELECT slot, run_id FROM fetchwork.run")
     assert {row["slot"]: row["run_id"] for row in rows} == {
         f"slot{n}@vm": ad["FetchWorkRunId"] for n, ad in enumerate(ads, 1)
     }
@@ -133,30 +133,30 @@ async def test_slots_that_were_answered_together_are_waited_for(monkeypatch: pyt
     assert made == [4, 4, 3, 3]
 
 
-async def test_more_slots_than_one_round_takes_are_all_served(hooks: Hooks, database: Database) -> None:
+async def test_more_slots_than_one_round_takes_are_all_served(hooks: Hooks) -> None:
     count = MAX_SEEKERS + 10
-    submit_many(database, count)
+    submit_many(hooks.database, count)
     assert all(await together(hooks, slots(count)))
 
 
-async def test_slots_that_ask_together_are_shared_by_two_submitters(hooks: Hooks, database: Database) -> None:
+async def test_slots_that_ask_together_are_shared_by_two_submitters(hooks: Hooks) -> None:
     for owner in ("alice", "bob"):
-        submit_many(database, 10, Owner=owner)
+        submit_many(hooks.database, 10, Owner=owner)
     bodies = await together(hooks, slots(8))
     owners = Counter(attributes_of(body)["Owner"] for body in bodies)
     assert owners == {"alice": 4, "bob": 4}
 
 
-async def test_each_slot_of_a_round_gets_what_fits_it(hooks: Hooks, database: Database) -> None:
-    submit_many(database, 2, Requirements="/Expr(TARGET.Large)/")
-    submit_many(database, 2, RequestCpus=1)
+async def test_each_slot_of_a_round_gets_what_fits_it(hooks: Hooks) -> None:
+    submit_many(hooks.database, 2, Requirements="/Expr(TARGET.Large)/")
+    submit_many(hooks.database, 2, RequestCpus=1)
     bodies = await together(hooks, [*slots(2), *slots(2, 3, Large=True)])
     assert all(bodies)
     assert await hooks.fetch(slot_ad(Name="slot9@vm")) == b""
 
 
-async def test_slot_without_a_readable_ad_fails_alone(hooks: Hooks, database: Database) -> None:
-    submit_many(database, 4)
+async def test_slot_without_a_readable_ad_fails_alone(hooks: Hooks) -> None:
+    submit_many(hooks.database, 4)
     wrong = slot_ad(Name="slot7@vm").replace(b"\n", b"\nWrong = (((\n", 1)
     answers = await asyncio.gather(
         *(hooks.ask("fetch_work", body) for body in (slots(1)[0], wrong, slots(1, 2)[0]))
@@ -165,9 +165,9 @@ async def test_slot_without_a_readable_ad_fails_alone(hooks: Hooks, database: Da
     assert answers[0].reply.body and answers[2].reply.body
 
 
-async def test_slot_whose_claim_the_database_refuses_fails_alone(hooks: Hooks, database: Database) -> None:
-    submit_many(database, 6)
-    database.query(
+async def test_slot_whose_claim_the_database_refuses_fails_alone(hooks: Hooks) -> None:
+    submit_many(hooks.database, 6)
+    hooks.database.query(
         "INSERT INTO fetchwork.run (cluster_id, proc_id, autocluster_id, host_id, slot, lease, deadline)"
         " SELECT cluster_id, proc_id, autocluster_id, 0, 'nowhere', '1 h', now() + '1 h'"
         " FROM fetchwork.waiting WHERE proc_id = 0"
@@ -175,13 +175,13 @@ async def test_slot_whose_claim_the_database_refuses_fails_alone(hooks: Hooks, d
     answers = await asyncio.gather(*(hooks.ask("fetch_work", body) for body in slots(4)))
     # in any rounds
     assert sorted(answer.reply.code for answer in answers) == ["", "", "", "denied"]
-    database.query("DELETE FROM fetchwork.run WHERE slot = 'nowhere'")
+    hooks.database.query("DELETE FROM fetchwork.run WHERE slot = 'nowhere'")
 
 
 async def test_a_defect_in_one_offer_leaves_the_other_slots_of_its_round_theirs(
-    hooks: Hooks, database: Database, monkeypatch: pytest.MonkeyPatch
+    hooks: Hooks, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    submit_many(database, 3)
+    submit_many(hooks.database, 3)
     make = offer.offer
 
     async def broken(fetch: offer.Fetch, taken: offer.Taken, problem: str | None) -> Answer | None:
@@ -194,26 +194,24 @@ async def test_a_defect_in_one_offer_leaves_the_other_slots_of_its_round_theirs(
     assert [bool(answer.reply.body) for answer in answers] == [True, False, True]
     assert "a defect" in answers[1].reply.message
     # its job waits again at once
-    assert [row["slot"] for row in database.query("SELECT slot FROM fetchwork.run ORDER BY slot")] == [
+    assert [row["slot"] for row in hooks.database.query("SELECT slot FROM fetchwork.run ORDER BY slot")] == [
         "slot1@vm",
         "slot3@vm",
     ]
 
 
-async def test_job_that_cannot_be_printed_is_held_and_each_slot_gets_another(
-    hooks: Hooks, database: Database, submit: Submit, job_of: JobOf
-) -> None:
-    bad = [submit(requirements=f"TARGET.Memory > {n} >") for n in range(2)]
-    submit_many(database, 3)
+async def test_job_that_cannot_be_printed_is_held_and_each_slot_gets_another(hooks: Hooks) -> None:
+    bad = [hooks.submit(requirements=f"TARGET.Memory > {n} >") for n in range(2)]
+    submit_many(hooks.database, 3)
     assert all(await together(hooks, slots(3)))
-    assert [job_of(job)["jobstatus"] for job in bad] == [5, 5]
+    assert [hooks.job_of(job)["jobstatus"] for job in bad] == [5, 5]
 
 
 async def test_fetch_that_is_cancelled_gives_its_job_back(
-    conninfo: str, database: Database, submit: Submit, monkeypatch: pytest.MonkeyPatch
+    conninfo: str, jobs: Jobs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hooks = Hooks(conninfo)
-    submit()
+    jobs.submit()
     claimed = asyncio.Event()
     run = AsyncDatabase.run
 
@@ -229,9 +227,9 @@ async def test_fetch_that_is_cancelled_gives_its_job_back(
     await claimed.wait()
     fetch.cancel()
     async with asyncio.timeout(PATIENCE_S):
-        while not database.query("SELECT 1 AS one FROM fetchwork.waiting"):
+        while not jobs.database.query("SELECT 1 AS one FROM fetchwork.waiting"):
             await asyncio.sleep(0.02)
-    await hooks.context.session.close()
+    await hooks.close()
 
 
 async def test_new_fetch_asks_the_database_nothing_when_nothing_waits(
@@ -243,9 +241,9 @@ async def test_new_fetch_asks_the_database_nothing_when_nothing_waits(
 
 
 async def test_new_fetch_asks_the_database_nothing_when_what_waits_does_not_fit(
-    hooks: Hooks, submit: Submit, calls: Counter[str]
+    hooks: Hooks, calls: Counter[str]
 ) -> None:
-    submit(requirements='TARGET.Machine == "another"')
+    hooks.submit(requirements='TARGET.Machine == "another"')
     await listening(hooks, calls)
     assert await together(hooks, slots(8)) == [b""] * 8
     assert no_reads(calls)
@@ -262,46 +260,42 @@ def plus(database: Database) -> str:
 
 
 async def test_news_of_a_known_autocluster_that_does_not_fit_costs_nothing(
-    hooks: Hooks, database: Database, submit: Submit, calls: Counter[str]
+    hooks: Hooks, calls: Counter[str]
 ) -> None:
-    submit(requirements='TARGET.Machine == "another"')
+    hooks.submit(requirements='TARGET.Machine == "another"')
     await listening(hooks, calls)
     assert await hooks.fetch() == b""
-    submit(requirements='TARGET.Machine == "another"')
-    assert hooks.context.session.demand.heard(plus(database), time.monotonic()) is not None
+    hooks.submit(requirements='TARGET.Machine == "another"')
+    assert hooks.context.session.demand.heard(plus(hooks.database), time.monotonic()) is not None
     assert await together(hooks, slots(8)) == [b""] * 8
     assert no_reads(calls)
 
 
-async def test_news_of_a_new_autocluster_costs_one_small_reading(
-    hooks: Hooks, database: Database, submit: Submit, calls: Counter[str]
-) -> None:
+async def test_news_of_a_new_autocluster_costs_one_small_reading(hooks: Hooks, calls: Counter[str]) -> None:
     await listening(hooks, calls)
-    submit(requirements='TARGET.Machine == "another"')
-    hooks.context.session.demand.heard(plus(database), time.monotonic())
+    hooks.submit(requirements='TARGET.Machine == "another"')
+    hooks.context.session.demand.heard(plus(hooks.database), time.monotonic())
     assert await together(hooks, slots(8)) == [b""] * 8
     assert {name: count for name, count in calls.items() if name != "slot_is_free"} == {"autocluster_ads": 1}
 
 
-async def test_news_that_are_heard_bring_the_job(
-    hooks: Hooks, database: Database, submit: Submit, calls: Counter[str]
-) -> None:
+async def test_news_that_are_heard_bring_the_job(hooks: Hooks, calls: Counter[str]) -> None:
     await listening(hooks, calls)
-    submit()
+    hooks.submit()
     assert await hooks.fetch() == b""
-    hooks.context.session.demand.heard(plus(database), time.monotonic())
+    hooks.context.session.demand.heard(plus(hooks.database), time.monotonic())
     assert await hooks.fetch()
     assert calls["read_demand"] == 0
 
 
 async def test_forged_news_bring_no_job_of_another_queue_and_none_that_is_not_there(
-    hooks: Hooks, database: Database, submit: Submit, calls: Counter[str]
+    hooks: Hooks, calls: Counter[str]
 ) -> None:
-    call(database, "set_queue", name="secret")
+    hooks.call("set_queue", name="secret")
     await listening(hooks, calls)
-    submit(ad={"FetchWorkQueue": "secret"})
+    hooks.submit(ad={"FetchWorkQueue": "secret"})
     demand = hooks.context.session.demand
-    demand.heard(plus(database).replace("secret", "default"), time.monotonic())
+    demand.heard(plus(hooks.database).replace("secret", "default"), time.monotonic())
     demand.heard('["+", 12345, 0, 1, "default", null, null, null, null]', time.monotonic())
     assert await hooks.fetch() == b""
     assert calls["claim_many"] == 0
@@ -312,76 +306,72 @@ async def test_forged_news_bring_no_job_of_another_queue_and_none_that_is_not_th
 
 
 async def test_slot_that_refused_a_job_is_not_offered_it_again_at_once(
-    hooks: Hooks, database: Database, submit: Submit, calls: Counter[str]
+    hooks: Hooks, calls: Counter[str]
 ) -> None:
-    submit()
+    hooks.submit()
     await ready(hooks)
     hooks.context.session.demand.live = True
     job = await hooks.fetch()
     await hooks.reply("reject", job)
     assert await hooks.fetch() == b""
-    hooks.context.session.demand.heard(plus(database), time.monotonic())
+    hooks.context.session.demand.heard(plus(hooks.database), time.monotonic())
     assert await hooks.fetch() == b""
     assert await hooks.fetch(slot_ad(Name="slot2@vm"))
 
 
 async def test_waiting_slots_that_are_woken_for_one_job_make_one_claim(
-    conninfo: str, database: Database, submit: Submit, calls: Counter[str]
+    waits: Hooks, calls: Counter[str]
 ) -> None:
-    hooks = Hooks(conninfo, max_fetch_wait_s=600.0)
-    hooks.waiting.limit = 100
-    fetches = [asyncio.create_task(hooks.fetch(body)) for body in slots(20)]
-    await hooks.waiting.until(20)
-    demand = hooks.context.session.demand
+    waits.waiting.limit = 100
+    fetches = [asyncio.create_task(waits.fetch(body)) for body in slots(20)]
+    await waits.waiting.until(20)
+    demand = waits.context.session.demand
     demand.live = True
-    await asyncio.to_thread(submit)
-    demand.heard(plus(database), time.monotonic())
+    await asyncio.to_thread(waits.submit)
+    demand.heard(plus(waits.database), time.monotonic())
     calls.clear()
-    hooks.waiting.wake(hooks.context.session)
+    waits.waiting.wake(waits.context.session)
     done, waiting = await asyncio.wait(fetches, timeout=PATIENCE_S, return_when=asyncio.FIRST_COMPLETED)
-    await hooks.waiting.until(39)
+    await waits.waiting.until(39)
     assert (len(done), len(waiting)) == (1, 19)
     assert calls["claim_many"] <= 3
     # a job that was taken is not tried again by the fetches that wanted it
     calls.clear()
-    hooks.waiting.wake(hooks.context.session)
-    await hooks.waiting.until(58)
+    waits.waiting.wake(waits.context.session)
+    await waits.waiting.until(58)
     assert no_reads(calls)
-    hooks.waiting.close()
+    waits.waiting.close()
     assert set(await asyncio.gather(*waiting)) == {b""}
-    await hooks.context.session.close()
 
 
 async def test_job_that_others_took_before_slots_looked_wakes_none_of_them(
-    conninfo: str, database: Database, submit: Submit, monkeypatch: pytest.MonkeyPatch
+    waits: Hooks, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    hooks = Hooks(conninfo, max_fetch_wait_s=600.0)
-    fetches = [asyncio.create_task(hooks.fetch(body)) for body in slots(5)]
-    await hooks.waiting.until(5)
-    session = hooks.context.session
+    fetches = [asyncio.create_task(waits.fetch(body)) for body in slots(5)]
+    await waits.waiting.until(5)
+    session = waits.context.session
     monkeypatch.setattr(session.demand, "_spread", lambda jobs: 0.3)
-    lease = Lease(hooks.context, cast(Any, hooks.runs), "", lambda session: None)
-    outputs = LiveOutputs(session, hooks.runs, partial(open_as_user, SignalRights()))
-    notifications = WorkNotifications(lease, hooks.waiting, outputs)
+    lease = Lease(waits.context, cast(Any, waits.runs), "", lambda session: None)
+    outputs = LiveOutputs(session, waits.runs, partial(open_as_user, SignalRights()))
+    notifications = WorkNotifications(lease, waits.waiting, outputs)
     listening = asyncio.ensure_future(notifications.listen())
     # the first match round after all notifications reads the queue
-    await hooks.waiting.until(10)
+    await waits.waiting.until(10)
     try:
         for what in (["+", 77, 0, 1, "default", 1, None, None, None], ["~", 77, 0]):
-            database.query("SELECT pg_notify('fetchwork_work', %s)", [json.dumps(what)])
+            waits.database.query("SELECT pg_notify('fetchwork_work', %s)", [json.dumps(what)])
         async with asyncio.timeout(PATIENCE_S):
             for planned in (True, False):
                 while (notifications._next is not None) is not planned:
                     await asyncio.sleep(0.01)
-        await asyncio.to_thread(submit)
+        await asyncio.to_thread(waits.submit)
         done, waiting = await asyncio.wait(fetches, timeout=PATIENCE_S, return_when=asyncio.FIRST_COMPLETED)
-        await hooks.waiting.until(14)
-        assert (len(done), len(waiting), hooks.waiting.waits) == (1, 4, 14)
+        await waits.waiting.until(14)
+        assert (len(done), len(waiting), waits.waiting.waits) == (1, 4, 14)
     finally:
         listening.cancel()
-        hooks.waiting.close()
+        waits.waiting.close()
     assert set(await asyncio.gather(*waiting)) == {b""}
-    await session.close()
 
 
 async def test_database_that_goes_away_fails_all_of_a_round_in_time(no_database: Hooks) -> None:

@@ -12,16 +12,13 @@ from fetchwork.agent.root.signalrights import SignalRights
 from fetchwork.agent.runs import usage
 from fetchwork.agent.runs.updates import family
 from fetchwork.agent.runs.usage import MemoryWatch, proportional
-from fetchwork.agent.runs.watch import WatchedRuns
-from fetchwork.db.database import Database
 from fetchwork.handlers import retrying
 from fetchwork.handlers.host.runs import LiveRun
 from fetchwork.handlers.overuse import memory_limit
 from fetchwork.process import Process
-from tests.support.by_name import call
 from tests.support.waiting import PATIENCE_S, until, until_async
 
-from .conftest import Hooks, JobOf, Submit, slot_ad
+from .conftest import WatchingHooks, slot_ad
 from .test_updates import StartJob, job_process, starter_of
 
 __all__ = ["starter_of"]
@@ -35,12 +32,9 @@ SHARED = [
 ]  # fmt: skip
 
 
-async def started(agent: Hooks, submit: Submit, starter: Process, slot: bytes | None = None) -> bytes:
-    submit(request_memory=100)
-    job = await agent.fetch(slot)
-    await agent.reply("accept", job)
-    assert (await agent.start(job, starter=starter)).outcome == "started"
-    return job
+async def started(agent: WatchingHooks, starter: Process, slot: bytes | None = None) -> bytes:
+    agent.submit(request_memory=100)
+    return await agent.begin(starter, slot)
 
 
 def killed(process: Process) -> dict[str, Any]:
@@ -48,57 +42,52 @@ def killed(process: Process) -> dict[str, Any]:
     return {"JobPid": process.pid, "JobState": "Exited", "ExitBySignal": True, "ExitSignal": 9}
 
 
-async def look(agent: Hooks) -> None:
-    assert isinstance(agent.runs, WatchedRuns)
+async def look(agent: WatchingHooks) -> None:
     watch = MemoryWatch(agent.runs)
     await watch.round()
     await watch.inspected()
 
 
-async def test_job_that_uses_too_much_is_killed_and_held(
-    agent: Hooks, submit: Submit, starter_of: StartJob, job_of: JobOf
-) -> None:
+async def test_job_that_uses_too_much_is_killed_and_held(agent: WatchingHooks, starter_of: StartJob) -> None:
     starter = starter_of(ONE)
     process = job_process(starter)
-    job = await started(agent, submit, starter, slot_ad(Memory=120))
+    job = await started(agent, starter, slot_ad(Memory=120))
     await look(agent)
     assert process.wait(PATIENCE_S)
     answer = await agent.exit(job, starter=starter, **killed(process))
     assert answer.outcome == "held"
-    held = job_of("1.0")
+    held = agent.job_of("1.0")
     assert (held["jobstatus"], held["holdreasoncode"], held["holdreasonsubcode"]) == (5, 34, 102)
     assert held["holdreason"].startswith(
         "Job has gone over memory limit of 120 megabytes. Last measured usage: 1"
     )
 
 
-def ask_for_more(database: Database, *, memory: int) -> None:
+def ask_for_more(agent: WatchingHooks, *, memory: int) -> None:
     """As retry_request_memory sets it; an edited job gets the values of a job that was submitted so."""
     changes = {
         "TransformOnEvict": "RequestMemory",
         "TransformBody_RequestMemory": f"SET RequestMemory {memory}",
     }
-    call(database, "edit", jobs=["1.0"], changes=changes)
+    agent.call("edit", jobs=["1.0"], changes=changes)
 
 
 async def test_job_that_says_so_is_killed_and_tried_again_with_more_and_held_at_the_end(
-    agent: Hooks, submit: Submit, starter_of: StartJob, job_of: JobOf, database: Database
+    agent: WatchingHooks, starter_of: StartJob
 ) -> None:
     for limit_mib, status in ((120, 1), (130, 5)):
         starter = starter_of(ONE)
         process = job_process(starter)
         if status == 1:
-            job = await started(agent, submit, starter, slot_ad(Memory=limit_mib))
-            ask_for_more(database, memory=125)
+            job = await started(agent, starter, slot_ad(Memory=limit_mib))
+            ask_for_more(agent, memory=125)
         else:
-            job = await agent.fetch(slot_ad(Memory=limit_mib))
-            await agent.reply("accept", job)
-            assert (await agent.start(job, starter=starter)).outcome == "started"
+            job = await agent.begin(starter, slot_ad(Memory=limit_mib))
         await look(agent)
         assert process.wait(PATIENCE_S)
         answer = await agent.exit(job, starter=starter, **killed(process))
         assert answer.outcome == ("vacated" if status == 1 else "held")
-        found = job_of("1.0")
+        found = agent.job_of("1.0")
         assert (found["jobstatus"], found["ad"]["RequestMemory"]) == (status, 125)
         assert found["facts"]["VacateReasonSubCode"] == 102
     assert found["holdreasonsubcode"] == 102
@@ -106,10 +95,10 @@ async def test_job_that_says_so_is_killed_and_tried_again_with_more_and_held_at_
 
 @pytest.mark.parametrize(("command", "limit_mib"), [(ONE, 500), (SHARED, 220)])
 async def test_what_a_job_may_use_is_left_to_it_and_shared_memory_counts_once(
-    agent: Hooks, submit: Submit, starter_of: StartJob, command: list[str], limit_mib: int
+    agent: WatchingHooks, starter_of: StartJob, command: list[str], limit_mib: int
 ) -> None:
     starter = starter_of(command)
-    await started(agent, submit, starter, slot_ad(Memory=limit_mib))
+    await started(agent, starter, slot_ad(Memory=limit_mib))
     await look(agent)
     assert job_process(starter).alive
 
@@ -144,14 +133,13 @@ async def test_account_that_is_slow_to_look_at_is_waited_for_a_while(
 
 
 async def test_an_account_whose_jobs_take_long_to_settle_holds_up_no_other(
-    agent: Hooks, submit: Submit, starter_of: StartJob, monkeypatch: pytest.MonkeyPatch
+    agent: WatchingHooks, starter_of: StartJob, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert isinstance(agent.runs, WatchedRuns)
     jobs = []
     for number in range(3):
         starter = starter_of(ONE)
         jobs.append(job_process(starter))
-        await started(agent, submit, starter, slot_ad(Memory=120, Name=f"slot{number + 2}@vm"))
+        await started(agent, starter, slot_ad(Memory=120, Name=f"slot{number + 2}@vm"))
     # two jobs of one account, one of another
     owners = {job.pid: uid for job, uid in zip(jobs, (4001, 4001, 4002), strict=True)}
     monkeypatch.setattr(Process, "owner", property(lambda process: owners.get(process.pid, 0)))
@@ -179,25 +167,18 @@ async def test_an_account_whose_jobs_take_long_to_settle_holds_up_no_other(
 
 
 async def test_job_that_was_held_or_removed_meanwhile_is_left_to_its_own_end(
-    agent: Hooks, submit: Submit, starter_of: StartJob, database: Database
+    agent: WatchingHooks, starter_of: StartJob
 ) -> None:
     starter = starter_of(ONE)
-    await started(agent, submit, starter, slot_ad(Memory=120))
-    call(database, "remove", jobs=["1.0"])
+    await started(agent, starter, slot_ad(Memory=120))
+    agent.call("remove", jobs=["1.0"])
     await look(agent)
     assert job_process(starter).alive
 
 
 @pytest.mark.parametrize("more", [False, True])
 async def test_job_that_the_kernel_killed_at_its_limit_is_held_or_tried_again_with_more(
-    agent: Hooks,
-    submit: Submit,
-    starter_of: StartJob,
-    job_of: JobOf,
-    database: Database,
-    more: bool,
-    monkeypatch: pytest.MonkeyPatch,
-    tmp_path: Path,
+    agent: WatchingHooks, starter_of: StartJob, more: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     starter = starter_of(ONE)
     process = job_process(starter)
@@ -210,15 +191,15 @@ async def test_job_that_the_kernel_killed_at_its_limit_is_held_or_tried_again_wi
     cgroup.mkdir(parents=True, exist_ok=True)
     (cgroup / "memory.max").write_text(f"{120 << 20}\n")
     (cgroup / "memory.peak").write_text(f"{119 << 20}\n")
-    job = await started(agent, submit, starter, slot_ad(Memory=120))
+    job = await started(agent, starter, slot_ad(Memory=120))
     await look(agent)
     # the kernel decides
     assert process.alive
     if more:
-        ask_for_more(database, memory=300)
+        ask_for_more(agent, memory=300)
     process.signal(signal.SIGKILL)
     await agent.exit(job, starter=starter, **killed(process))
-    found = job_of("1.0")
+    found = agent.job_of("1.0")
     if more:
         assert (found["jobstatus"], found["ad"]["RequestMemory"]) == (1, 300)
     else:
@@ -226,13 +207,13 @@ async def test_job_that_the_kernel_killed_at_its_limit_is_held_or_tried_again_wi
 
 
 async def test_signal_9_without_a_limit_of_the_kernel_says_nothing_of_memory(
-    agent: Hooks, submit: Submit, starter_of: StartJob, job_of: JobOf
+    agent: WatchingHooks, starter_of: StartJob
 ) -> None:
     starter = starter_of(ONE)
     process = job_process(starter)
-    job = await started(agent, submit, starter, slot_ad(Memory=155))
+    job = await started(agent, starter, slot_ad(Memory=155))
     await agent.exit(job, starter=starter, MemoryUsage=154, **killed(process))
-    assert job_of("1.0")["jobstatus"] == 4
+    assert agent.job_of("1.0")["jobstatus"] == 4
 
 
 @pytest.mark.parametrize(
@@ -252,8 +233,6 @@ def test_limit_is_what_a_job_of_a_schedd_would_have(job: bytes, slot: bytes, lim
 
 
 def test_own_file_is_opened_and_a_link_is_not(tmp_path: Path) -> None:
-    import asyncio
-
     file, link = tmp_path / "file", tmp_path / "link"
     file.write_text("x")
     link.symlink_to(file)

@@ -16,7 +16,7 @@ from fetchwork.agent.metrics import HOOKS
 from fetchwork.hook.wire import Reply, Request
 from fetchwork.pool.ports import free_port
 from fetchwork.simulate.agents import AgentProcess
-from tests.agent.conftest import Submit, slot_ad
+from tests.agent.conftest import Jobs, slot_ad
 from tests.metrics.names import documented
 from tests.support.waiting import PATIENCE_S, until_async
 
@@ -60,11 +60,9 @@ def samples(text: str) -> dict[tuple[str, ...], float]:
     }
 
 
-async def test_answers_are_counted_by_hook_and_outcome(
-    agent: AgentProcess, port: int, submit: Submit
-) -> None:
+async def test_answers_are_counted_by_hook_and_outcome(agent: AgentProcess, port: int, jobs: Jobs) -> None:
     await agent.start()
-    submit(cmd="/bin/true")
+    jobs.submit(cmd="/bin/true")
     assert (await ask(agent, "fetch_work", slot_ad(Name="slot1@vm"))).body
     assert not (await ask(agent, "fetch_work", slot_ad(Name="slot2@vm"))).body
     # any account may send an unknown request: it gets no label of its own
@@ -92,10 +90,10 @@ async def test_warnings_are_counted_by_their_event(agent: AgentProcess, port: in
 
 
 async def test_the_document_lists_every_metric_of_an_agent(
-    agent: AgentProcess, port: int, submit: Submit
+    agent: AgentProcess, port: int, jobs: Jobs
 ) -> None:
     await agent.start()
-    submit(cmd="/bin/true")
+    jobs.submit(cmd="/bin/true")
     await ask(agent, "fetch_work", slot_ad(Name="slot1@vm"))
     ends = {"counter": "_total", "info": "_info"}
     shown = {
@@ -107,12 +105,12 @@ async def test_the_document_lists_every_metric_of_an_agent(
 
 
 async def test_a_port_that_is_taken_keeps_no_agent_from_its_work(
-    agent: AgentProcess, port: int, submit: Submit
+    agent: AgentProcess, port: int, jobs: Jobs
 ) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", port))
         taken.listen()
         await agent.start()
-        submit(cmd="/bin/true")
+        jobs.submit(cmd="/bin/true")
         assert (await ask(agent, "fetch_work", slot_ad(Name="slot1@vm"))).body
         await until_async(lambda: "metrics_not_served" in agent.log.read_text())

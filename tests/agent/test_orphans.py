@@ -11,13 +11,21 @@ import pytest
 
 from fetchwork.agent.root.signalrights import SignalRights
 from fetchwork.agent.runs import orphans
-from fetchwork.agent.runs.watch import WatchedRuns
 from fetchwork.db.calls.hosts import HostRun
-from fetchwork.db.database import Database
 from fetchwork.errors import DatabaseUnavailable
 from fetchwork.handlers.host.runs import LiveRun
 from fetchwork.process import Process
-from tests.agent.conftest import Child, Hooks, JobOf, Replay, Submit, attributes_of, slot_ad
+from tests.agent.conftest import (
+    Child,
+    Hooks,
+    Replay,
+    WatchingHooks,
+    attributes_of,
+    nothing,
+    process_of,
+    slot_ad,
+)
+from tests.support.there import there
 from tests.support.waiting import PATIENCE_S, until
 
 # its children: the starter's hooks, and the job
@@ -44,28 +52,17 @@ async def agent(conninfo: str) -> AsyncIterator[MakeHooks]:
     made = []
 
     def make(replay: Replay) -> Hooks:
-        made.append(Hooks(conninfo, runs=WatchedRuns(replay, lambda session, slot: None)))
+        made.append(WatchingHooks(conninfo, replay=replay))
         return made[-1]
 
     yield make
     for hooks in made:
-        await hooks.runs.close()  # type: ignore[attr-defined]
-        await hooks.context.session.close()
+        await hooks.close()
 
 
-async def nothing() -> None:
-    """An empty spool."""
-
-
-def process_of(child: Child) -> Process:
-    process = Process.find(child.pid)
-    assert process is not None
-    return process
-
-
-async def started_job(hooks: Hooks, submit: Submit, process: Child) -> bytes:
+async def started_job(hooks: Hooks, process: Child) -> bytes:
     """A running job whose process is ``process``, and whose starter is gone."""
-    submit()
+    hooks.submit()
     job = await hooks.started_job()
     await hooks.update(job, JobState="Running", JobPid=process.pid, JobStartDate=started_at(process))
     return job
@@ -73,8 +70,7 @@ async def started_job(hooks: Hooks, submit: Submit, process: Child) -> bytes:
 
 def started_at(process: Child) -> int:
     """The start time of a process, which may be some time ago."""
-    at = process_of(process).started_at
-    assert at is not None
+    at = there(process_of(process).started_at)
     return int(at)
 
 
@@ -85,8 +81,7 @@ def test_job_among_a_starters_children_is_the_one_that_is_no_hook() -> None:
         identity = process_of(starter)
         # between fork and exec a hook has its parent's command line, and a job's differs from its later one
         until(lambda: [command_of(one).split(b"\0")[0] for one in identity.children()] == COMMANDS)
-        found = orphans.child_of(identity)
-        assert found is not None
+        found = there(orphans.child_of(identity))
         assert command_of(found) == b"sleep\x0061\x00"
     finally:
         os.killpg(starter.pid, 9)
@@ -126,14 +121,9 @@ async def test_orphan_that_heeds_no_sigterm_is_killed(monkeypatch: pytest.Monkey
 
 
 async def test_first_fetch_of_a_new_agent_leaves_an_orphan_its_job(
-    hooks: Hooks,
-    agent: MakeHooks,
-    submit: Submit,
-    job_of: JobOf,
-    sleeper: Child,
-    monkeypatch: pytest.MonkeyPatch,
+    hooks: Hooks, agent: MakeHooks, sleeper: Child, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    await started_job(hooks, submit, sleeper)
+    await started_job(hooks, sleeper)
     may_end, end_of_run = asyncio.Event(), orphans.end_of_run
 
     async def later(run: LiveRun, rights: SignalRights) -> None:
@@ -143,7 +133,7 @@ async def test_first_fetch_of_a_new_agent_leaves_an_orphan_its_job(
     monkeypatch.setattr(orphans, "end_of_run", later)
     fresh = agent(nothing)
     assert await fresh.fetch() == b""
-    assert job_of("1.0")["jobstatus"] == 2
+    assert hooks.job_of("1.0")["jobstatus"] == 2
     may_end.set()
     # the job is ended, which this account may do, and only then it is offered again
     async with asyncio.timeout(PATIENCE_S):
@@ -154,39 +144,33 @@ async def test_first_fetch_of_a_new_agent_leaves_an_orphan_its_job(
 
 
 async def test_fetch_gives_no_run_up_whose_report_can_not_be_delivered(
-    hooks: Hooks, agent: MakeHooks, submit: Submit, job_of: JobOf
+    hooks: Hooks, agent: MakeHooks
 ) -> None:
     async def replay() -> None:
         raise DatabaseUnavailable("database is starting up")
 
-    submit()
+    hooks.submit()
     await hooks.started_job()
     fresh = agent(replay)
     answer = await fresh.ask("fetch_work", slot_ad())
     assert answer.reply.code == "unavailable"
-    assert job_of("1.0")["jobstatus"] == 2
+    assert hooks.job_of("1.0")["jobstatus"] == 2
 
 
-async def test_claim_that_postgresql_forgot_in_a_crash_is_taken_back(
-    agent: MakeHooks, submit: Submit, database: Database
-) -> None:
-    hooks = agent(nothing)
-    submit()
+async def test_claim_that_postgresql_forgot_in_a_crash_is_taken_back(hooks: Hooks) -> None:
+    hooks.submit()
     assert await hooks.fetch()
     # as if the claim had never been made
-    database.query("DELETE FROM fetchwork.run")
-    database.query("SELECT fetchwork.enqueue(1, 0)")
+    hooks.database.query("DELETE FROM fetchwork.run")
+    hooks.database.query("SELECT fetchwork.enqueue(1, 0)")
     job = await hooks.fetch()
     assert attributes_of(job)["FetchWorkRunId"] == 2
 
 
-async def test_report_of_a_forgotten_claim_is_no_poison_unless_something_ran(
-    agent: MakeHooks, submit: Submit, database: Database
-) -> None:
-    hooks = agent(nothing)
-    submit()
+async def test_report_of_a_forgotten_claim_is_no_poison_unless_something_ran(hooks: Hooks) -> None:
+    hooks.submit()
     job = await hooks.fetch()
-    database.query("DELETE FROM fetchwork.run")
+    hooks.database.query("DELETE FROM fetchwork.run")
     # PREPARE_JOB was refused, so the starter reports only evict
     answer = await hooks.exit(job, "evict")
     assert (answer.reply.code, answer.outcome) == ("", "forgotten")

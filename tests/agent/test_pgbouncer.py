@@ -18,7 +18,7 @@ from fetchwork.hook.wire import Reply, Request
 from fetchwork.pool.postgres import PostgresServer
 from fetchwork.queue import Queue
 from fetchwork.simulate.agents import PROGRAM, AgentProcess
-from tests.agent.conftest import Submit, slot_ad
+from tests.agent.conftest import Jobs, slot_ad
 
 # these tests are collected here again, with another "conninfo"
 from tests.agent.test_run_hooks import *  # noqa: F403
@@ -58,7 +58,7 @@ async def test_more_callers_than_connections_wait_for_each_other_and_leave_no_se
 
 
 async def test_agent_notices_that_no_notifications_come_and_looks_each_second(
-    conninfo: str, public_directory: Callable[[], Path], submit: Submit
+    conninfo: str, public_directory: Callable[[], Path], jobs: Jobs
 ) -> None:
     agent = AgentProcess(
         public_directory(),
@@ -78,7 +78,7 @@ async def test_agent_notices_that_no_notifications_come_and_looks_each_second(
             lambda: client.status(agent.socket, PATIENCE_S)["databases"]["main"]["state"] == "up"
         )
         assert not (await agent.status())["databases"]["main"]["listening"]
-        await asyncio.to_thread(submit)
+        await asyncio.to_thread(jobs.submit)
         assert (await asyncio.wait_for(fetch, PATIENCE_S)).body
     finally:
         await agent.stop()

@@ -21,12 +21,13 @@ from psycopg.conninfo import conninfo_to_dict
 from fetchwork.db import pool as db_pool
 from fetchwork.db.calls import matching
 from fetchwork.db.calls.call import Call
-from fetchwork.db.database import Database, Json
+from fetchwork.db.database import Json
 from fetchwork.db.pool import AsyncDatabase
 from fetchwork.errors import DatabaseRefused, DatabaseUnavailable, SchemaMismatch
 from fetchwork.pool.postgres import PostgresServer
 from fetchwork.queue.reader import Reader
 from fetchwork.queue.session import AsyncSession
+from tests.agent.conftest import Jobs
 from tests.support.by_name import scalar
 from tests.support.pgbouncer import PgBouncer, later_program, program
 from tests.support.waiting import PATIENCE_S, until_async
@@ -77,13 +78,13 @@ async def test_a_statement_that_is_asked_often_is_kept_and_others_are_not(pool: 
 
 
 async def test_readers_of_all_events_keep_their_statement_and_see_the_same(
-    pool: AsyncDatabase, database: Database
+    pool: AsyncDatabase, jobs: Jobs
 ) -> None:
     session = AsyncSession(pool)
     reader = Reader()
     seen: list[str] = []
     for n in range(5):
-        scalar(database, "submit", cmd="/bin/true", owner="alice")
+        scalar(jobs.database, "submit", cmd="/bin/true", owner="alice")
         async for event in session.each(reader.events(0)):
             seen.append(f"{event.cluster}.{event.proc} {event.type_number}")
         assert seen[-1:] == [f"{n + 1}.0 0"]
@@ -142,23 +143,23 @@ async def test_server_ends_what_takes_too_long_and_the_statement_stays(
     assert await pool.run(echo("SELECT current_setting('statement_timeout') AS now")) != [{"now": "0"}]
 
 
-async def test_time_limit_does_not_outlive_its_call(conninfo: str, database: Database) -> None:
+async def test_time_limit_does_not_outlive_its_call(conninfo: str, jobs: Jobs) -> None:
     # a call without a limit has the role's own
-    database.query("ALTER ROLE CURRENT_USER SET statement_timeout = '77s'")
+    jobs.database.query("ALTER ROLE CURRENT_USER SET statement_timeout = '77s'")
     try:
         async with AsyncDatabase(conninfo, size=1) as pool:
             for _ in range(3):
                 await pool.run(echo("SELECT 1"), timeout_s=PATIENCE_S)
             carried = await pool.carry(echo("SELECT current_setting('statement_timeout') AS now"))
     finally:
-        database.query("ALTER ROLE CURRENT_USER RESET statement_timeout")
+        jobs.database.query("ALTER ROLE CURRENT_USER RESET statement_timeout")
     assert carried == [{"now": "77s"}]
 
 
 async def test_call_that_fails_is_undone_as_a_whole_and_the_next_goes_on(
-    pool: AsyncDatabase, database: Database
+    pool: AsyncDatabase, jobs: Jobs
 ) -> None:
-    database.query("CREATE TABLE t (n integer PRIMARY KEY)")
+    jobs.database.query("CREATE TABLE t (n integer PRIMARY KEY)")
     insert = "WITH one AS (INSERT INTO t VALUES (%s) RETURNING n) SELECT 1 / n AS n FROM one"
     assert [await pool.run(echo(insert, n)) for n in (1, 2)] == [[{"n": 1}], [{"n": 0}]]
     with pytest.raises(DatabaseRefused, match="division by zero"):
@@ -168,26 +169,26 @@ async def test_call_that_fails_is_undone_as_a_whole_and_the_next_goes_on(
     with pytest.raises(DatabaseRefused, match="NUL"):
         await pool.run(echo(insert, "\0"))
     assert await pool.run(echo(insert, 3)) == [{"n": 0}]
-    assert database.query("SELECT n FROM t ORDER BY n") == [{"n": 1}, {"n": 2}, {"n": 3}]
+    assert jobs.database.query("SELECT n FROM t ORDER BY n") == [{"n": 1}, {"n": 2}, {"n": 3}]
     assert await kept(pool, "%INSERT INTO t%") == 1
 
 
-async def test_what_cannot_be_prepared_is_not_taken_for_kept(pool: AsyncDatabase, database: Database) -> None:
+async def test_what_cannot_be_prepared_is_not_taken_for_kept(pool: AsyncDatabase, jobs: Jobs) -> None:
     sql = "SELECT * FROM fetchwork.not_yet(%s)"
     for _ in range(3):
         with pytest.raises(SchemaMismatch, match="not_yet"):
             await pool.run(echo(sql, 1))
-    database.query("CREATE FUNCTION fetchwork.not_yet(n integer, OUT n2 integer) RETURN n * 2")
+    jobs.database.query("CREATE FUNCTION fetchwork.not_yet(n integer, OUT n2 integer) RETURN n * 2")
     assert [await pool.run(echo(sql, n)) for n in (1, 2)] == [[{"n2": 2}], [{"n2": 4}]]
 
 
 async def test_function_that_an_upgrade_gives_more_columns_is_called_all_the_same(
-    pool: AsyncDatabase, database: Database
+    pool: AsyncDatabase, jobs: Jobs
 ) -> None:
-    database.query("CREATE FUNCTION fetchwork.grows(n integer, OUT a integer) RETURN n")
+    jobs.database.query("CREATE FUNCTION fetchwork.grows(n integer, OUT a integer) RETURN n")
     grows = echo("SELECT * FROM fetchwork.grows(n => %s)", 1)
     assert [await pool.run(grows) for _ in range(3)] == [[{"a": 1}]] * 3
-    database.query(
+    jobs.database.query(
         "DROP FUNCTION fetchwork.grows;"
         "CREATE FUNCTION fetchwork.grows(n integer, OUT a integer, OUT b integer)"
         " LANGUAGE sql AS 'SELECT n, 2'"
@@ -204,24 +205,24 @@ async def test_more_than_the_socket_takes_at_once_goes_and_comes(pool: AsyncData
 
 
 async def test_connection_that_ends_in_a_call_is_replaced_if_the_call_may_be_repeated(
-    pool: AsyncDatabase, database: Database
+    pool: AsyncDatabase, jobs: Jobs
 ) -> None:
     locked = "SELECT pg_advisory_xact_lock(%s)::text AS locked, pg_backend_pid() AS pid"
     (pid,) = {(await pool.run(echo(locked, 7)))[0]["pid"] for _ in range(2)}
     waits = "SELECT pid FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%%advisory%%'"
-    database.query("SELECT pg_advisory_lock(7)")
+    jobs.database.query("SELECT pg_advisory_lock(7)")
     calling = asyncio.ensure_future(pool.run(echo(locked, 7), timeout_s=PATIENCE_S))
-    await until_async(lambda: database.query(waits) == [{"pid": pid}])
-    database.query("SELECT pg_terminate_backend(%s, 60000)", [pid], timeout_s=PATIENCE_S)
-    database.query("SELECT pg_advisory_unlock(7)")
+    await until_async(lambda: jobs.database.query(waits) == [{"pid": pid}])
+    jobs.database.query("SELECT pg_terminate_backend(%s, 60000)", [pid], timeout_s=PATIENCE_S)
+    jobs.database.query("SELECT pg_advisory_unlock(7)")
     assert (await calling)[0]["pid"] != pid
 
 
 async def test_connection_that_is_given_up_is_closed_and_nothing_is_kept_of_it(
-    pool: AsyncDatabase, database: Database
+    pool: AsyncDatabase, jobs: Jobs
 ) -> None:
     def is_over(pid: int) -> bool:
-        return not database.query("SELECT pid FROM pg_stat_activity WHERE pid = %s", [pid])
+        return not jobs.database.query("SELECT pid FROM pg_stat_activity WHERE pid = %s", [pid])
 
     gone: list[weakref.ref[object]] = []
     for way in ("it ends", "its call can't be sent") * 2:
@@ -229,7 +230,7 @@ async def test_connection_that_is_given_up_is_closed_and_nothing_is_kept_of_it(
             ((pid,),) = [row.values() for row in await pool.run(echo("SELECT pg_backend_pid() AS pid"))]
         gone.append(weakref.ref(pool._idle[0]))
         if way == "it ends":
-            database.query("SELECT pg_terminate_backend(%s, 60000)", [pid])
+            jobs.database.query("SELECT pg_terminate_backend(%s, 60000)", [pid])
         else:
             with pytest.raises(UnicodeEncodeError):
                 await pool.run(echo("SELECT pg_backend_pid() AS pid WHERE %s <> ''", "\ud800"))
@@ -326,21 +327,19 @@ async def test_pooler_that_ceases_to_keep_track_costs_no_call(bouncer: PgBouncer
 
 
 @pytest.mark.parametrize("bouncer", ["tracked"], indirect=True)
-async def test_upgrade_behind_a_pooler_that_keeps_track_costs_no_call(
-    pooled: str, database: Database
-) -> None:
+async def test_upgrade_behind_a_pooler_that_keeps_track_costs_no_call(pooled: str, jobs: Jobs) -> None:
     make = (
         "DROP FUNCTION IF EXISTS fetchwork.grows; CREATE FUNCTION fetchwork.grows({})"
         " LANGUAGE sql AS 'SELECT {}'"
     )
-    database.query(make.format("OUT a integer", "1"))
+    jobs.database.query(make.format("OUT a integer", "1"))
     pools = [AsyncDatabase(pooled, size=1) for _ in range(4)]
     grows = echo("SELECT * FROM fetchwork.grows()")
     for columns, select, row in (
         ("OUT a integer", "1", {"a": 1}),
         ("OUT a integer, OUT b integer", "1, 2", {"a": 1, "b": 2}),
     ):
-        database.query(make.format(columns, select))
+        jobs.database.query(make.format(columns, select))
         for _ in range(5):
             rows = await asyncio.gather(*(pool.run(grows, timeout_s=PATIENCE_S) for pool in pools))
             assert rows == [[row]] * 4

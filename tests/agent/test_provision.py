@@ -8,7 +8,7 @@ import pytest
 
 from fetchwork.classad.ads import parse_old
 from fetchwork.handlers.requests import start
-from tests.agent.conftest import Hooks, JobOf, Submit, attributes_of, slot_ad
+from tests.agent.conftest import Hooks, attributes_of, slot_ad
 from tests.support.waiting import PATIENCE_S
 from tests.unit.test_slotad import tool
 
@@ -34,10 +34,8 @@ def configured(tools: Path) -> None:
     tool(tools, "condor_config_val", f"#!/bin/sh\nprintf '{text}\\n'\n")
 
 
-async def test_a_job_with_devices_does_not_start_where_they_are_not_known(
-    hooks: Hooks, submit: Submit, job_of: JobOf, tools: Path
-) -> None:
-    job = submit(request_gpus=1)
+async def test_a_job_with_devices_does_not_start_where_they_are_not_known(hooks: Hooks, tools: Path) -> None:
+    job = hooks.submit(request_gpus=1)
     for _ in range(5):
         ad = await hooks.fetch(slot_ad(**GPU_SLOT))
         answer = await hooks.start(ad)
@@ -45,33 +43,31 @@ async def test_a_job_with_devices_does_not_start_where_they_are_not_known(
         assert "condor_config_val" in answer.reply.message
         assert (await hooks.exit(ad, "evict")).outcome == "withdrawn"
     # the job did not cause it
-    assert (job_of(job)["jobstatus"], job_of(job)["numjobstarts"]) == (1, 0)
+    assert (hooks.job_of(job)["jobstatus"], hooks.job_of(job)["numjobstarts"]) == (1, 0)
 
 
-async def test_a_job_without_devices_starts_all_the_same(hooks: Hooks, submit: Submit, tools: Path) -> None:
-    submit()
+async def test_a_job_without_devices_starts_all_the_same(hooks: Hooks, tools: Path) -> None:
+    hooks.submit()
     answer = await hooks.start(await hooks.fetch(slot_ad(**GPU_SLOT)))
     assert (answer.outcome, answer.reply.body) == ("started", b"")
 
 
 async def test_a_fault_of_our_own_stops_no_job_without_devices(
-    hooks: Hooks, submit: Submit, monkeypatch: pytest.MonkeyPatch
+    hooks: Hooks, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def fail(*_: object) -> bytes:
         raise RuntimeError("a defect")
 
     monkeypatch.setattr(start, "provided", fail)
     for gpus, outcome in ((0, "started"), (1, "failed")):
-        submit(request_gpus=gpus)
+        hooks.submit(request_gpus=gpus)
         answer = await hooks.start(await hooks.fetch(slot_ad(**GPU_SLOT, Name=f"slot{gpus}@vm")))
         assert (answer.outcome, answer.reply.body) == (outcome, b"")
 
 
-async def test_a_job_is_told_its_devices_its_threads_and_both_ads(
-    hooks: Hooks, submit: Submit, tools: Path
-) -> None:
+async def test_a_job_is_told_its_devices_its_threads_and_both_ads(hooks: Hooks, tools: Path) -> None:
     configured(tools)
-    submit(request_gpus=1, environment="A=1", priority=4)
+    hooks.submit(request_gpus=1, environment="A=1", priority=4)
     fetched = await hooks.fetch(slot_ad(**GPU_SLOT))
     answer = await hooks.start(fetched)
     assert answer.outcome == "started"
@@ -92,10 +88,10 @@ async def test_a_job_is_told_its_devices_its_threads_and_both_ads(
 
 
 async def test_a_job_that_asks_for_more_devices_than_there_are_does_not_start(
-    hooks: Hooks, submit: Submit, tools: Path
+    hooks: Hooks, tools: Path
 ) -> None:
     configured(tools)
-    submit(request_gpus=1)
+    hooks.submit(request_gpus=1)
     ad = await hooks.fetch(slot_ad(**GPU_SLOT))
     answer = await hooks.start(ad.replace(b"RequestGPUs = 1", b"RequestGPUs = 2"))
     assert (answer.outcome, answer.reply.exit) == ("could_not_start", 1)
@@ -103,14 +99,14 @@ async def test_a_job_that_asks_for_more_devices_than_there_are_does_not_start(
 
 
 async def test_the_startd_is_asked_about_a_slot_that_was_carved_for_the_job(
-    hooks: Hooks, submit: Submit, tools: Path, monkeypatch: pytest.MonkeyPatch
+    hooks: Hooks, tools: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # the commands are programs, which start late on a busy machine
     monkeypatch.setattr(start, "SLOT_S", PATIENCE_S)
     configured(tools)
     carved = 'Name = "slot1_1@vm"\nMachineResources = "Cpus Memory GPUs"\nCpus = 3\nGPUs = 0\n'
     tool(tools, "condor_status", f"#!/bin/sh\ncat <<END\n{carved}\nEND\n")
-    submit()
+    hooks.submit()
     whole = slot_ad("25.14.1-fetch_work-pslot-unclaimed")
     ad = await hooks.fetch(whole)
     answer = await hooks.ask("prepare_job", ad, slot="slot1_1")
@@ -125,7 +121,7 @@ async def test_the_startd_is_asked_about_a_slot_that_was_carved_for_the_job(
 
 @pytest.mark.parametrize("gpus", [0, 1])
 async def test_a_startd_that_does_not_answer_keeps_back_jobs_with_devices_only(
-    hooks: Hooks, submit: Submit, monkeypatch: pytest.MonkeyPatch, gpus: int
+    hooks: Hooks, monkeypatch: pytest.MonkeyPatch, gpus: int
 ) -> None:
     async def never(*_: object) -> bytes:
         await asyncio.Event().wait()
@@ -133,7 +129,7 @@ async def test_a_startd_that_does_not_answer_keeps_back_jobs_with_devices_only(
 
     monkeypatch.setattr(start, "SLOT_S", 0.1)
     monkeypatch.setattr(hooks.context.slot_ads, "of", never)
-    submit(request_gpus=gpus)
+    hooks.submit(request_gpus=gpus)
     answer = await hooks.start(await hooks.fetch(slot_ad(**GPU_SLOT)))
     if gpus:
         assert (answer.reply.code, "did not say in time" in answer.reply.message) == ("failed", True)

@@ -19,6 +19,7 @@ from fetchwork.agent.root import privilegedpart
 from fetchwork.agent.runs.updates import family
 from fetchwork.process import Process
 from tests.support.small_disk import fill
+from tests.support.there import there
 from tests.support.waiting import PATIENCE_S, until
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
@@ -147,9 +148,7 @@ def start(tmp_path: Path) -> Iterator[Start]:
         pid = int(process.stdout.readline())
         # not before it has become the command: until then its account is another one
         until(lambda: (Process.find(pid) or sys.exit()).command == command)
-        found = Process.find(pid)
-        assert found is not None
-        return found
+        return there(Process.find(pid))
 
     yield start
     for process in started:
@@ -300,8 +299,7 @@ def sleeping(tmp_path: Path) -> Iterator[Callable[..., Process]]:
             [*as_user, program, "-c", f"{more} read x"], stdin=subprocess.PIPE, start_new_session=True
         )
         started.append(process)
-        found = Process.find(process.pid)
-        assert found is not None
+        found = there(Process.find(process.pid))
         until(lambda: found.name == name)
         return found
 
@@ -468,8 +466,7 @@ def test_rubbish_and_many_requests_are_answered_each(agent: Agent, start: Start)
     assert agent.ask_all([several] * 200) == [(0, None)] * 200
     assert agent.signal(job) == 0
     # the process that did it has ended
-    part = Process.find(agent.root_part)
-    assert part is not None
+    part = there(Process.find(agent.root_part))
     until(lambda: part.children() == [])
 
 
@@ -542,8 +539,7 @@ def test_what_an_account_has_stopped_does_not_stay(
 
 
 def test_root_part_ends_with_the_agent_and_by_nothing_that_a_daemon_is_told(agent: Agent) -> None:
-    part = Process.find(agent.root_part)
-    assert part is not None
+    part = there(Process.find(agent.root_part))
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT, signal.SIGHUP):
         part.signal(number)
     assert agent.ask("signal 1 1 0 9 0") == errno.EINVAL
@@ -552,8 +548,7 @@ def test_root_part_ends_with_the_agent_and_by_nothing_that_a_daemon_is_told(agen
 
 
 def test_agent_whose_root_part_is_gone_gets_no_answer(agent: Agent) -> None:
-    part = Process.find(agent.root_part)
-    assert part is not None
+    part = there(Process.find(agent.root_part))
     part.signal(signal.SIGKILL)
     assert part.wait(PATIENCE_S)
     assert agent.ask("signal 1 1 1 9 0") in (errno.ECONNRESET, errno.EPIPE)
@@ -632,8 +627,7 @@ def test_file_that_does_not_open_keeps_no_other_request_waiting(tmp_path: Path) 
 
 @pytest.mark.parametrize("account", ["root", "no-such-account"])
 def test_agent_does_not_split_into_root_and_root(account: str) -> None:
-    fetchwork = shutil.which("fetchwork", path=str(Path(sys.executable).parent))
-    assert fetchwork is not None
+    fetchwork = there(shutil.which("fetchwork", path=str(Path(sys.executable).parent)))
     told = subprocess.run(
         [fetchwork, "agent", "--user", account, "--config", "/nonexistent"],
         capture_output=True,

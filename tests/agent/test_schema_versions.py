@@ -5,29 +5,28 @@ from pathlib import Path
 import pytest
 
 from fetchwork.db import schema
-from fetchwork.db.database import Database
-from tests.agent.conftest import Hooks, JobOf, Submit
+from tests.agent.conftest import Hooks
 from tests.support.later_schema import MIGRATIONS, later_schema
 from tests.support.waiting import PATIENCE_S
 
 
-async def test_host_goes_on_with_a_schema_later_than_its_own(
-    hooks: Hooks, submit: Submit, database: Database, job_of: JobOf
-) -> None:
-    jobs = [submit(), submit()]
+async def test_host_goes_on_with_a_schema_later_than_its_own(hooks: Hooks) -> None:
+    jobs = [hooks.submit(), hooks.submit()]
     ad = await hooks.started_job()
-    database.query("INSERT INTO fetchwork.migration (version, name) VALUES (9999, 'later') RETURNING version")
+    hooks.database.query(
+        "INSERT INTO fetchwork.migration (version, name) VALUES (9999, 'later') RETURNING version"
+    )
     assert (await hooks.exit(ad, ExitCode=3, JobPid=7)).reply.code == ""
     # a host that says hello for the first time is told the same
     await hooks.context.session.say_hello(PATIENCE_S)
     await hooks.exit(await hooks.started_job(), ExitCode=4, JobPid=7)
-    assert [job_of(job)["exitcode"] for job in jobs] == [3, 4]
+    assert [hooks.job_of(job)["exitcode"] for job in jobs] == [3, 4]
 
 
 async def test_host_that_is_later_than_the_schema_is_told_what_to_do_and_goes_on_afterwards(
-    hooks: Hooks, submit: Submit, conninfo: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    hooks: Hooks, conninfo: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    submit()
+    hooks.submit()
     later = later_schema(tmp_path, MIGRATIONS[0])
     monkeypatch.setattr(schema, "sql_directory", lambda: later)
     answer = await hooks.ask("fetch_work", b'Name = "slot1@vm"\nState = "Unclaimed"\nActivity = "Idle"\n')

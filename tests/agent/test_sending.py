@@ -3,11 +3,10 @@
 import hashlib
 import itertools
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
-import psycopg
 import pytest
 
 from fetchwork.agent.files.parked import OutputSpool
@@ -54,12 +53,6 @@ class Dying(AsyncDatabase):
         if self.left == 0:
             raise Killed
         return answer
-
-
-@pytest.fixture
-def slots(conninfo: str) -> Iterator[DirectQueue]:
-    with psycopg.connect(conninfo, autocommit=True, prepare_threshold=None) as connection:
-        yield DirectQueue(connection)
 
 
 @pytest.fixture

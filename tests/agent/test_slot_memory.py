@@ -43,12 +43,10 @@ async def gets(hooks: Hooks, **attributes: Any) -> bool:
     return bool(await hooks.fetch(print_old(ad).encode()))
 
 
-async def test_what_differs_in_clocks_alone_is_not_evaluated_again(
-    hooks: Hooks, database: Database, looks: list[int]
-) -> None:
+async def test_what_differs_in_clocks_alone_is_not_evaluated_again(hooks: Hooks, looks: list[int]) -> None:
     await hooks.context.session.hello(PATIENCE_S)
-    submit(database)
-    submit(database, Requirements="/Expr(TARGET.Large)/")
+    submit(hooks.database)
+    submit(hooks.database, Requirements="/Expr(TARGET.Large)/")
     for clock in range(4):
         assert await gets(hooks, MyCurrentTime=1000 + clock, LoadAvg=clock / 10, KeyboardIdle=clock)
     assert len(looks) == 1
@@ -60,9 +58,9 @@ async def test_what_differs_in_clocks_alone_is_not_evaluated_again(
     "change", [{"HasTool": True}, {"Memory": 100_000}, {"Start": False}, {"LoadAvg": "1 + 1"}]
 )
 async def test_one_other_attribute_makes_it_another_slot(
-    hooks: Hooks, database: Database, looks: list[int], change: dict[str, Any]
+    hooks: Hooks, looks: list[int], change: dict[str, Any]
 ) -> None:
-    submit(database)
+    submit(hooks.database)
     assert await gets(hooks)
     await gets(hooks, **change)
     assert len(looks) == 2
@@ -72,33 +70,27 @@ async def test_one_other_attribute_makes_it_another_slot(
     "requirements",
     ["TARGET.LoadAvg < 0.5", "Busy < 0.5", "TARGET.KeyboardIdle =?= undefined || TARGET.LoadAvg < 0.5"],
 )
-async def test_job_that_looks_at_a_clock_is_put_against_it_each_time(
-    hooks: Hooks, database: Database, requirements: str
-) -> None:
-    submit(database, Requirements=f"/Expr({requirements})/", Busy="/Expr(TARGET.LoadAvg)/")
+async def test_job_that_looks_at_a_clock_is_put_against_it_each_time(hooks: Hooks, requirements: str) -> None:
+    submit(hooks.database, Requirements=f"/Expr({requirements})/", Busy="/Expr(TARGET.LoadAvg)/")
     for load in (0.9, 0.1, 0.8, 0.2):
         assert await gets(hooks, LoadAvg=load) is (load < 0.5)
 
 
-async def test_slot_that_looks_at_a_clock_is_evaluated_each_time(hooks: Hooks, database: Database) -> None:
-    submit(database)
+async def test_slot_that_looks_at_a_clock_is_evaluated_each_time(hooks: Hooks) -> None:
+    submit(hooks.database)
     for load in (0.9, 0.1, 0.8, 0.2):
         assert await gets(hooks, Start="MY.Busy < 0.5", Busy="LoadAvg", LoadAvg=load) is (load < 0.5)
 
 
-async def test_resource_that_is_computed_from_a_clock_is_read_each_time(
-    hooks: Hooks, database: Database
-) -> None:
-    submit(database, RequestMemory=1000)
+async def test_resource_that_is_computed_from_a_clock_is_read_each_time(hooks: Hooks) -> None:
+    submit(hooks.database, RequestMemory=1000)
     for load in (9500, 1, 9400, 2):
         got = await gets(hooks, Memory="10000 - LoadAvg", LoadAvg=load)
         assert got is (load < 9000)
 
 
-async def test_clock_that_the_slot_did_not_have_is_seen_when_it_has_it(
-    hooks: Hooks, database: Database
-) -> None:
-    submit(database, Requirements="/Expr(TARGET.NumPids =?= undefined)/")
+async def test_clock_that_the_slot_did_not_have_is_seen_when_it_has_it(hooks: Hooks) -> None:
+    submit(hooks.database, Requirements="/Expr(TARGET.NumPids =?= undefined)/")
     assert await gets(hooks, NumPids=None)
     assert not await gets(hooks, NumPids=1)
     assert await gets(hooks, NumPids=None)
@@ -106,62 +98,56 @@ async def test_clock_that_the_slot_did_not_have_is_seen_when_it_has_it(
 
 @pytest.mark.parametrize("requirements", ["time() > 0", "random() >= 0.0", "CurrentTime > 0", 'eval("true")'])
 async def test_what_depends_on_time_or_chance_is_not_remembered(
-    hooks: Hooks, database: Database, looks: list[int], requirements: str
+    hooks: Hooks, looks: list[int], requirements: str
 ) -> None:
-    submit(database, Requirements=f"/Expr({requirements})/")
+    submit(hooks.database, Requirements=f"/Expr({requirements})/")
     for count in (1, 2, 3):
         await gets(hooks)
         assert len(looks) == count
 
 
-async def test_job_that_ranks_slots_is_not_remembered(
-    hooks: Hooks, database: Database, looks: list[int]
-) -> None:
-    submit(database, Rank="/Expr(TARGET.Memory)/")
+async def test_job_that_ranks_slots_is_not_remembered(hooks: Hooks, looks: list[int]) -> None:
+    submit(hooks.database, Rank="/Expr(TARGET.Memory)/")
     for count in (1, 2, 3):
         assert await gets(hooks)
         assert len(looks) == count
 
 
-async def test_slot_that_ranks_jobs_is_evaluated_each_time(
-    hooks: Hooks, database: Database, looks: list[int]
-) -> None:
-    submit(database)
+async def test_slot_that_ranks_jobs_is_evaluated_each_time(hooks: Hooks, looks: list[int]) -> None:
+    submit(hooks.database)
     for count in (1, 2, 3):
         assert await gets(hooks, Rank="TARGET.RequestMemory")
         assert len(looks) == count
 
 
-async def test_job_that_was_changed_is_put_against_the_slot_anew(hooks: Hooks, database: Database) -> None:
-    submit(database, count=1, Requirements="/Expr(TARGET.Large)/")
+async def test_job_that_was_changed_is_put_against_the_slot_anew(hooks: Hooks) -> None:
+    submit(hooks.database, count=1, Requirements="/Expr(TARGET.Large)/")
     assert not await gets(hooks)
-    (job,) = database.query("SELECT jobid FROM fetchwork.jobs")
-    call(database, "edit", jobs=[job["jobid"]], changes={"Requirements": "/Expr(TARGET.Cpus > 0)/"})
+    (job,) = hooks.database.query("SELECT jobid FROM fetchwork.jobs")
+    hooks.call("edit", jobs=[job["jobid"]], changes={"Requirements": "/Expr(TARGET.Cpus > 0)/"})
     assert await gets(hooks)
 
 
-async def test_new_jobs_are_put_against_a_known_slot(hooks: Hooks, database: Database) -> None:
-    submit(database, Requirements="/Expr(TARGET.Large)/")
+async def test_new_jobs_are_put_against_a_known_slot(hooks: Hooks) -> None:
+    submit(hooks.database, Requirements="/Expr(TARGET.Large)/")
     assert not await gets(hooks)
-    submit(database, Requirements="/Expr(TARGET.Cpus > 0)/")
+    submit(hooks.database, Requirements="/Expr(TARGET.Cpus > 0)/")
     assert await gets(hooks)
 
 
-async def test_new_worker_evaluates_what_is_new(hooks: Hooks, database: Database, looks: list[int]) -> None:
-    submit(database, count=1)
+async def test_new_worker_evaluates_what_is_new(hooks: Hooks, looks: list[int]) -> None:
+    submit(hooks.database, count=1)
     assert await gets(hooks)
     hooks.context.session.matchmaker.processes.drop_worker()
-    submit(database, Requirements="/Expr(TARGET.Large)/")
+    submit(hooks.database, Requirements="/Expr(TARGET.Large)/")
     assert not await gets(hooks)
-    submit(database, Requirements="/Expr(TARGET.Memory > 0)/")
+    submit(hooks.database, Requirements="/Expr(TARGET.Memory > 0)/")
     assert await gets(hooks)
     assert len(looks) == 3
 
 
-async def test_numbers_of_another_database_stand_for_other_jobs(
-    hooks: Hooks, database: Database, looks: list[int]
-) -> None:
-    submit(database)
+async def test_numbers_of_another_database_stand_for_other_jobs(hooks: Hooks, looks: list[int]) -> None:
+    submit(hooks.database)
     assert await gets(hooks)
     await hooks.context.session.say_hello(PATIENCE_S)
     assert await gets(hooks)

@@ -8,13 +8,11 @@ import pytest
 from fetchwork.classad.ads import parse_old
 from fetchwork.db.calls import runs
 from fetchwork.db.calls.call import proof
-from fetchwork.db.database import Database
 from fetchwork.errors import FetchworkError
 from fetchwork.pool.postgres import PostgresServer
 from fetchwork.process import Process
-from tests.agent.conftest import Hooks, Submit, with_attributes
+from tests.agent.conftest import Hooks, with_attributes
 from tests.agent.test_run_hooks import EXITED, RUNNING
-from tests.support.by_name import call
 
 # every setting that logs statements, their parameters, and errors
 LOGGED = {
@@ -46,12 +44,10 @@ def logged(postgres: PostgresServer, conninfo: str) -> Callable[[], str]:
     return told
 
 
-async def test_no_token_is_in_the_servers_log(
-    logged: Callable[[], str], hooks: Hooks, submit: Submit, database: Database
-) -> None:
+async def test_no_token_is_in_the_servers_log(logged: Callable[[], str], hooks: Hooks) -> None:
     tokens = []
     for n in range(4):
-        job = submit(ad={"PeriodicHold": "/Expr(ImageSize > 100000000)/"})
+        job = hooks.submit(ad={"PeriodicHold": "/Expr(ImageSize > 100000000)/"})
         ad = await hooks.fetch()
         tokens.append(str(parse_old(ad)["FetchWorkToken"]))
         if n == 3:
@@ -62,7 +58,7 @@ async def test_no_token_is_in_the_servers_log(
         await hooks.start(ad, starter=Process(99, 9))
         await hooks.update(ad, **RUNNING, ImageSize=1000)
         if n == 0:
-            call(database, "remove", jobs=[job])
+            hooks.call("remove", jobs=[job])
             await hooks.update(ad, **RUNNING)
             await hooks.exit(ad, "remove", **EXITED)
         elif n == 1:
@@ -75,9 +71,9 @@ async def test_no_token_is_in_the_servers_log(
             wrong = with_attributes(ad, FetchWorkRunId=1)
             await hooks.exit(wrong, **EXITED, ExitCode=3)
             with pytest.raises(FetchworkError):
-                database.run(runs.accept(run_id=1, token=tokens[-1]))
+                hooks.database.run(runs.accept(run_id=1, token=tokens[-1]))
             with pytest.raises(FetchworkError):
-                database.run(runs.start(run_id=2**70, token=tokens[-1], starter=None))
+                hooks.database.run(runs.start(run_id=2**70, token=tokens[-1], starter=None))
             await hooks.exit(ad, "evict", **EXITED)
     log = logged()
     # the log really has all of these calls
@@ -89,10 +85,8 @@ async def test_no_token_is_in_the_servers_log(
         assert token not in log and token.replace("-", "") not in log
 
 
-async def test_what_the_log_has_is_not_believed_of_a_hook(
-    hooks: Hooks, submit: Submit, database: Database, conninfo: str
-) -> None:
-    submit()
+async def test_what_the_log_has_is_not_believed_of_a_hook(hooks: Hooks, conninfo: str) -> None:
+    hooks.submit()
     ad = await hooks.started_job()
     in_log = proof(str(parse_old(ad)["FetchWorkToken"]))
     forged = with_attributes(ad, FetchWorkToken=in_log)
@@ -100,8 +94,8 @@ async def test_what_the_log_has_is_not_believed_of_a_hook(
     for agent in (hooks, Hooks(conninfo)):
         answer = await agent.exit(forged, **EXITED, ExitCode=0)
         assert answer.outcome != "completed"
-        await agent.context.session.close()
-    assert database.query("SELECT job_status FROM fetchwork.job")[0]["job_status"] == 2
+        await agent.close()
+    assert hooks.database.query("SELECT job_status FROM fetchwork.job")[0]["job_status"] == 2
 
 
 def test_a_proof_is_of_one_token_in_any_spelling() -> None:

@@ -11,8 +11,8 @@ import pytest
 
 from fetchwork.agent import identity
 from fetchwork.agent.client import AgentStatus
-from fetchwork.db.database import Database
 from fetchwork.simulate.agents import AgentProcess
+from tests.agent.conftest import Jobs
 from tests.support.by_name import call
 from tests.support.waiting import PATIENCE_S, until_async
 
@@ -44,7 +44,7 @@ async def state(agent: AgentProcess, wanted: str) -> AgentStatus:
 
 
 async def test_second_agent_is_refused_and_says_so_until_the_first_has_gone(
-    agent: MakeAgent, database: Database
+    agent: MakeAgent, jobs: Jobs
 ) -> None:
     first, second = agent("a"), agent("b")
     await first.start()
@@ -58,10 +58,10 @@ async def test_second_agent_is_refused_and_says_so_until_the_first_has_gone(
     assert second.log.read_text().count("host_taken") == 1
     assert first.log.read_text().count("host_taken") == 0
     # the refused agent neither renews nor ends the lease
-    held = database.query("SELECT agent_id, lease_until FROM fetchwork.host")
+    held = jobs.database.query("SELECT agent_id, lease_until FROM fetchwork.host")
     second.signal(signal.SIGTERM)
     await second.stop()
-    assert database.query("SELECT agent_id, lease_until IS NULL AS over FROM fetchwork.host") == [
+    assert jobs.database.query("SELECT agent_id, lease_until IS NULL AS over FROM fetchwork.host") == [
         {"agent_id": held[0]["agent_id"], "over": False}
     ]
     third = agent("c")
@@ -92,12 +92,18 @@ async def test_clone_with_a_copied_state_directory_does_not_follow(agent: MakeAg
     await state(clone, "taken")
 
 
-def test_agent_whose_host_was_taken_meanwhile_is_refused_its_beat(database: Database) -> None:
+def test_agent_whose_host_was_taken_meanwhile_is_refused_its_beat(jobs: Jobs) -> None:
     agents = [f"{number}" * 32 for number in (1, 2)]
 
     def hello(number: int, **more: object) -> int:
         rows = call(
-            database, "hello", host="ep1", agent_version="1", agent_id=agents[number], location="here", **more
+            jobs.database,
+            "hello",
+            host="ep1",
+            agent_version="1",
+            agent_id=agents[number],
+            location="here",
+            **more,
         )
         return int(rows[0]["host_id"])
 
@@ -106,9 +112,9 @@ def test_agent_whose_host_was_taken_meanwhile_is_refused_its_beat(database: Data
         hello(1)
     hello(1, replaces=["1" * 8 + "-1111-1111-1111-" + "1" * 12])
     with pytest.raises(Exception, match=r"another agent: 2{8}-"):
-        call(database, "beat", host_id=host_id, alive=[], tokens=[], agent_id=agents[0])
-    call(database, "beat", host_id=host_id, alive=[], tokens=[], agent_id=agents[1])
-    database.query("UPDATE fetchwork.host SET lease_until = now() - interval '1 s'")
+        jobs.call("beat", host_id=host_id, alive=[], tokens=[], agent_id=agents[0])
+    jobs.call("beat", host_id=host_id, alive=[], tokens=[], agent_id=agents[1])
+    jobs.database.query("UPDATE fetchwork.host SET lease_until = now() - interval '1 s'")
     hello(0)
 
 

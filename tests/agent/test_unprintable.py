@@ -9,7 +9,7 @@ from fetchwork.db.database import Database
 from fetchwork.handlers.host import unprintable
 from fetchwork.handlers.host.unprintable import OWNERS_JOBS, REST_S, Unprintable
 from fetchwork.matching.autoclusters import Autocluster
-from tests.agent.conftest import Hooks, JobOf, Submit, attributes_of, slot_ad
+from tests.agent.conftest import Hooks, Jobs, attributes_of, slot_ad
 from tests.support.by_name import call
 from tests.support.waiting import PATIENCE_S
 
@@ -26,7 +26,7 @@ async def hooks(conninfo: str, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator
     monkeypatch.setattr(unprintable, "REST_S", 1e6)
     made = Hooks(conninfo, ad_bytes=5000)
     yield made
-    await made.context.session.close()
+    await made.close()
 
 
 def claims_of(database: Database, owner: str) -> int:
@@ -40,55 +40,49 @@ def job_id(ad: bytes) -> str:
     return f"{attributes['ClusterId']}.{attributes['ProcId']}"
 
 
-async def test_one_of_an_autocluster_is_claimed_before_others_have_their_turn(
-    hooks: Hooks, database: Database, submit: Submit
-) -> None:
-    call(database, "submit_many", ads=[TOO_LARGE] * MANY)
-    plain = {submit(owner=BOB) for _ in range(3)}
+async def test_one_of_an_autocluster_is_claimed_before_others_have_their_turn(hooks: Hooks) -> None:
+    hooks.call("submit_many", ads=[TOO_LARGE] * MANY)
+    plain = {hooks.submit(owner=BOB) for _ in range(3)}
     offered = {job_id(await hooks.fetch(slot_ad(Name=f"slot{number}@vm"))) for number in range(3)}
     assert offered == plain
-    assert claims_of(database, MALLORY) == 1
+    assert claims_of(hooks.database, MALLORY) == 1
 
 
-async def test_few_of_an_owner_are_claimed_whatever_their_autoclusters(
-    hooks: Hooks, database: Database, submit: Submit
-) -> None:
+async def test_few_of_an_owner_are_claimed_whatever_their_autoclusters(hooks: Hooks) -> None:
     call(
-        database,
+        hooks.database,
         "submit_many",
         ads=[{**TOO_LARGE, "RequestMemory": 1 + number} for number in range(MANY)],
     )
-    plain = {submit(owner=BOB) for _ in range(3)}
+    plain = {hooks.submit(owner=BOB) for _ in range(3)}
     offered = {job_id(await hooks.fetch(slot_ad(Name=f"slot{number}@vm"))) for number in range(3)}
     assert offered == plain
-    assert claims_of(database, MALLORY) == OWNERS_JOBS
+    assert claims_of(hooks.database, MALLORY) == OWNERS_JOBS
 
 
-async def test_slots_that_look_together_claim_one_each(
-    hooks: Hooks, database: Database, submit: Submit
-) -> None:
-    call(database, "submit_many", ads=[TOO_LARGE] * MANY)
-    plain = {submit(owner=BOB) for _ in range(4)}
+async def test_slots_that_look_together_claim_one_each(hooks: Hooks) -> None:
+    hooks.call("submit_many", ads=[TOO_LARGE] * MANY)
+    plain = {hooks.submit(owner=BOB) for _ in range(4)}
     await hooks.context.session.hello(PATIENCE_S)
     fetches = [hooks.fetch(slot_ad(Name=f"slot{number}@vm")) for number in range(4)]
     assert {job_id(ad) for ad in await asyncio.gather(*fetches)} == plain
-    assert claims_of(database, MALLORY) <= 4
+    assert claims_of(hooks.database, MALLORY) <= 4
 
 
 async def test_waiting_fetch_comes_back_for_what_rested(
-    conninfo: str, database: Database, job_of: JobOf, monkeypatch: pytest.MonkeyPatch
+    conninfo: str, jobs: Jobs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(unprintable, "REST_S", 0.05)
     good = {**TOO_LARGE, "Arguments": ""}
     waits = Hooks(conninfo, ad_bytes=5000, max_fetch_wait_s=PATIENCE_S)
     # a fetch would otherwise wait for a notification
     waits.context.session.demand.live = True
-    call(database, "submit_many", ads=[TOO_LARGE, TOO_LARGE, TOO_LARGE, good])
+    jobs.call("submit_many", ads=[TOO_LARGE, TOO_LARGE, TOO_LARGE, good])
     offered = job_id(await waits.fetch())
-    await waits.context.session.close()
+    await waits.close()
     cluster, proc = offered.split(".")
     assert proc == "3"
-    bad = [job_of(f"{cluster}.{number}") for number in range(3)]
+    bad = [jobs.job_of(f"{cluster}.{number}") for number in range(3)]
     assert {job["jobstatus"] for job in bad} == {5}
     assert {"5000" in job["holdreason"] for job in bad} == {True}
 

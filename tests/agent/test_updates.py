@@ -23,36 +23,29 @@ from fetchwork.agent.root.signalrights import SignalRights
 from fetchwork.agent.runs.liveoutput import LiveOutputs, open_as_user
 from fetchwork.agent.runs.updates import Updates, usage
 from fetchwork.agent.runs.watch import WatchedRuns
-from fetchwork.db.database import Database
 from fetchwork.process import Process
-from tests.support.by_name import call
 from tests.support.waiting import PATIENCE_S, until
 
-from .conftest import Hooks, JobOf, Submit, give_up, nothing
+from .conftest import Jobs, WatchingHooks, nothing, when_ready
 
 #: as a starter with its job; the job reports its start
 STARTER = "import subprocess, sys; subprocess.Popen(sys.argv[1:]).wait()"
 SLEEPER = ["sh", "-c", "sleep 1000 & echo ready; wait"]
 STUBBORN = ["sh", "-c", "trap '' TERM; echo ready; while :; do sleep 0.1; done"]
 
-StartJob = Callable[[list[str]], Process]
+StartJob = Callable[..., Process]
 
 
 @pytest.fixture
 def starter_of() -> Iterator[StartJob]:
-    """Starts a job, and returns its starter."""
+    """Starts a job whose starter works in a scratch directory, and returns the starter."""
     started = []
 
-    def start(job: list[str]) -> Process:
-        process = subprocess.Popen(
-            [sys.executable, "-c", STARTER, *job], stdout=subprocess.PIPE, start_new_session=True
-        )
+    def start(job: list[str], scratch: Path | None = None) -> Process:
+        command = [sys.executable, "-c", STARTER, *job]
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, start_new_session=True, cwd=scratch)
         started.append(process)
-        assert process.stdout is not None
-        assert process.stdout.readline() == b"ready\n"
-        found = Process.find(process.pid)
-        assert found is not None
-        return found
+        return when_ready(process)
 
     yield start
     for process in started:
@@ -62,7 +55,7 @@ def starter_of() -> Iterator[StartJob]:
         process.stdout.close()
 
 
-def updates_of(hooks: Hooks, directory: Path, seconds: float) -> Updates:
+def updates_of(hooks: WatchingHooks, directory: Path, seconds: float) -> Updates:
     assert isinstance(hooks.runs, WatchedRuns)
     contexts = {"fw": hooks.context}
     return Updates(hooks.runs, contexts, directory / "spool.runs", first_s=seconds, interval_s=seconds)
@@ -74,16 +67,14 @@ FORGED = ['["!"', '["!"]', '["!", 99]', '["!", "1"]', '["!", 1, 2]', '["!", {}]'
 
 
 @pytest.fixture
-def running(agent: Hooks, submit: Submit, starter_of: StartJob, tmp_path: Path) -> StartRun:
+def running(agent: WatchingHooks, starter_of: StartJob, tmp_path: Path) -> StartRun:
     """A job that runs with the given process and attributes, its updater, and its starter."""
 
     async def start(command: list[str], **attributes: object) -> tuple[Updates, Process]:
         updates = updates_of(agent, tmp_path, 0.0)
-        submit(ad=attributes)
+        agent.submit(ad=attributes)
         starter = starter_of(command)
-        job = await agent.fetch()
-        await agent.reply("accept", job)
-        assert (await agent.start(job, starter=starter)).outcome == "started"
+        await agent.begin(starter)
         return updates, starter
 
     return start
@@ -109,30 +100,28 @@ async def test_usage_is_that_of_the_whole_family(starter_of: StartJob) -> None:
     until(lambda: usage(job)["JobState"] == '"Suspended"')
 
 
-async def test_update_is_written_as_if_a_hook_had_brought_it(
-    running: StartRun, job_of: JobOf, database: Database
-) -> None:
+async def test_update_is_written_as_if_a_hook_had_brought_it(running: StartRun, jobs: Jobs) -> None:
     updates, starter = await running(SLEEPER)
     await updates.round()
     job = job_process(starter)
-    (run,) = database.query("SELECT job_pid, usage FROM fetchwork.run")
+    (run,) = jobs.database.query("SELECT job_pid, usage FROM fetchwork.run")
     assert run["job_pid"] == job.pid
     assert run["usage"]["NumPids"] == 2
     job.signal(19)
     until(lambda: usage(job)["JobState"] == '"Suspended"')
     await updates.round()
-    assert job_of("1.0")["jobstatus"] == 7
+    assert jobs.job_of("1.0")["jobstatus"] == 7
 
 
 async def test_removed_job_gets_its_signal_and_is_killed_when_its_time_is_over(
-    running: StartRun, database: Database
+    running: StartRun, jobs: Jobs
 ) -> None:
     updates, starter = await running(STUBBORN)
     job = job_process(starter)
-    call(database, "remove", jobs=["1.0"])
+    jobs.call("remove", jobs=["1.0"])
     await updates.round()
     assert job.alive
-    database.query("UPDATE fetchwork.run SET signalled_at = now() - interval '1 day'")
+    jobs.database.query("UPDATE fetchwork.run SET signalled_at = now() - interval '1 day'")
     async with asyncio.timeout(PATIENCE_S):
         while job.alive:
             await updates.round()
@@ -140,15 +129,14 @@ async def test_removed_job_gets_its_signal_and_is_killed_when_its_time_is_over(
 
 
 async def test_job_that_heeds_its_signal_ends_at_the_next_round_after_a_beat(
-    agent: Hooks, running: StartRun, database: Database, tmp_path: Path
+    agent: WatchingHooks, running: StartRun, tmp_path: Path
 ) -> None:
     _, starter = await running(SLEEPER)
     job = job_process(starter)
     runs = agent.runs
-    assert isinstance(runs, WatchedRuns)
     # its next update is due only in an hour
     updates = updates_of(agent, tmp_path, 3600.0)
-    call(database, "remove", jobs=["1.0"])
+    agent.call("remove", jobs=["1.0"])
     await updates.round()
     assert job.alive
     session = agent.context.session
@@ -160,7 +148,7 @@ async def test_job_that_heeds_its_signal_ends_at_the_next_round_after_a_beat(
 
 @pytest.mark.parametrize("hook", [False, True])
 async def test_starter_that_waits_for_the_time_of_its_job_is_ended_and_one_with_a_hook_is_not(
-    agent: Hooks, submit: Submit, database: Database, tmp_path: Path, hook: bool
+    agent: WatchingHooks, tmp_path: Path, hook: bool
 ) -> None:
     script = tmp_path / "prepare_job"
     script.write_text("#!/bin/sh\necho ready\nsleep 600\n")
@@ -170,19 +158,13 @@ async def test_starter_that_waits_for_the_time_of_its_job_is_ended_and_one_with_
         ["sh", "-c", waits], stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True
     )
     try:
-        assert process.stdout is not None
-        assert process.stdout.readline() == b"ready\n"
-        starter = Process.find(process.pid)
-        assert starter is not None
-        submit(ad={"DeferralTime": 1})
-        job = await agent.fetch()
-        await agent.reply("accept", job)
-        assert (await agent.start(job, starter=starter)).outcome == "started"
+        starter = when_ready(process)
+        agent.submit(ad={"DeferralTime": 1})
+        await agent.begin(starter)
         updates, runs = updates_of(agent, tmp_path, 3600.0), agent.runs
-        assert isinstance(runs, WatchedRuns)
         await updates.round()
         assert starter.alive
-        call(database, "remove", jobs=["1.0"])
+        agent.call("remove", jobs=["1.0"])
         session = agent.context.session
         runs.end_wanted(session, [run.run_id for run in await session.beat(runs.alive(session), PATIENCE_S)])
         await updates.round()
@@ -200,46 +182,42 @@ TELLING = [
 
 
 async def test_job_is_told_to_end_once_and_again_only_for_another_reason(
-    running: StartRun, database: Database, tmp_path: Path
+    running: StartRun, jobs: Jobs, tmp_path: Path
 ) -> None:
     heard = tmp_path / "heard"
     updates, _ = await running([*TELLING, str(heard)], HoldKillSig="SIGUSR1")
-    call(database, "vacate", jobs=["1.0"])
+    jobs.call("vacate", jobs=["1.0"])
     for _ in range(3):
         await updates.round()
     until(lambda: heard.exists() and heard.read_text() == "asked\n")
-    call(database, "hold", jobs=["1.0"])
+    jobs.call("hold", jobs=["1.0"])
     await updates.round()
     until(lambda: heard.read_text() == "asked\nusr1\n")
 
 
-async def test_job_that_is_stopped_hears_its_signal(running: StartRun, database: Database) -> None:
+async def test_job_that_is_stopped_hears_its_signal(running: StartRun, jobs: Jobs) -> None:
     updates, starter = await running(SLEEPER)
     job = job_process(starter)
     job.signal(signal.SIGSTOP)
     until(lambda: job.stopped)
-    call(database, "remove", jobs=["1.0"])
+    jobs.call("remove", jobs=["1.0"])
     await updates.round()
     assert job.wait(PATIENCE_S)
 
 
-async def test_removal_that_is_not_to_be_graceful_kills_at_once(
-    running: StartRun, database: Database
-) -> None:
+async def test_removal_that_is_not_to_be_graceful_kills_at_once(running: StartRun, jobs: Jobs) -> None:
     updates, starter = await running(STUBBORN, WantGracefulRemoval=False)
     job = job_process(starter)
-    call(database, "remove", jobs=["1.0"])
+    jobs.call("remove", jobs=["1.0"])
     await updates.round()
     assert job.wait(PATIENCE_S)
 
 
 @pytest.mark.parametrize("name", ["JobMaxVacateTime", "KillSigTimeout"])
-async def test_job_is_killed_when_its_own_time_is_over(
-    running: StartRun, database: Database, name: str
-) -> None:
+async def test_job_is_killed_when_its_own_time_is_over(running: StartRun, jobs: Jobs, name: str) -> None:
     updates, starter = await running(STUBBORN, **{name: 1})
     job = job_process(starter)
-    call(database, "remove", jobs=["1.0"])
+    jobs.call("remove", jobs=["1.0"])
     await updates.round()
     async with asyncio.timeout(PATIENCE_S):
         while job.alive:
@@ -248,11 +226,10 @@ async def test_job_is_killed_when_its_own_time_is_over(
 
 
 async def test_agent_hears_from_the_database_that_a_job_shall_end(
-    agent: Hooks, running: StartRun, database: Database, tmp_path: Path
+    agent: WatchingHooks, running: StartRun, tmp_path: Path
 ) -> None:
     await running(SLEEPER)
     runs = agent.runs
-    assert isinstance(runs, WatchedRuns)
     # neither an update nor a beat is due within the test
     updates = updates_of(agent, tmp_path, 3600.0)
     lease = Lease(agent.context, runs, "", lambda session: None)
@@ -277,8 +254,8 @@ async def test_agent_hears_from_the_database_that_a_job_shall_end(
             while not notifications.listening:
                 await asyncio.sleep(0.05)
             for payload in FORGED:
-                database.query("SELECT pg_notify('fetchwork_work', %s)", [payload])
-            call(database, "remove", jobs=["1.0"])
+                agent.database.query("SELECT pg_notify('fetchwork_work', %s)", [payload])
+            agent.call("remove", jobs=["1.0"])
             while job.alive:
                 await asyncio.sleep(0.05)
     finally:
@@ -286,21 +263,15 @@ async def test_agent_hears_from_the_database_that_a_job_shall_end(
             task.cancel()
 
 
-async def test_job_is_known_though_what_ran_before_it_was_taken_for_it(agent: Hooks, submit: Submit) -> None:
+async def test_job_is_known_though_what_ran_before_it_was_taken_for_it(agent: WatchingHooks) -> None:
     """As with a site's own PREPARE_JOB that goes on after it has called ours."""
     script = "sleep 1000 & echo ready; wait $!; sleep 1001 & wait"
     process = subprocess.Popen(["bash", "-c", script], stdout=subprocess.PIPE, start_new_session=True)
     try:
-        assert process.stdout is not None
-        assert process.stdout.readline() == b"ready\n"
-        starter = Process.find(process.pid)
-        assert starter is not None
-        submit()
-        ad = await agent.fetch()
-        await agent.reply("accept", ad)
-        assert (await agent.start(ad, starter=starter)).outcome == "started"
+        starter = when_ready(process)
+        agent.submit()
+        await agent.begin(starter)
         runs = agent.runs
-        assert isinstance(runs, WatchedRuns)
         (run,) = runs
 
         def seen() -> Process | None:
@@ -320,22 +291,22 @@ async def test_job_is_known_though_what_ran_before_it_was_taken_for_it(agent: Ho
         process.stdout.close()
 
 
-async def test_run_that_is_lost_is_killed_at_once(running: StartRun, database: Database) -> None:
+async def test_run_that_is_lost_is_killed_at_once(running: StartRun, jobs: Jobs) -> None:
     updates, starter = await running(STUBBORN)
     job = job_process(starter)
-    give_up(database)
+    jobs.give_up()
     await updates.round()
     assert job.wait(PATIENCE_S)
 
 
 async def test_job_of_a_run_that_the_agent_has_dropped_is_killed(
-    agent: Hooks, running: StartRun, database: Database
+    agent: WatchingHooks, running: StartRun
 ) -> None:
     updates, starter = await running(STUBBORN)
     job = job_process(starter)
     await updates.round()
     # as after a silence, when the database no longer lists the run
-    give_up(database)
+    agent.give_up()
     for run in agent.runs:
         agent.runs.ended(agent.context.session, run.run_id)
     await updates.round()
@@ -343,27 +314,27 @@ async def test_job_of_a_run_that_the_agent_has_dropped_is_killed(
 
 
 @pytest.fixture
-async def next_agent(conninfo: str) -> AsyncIterator[Hooks]:
+async def next_agent(conninfo: str) -> AsyncIterator[WatchingHooks]:
     """The hooks of an agent that knows no runs."""
-    hooks = Hooks(conninfo, runs=WatchedRuns(nothing, lambda session, slot: None))
-    yield hooks
-    await hooks.context.session.close()
+    agent = WatchingHooks(conninfo)
+    yield agent
+    await agent.close()
 
 
 async def test_run_that_was_lost_while_no_agent_lived_is_killed_by_the_next(
-    next_agent: Hooks, running: StartRun, database: Database, tmp_path: Path
+    next_agent: WatchingHooks, running: StartRun, tmp_path: Path
 ) -> None:
     # only the start is known: the agent dies before its first round
     _, starter = await running(STUBBORN)
     job = job_process(starter)
     assert stat.S_IMODE((tmp_path / "spool.runs").stat().st_mode) == 0o600
-    give_up(database)
+    next_agent.give_up()
     await updates_of(next_agent, tmp_path, 3600.0).round()
     assert job.wait(PATIENCE_S)
 
 
 async def test_run_that_lives_is_left_to_the_next_agent(
-    next_agent: Hooks, running: StartRun, tmp_path: Path
+    next_agent: WatchingHooks, running: StartRun, tmp_path: Path
 ) -> None:
     _, starter = await running(SLEEPER)
     await updates_of(next_agent, tmp_path, 3600.0).round()
@@ -371,7 +342,7 @@ async def test_run_that_lives_is_left_to_the_next_agent(
 
 
 @pytest.mark.parametrize("text", ["", "{", "[[1]]", '[[1, "", "FW", "slot1", "1.0", "1 1 0"]]', "[1]"])
-async def test_spoilt_list_of_runs_stops_no_agent(agent: Hooks, tmp_path: Path, text: str) -> None:
+async def test_spoilt_list_of_runs_stops_no_agent(agent: WatchingHooks, tmp_path: Path, text: str) -> None:
     (tmp_path / "spool.runs").write_text(text)
     await updates_of(agent, tmp_path, 0.0).round()
     assert (tmp_path / "spool.runs").read_text() == "[]"
@@ -379,7 +350,7 @@ async def test_spoilt_list_of_runs_stops_no_agent(agent: Hooks, tmp_path: Path, 
 
 @pytest.mark.parametrize("known", [True, False])
 async def test_job_whose_run_s_number_is_another_run_s_by_now_is_killed(
-    running: StartRun, database: Database, known: bool
+    running: StartRun, jobs: Jobs, known: bool
 ) -> None:
     """As after a restore of the database, which gave the run's number out again."""
     updates, starter = await running(SLEEPER)
@@ -390,18 +361,17 @@ async def test_job_whose_run_s_number_is_another_run_s_by_now_is_killed(
         updates._runs.left.append(dataclasses.replace(run))
         run.token = str(uuid.uuid4())
     else:
-        database.query("UPDATE fetchwork.run SET token = gen_random_uuid()")
+        jobs.database.query("UPDATE fetchwork.run SET token = gen_random_uuid()")
     await updates.round()
     assert job.wait(PATIENCE_S)
 
 
 async def test_jobs_that_outlived_their_agent_are_told_in_the_beat(
-    agent: Hooks, running: StartRun, tmp_path: Path
+    agent: WatchingHooks, running: StartRun, tmp_path: Path
 ) -> None:
     """A restored database offers no job before the jobs have ended that outlived it."""
     await running(SLEEPER)
     runs = agent.runs
-    assert isinstance(runs, WatchedRuns)
     session = agent.context.session
     told = runs.alive(session)
     assert list(told) == [1]
