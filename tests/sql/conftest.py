@@ -51,9 +51,7 @@ def _bouncers(public_directory: Callable[[], Path]) -> Iterator[Callable[[Postgr
 
 @pytest.fixture
 def queue_conninfo(
-    request: pytest.FixtureRequest,
-    postgres: PostgresServer,
-    _bouncers: Callable[[PostgresServer], PgBouncer],
+    request: pytest.FixtureRequest, postgres: PostgresServer, _bouncers: Callable[[PostgresServer], PgBouncer]
 ) -> str:
     """A database that has only the schema. A test that makes or drops tables there uses ``conninfo``.
 
@@ -74,18 +72,5 @@ def queue(queue_conninfo: str) -> Iterator[DirectQueue]:
     with psycopg.connect(queue_conninfo, autocommit=True, prepare_threshold=None) as connection:
         queue = DirectQueue(connection)
         yield queue
+        queue.close_others()
         queue.check()
-
-
-@pytest.fixture
-def another(queue: DirectQueue, queue_conninfo: str) -> Iterator[Callable[..., DirectQueue]]:
-    """Opens further sessions with the same queue, for races; in autocommit unless asked otherwise."""
-    opened: list[psycopg.Connection] = []
-
-    def open_session(*, autocommit: bool = True) -> DirectQueue:
-        opened.append(psycopg.connect(queue_conninfo, autocommit=autocommit, prepare_threshold=None))
-        return DirectQueue(opened[-1])
-
-    yield open_session
-    for connection in opened:
-        connection.close()

@@ -142,10 +142,10 @@ def test_the_jobs_of_one_call_get_the_autoclusters_that_each_would_get_alone(que
 
 
 def test_two_sessions_that_are_the_first_of_an_autocluster_do_not_wait_for_each_other(
-    queue: DirectQueue, another: Any
+    queue: DirectQueue,
 ) -> None:
     queue.submit()
-    slow, quick = another(autocommit=False), another()
+    slow, quick = queue.another(autocommit=False), queue.another()
     slow.submit(RequestCpus=7)
     quick.submit(RequestCpus=7)
     slow.connection.commit()

@@ -4,46 +4,33 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from psycopg.types.json import Jsonb
 
 from tests.support.direct_queue import Claimed, DirectQueue
+from tests.support.there import there
 
 
 def claim(queue: DirectQueue, slots: int = 1, host: str = "h1") -> list[dict[str, Any]]:
     """The jobs that this many slots of a host get, when an agent asks for all that waits."""
-    waiting = queue.rows("SELECT DISTINCT autocluster_id, job_prio FROM fetchwork.waiting ORDER BY 1, 2")
-    choices = list(range(1, len(waiting) + 1))
-    return queue.call(
-        "claim_many",
-        host_id=queue.host(host),
-        autoclusters=[number for number, _ in waiting],
-        prios=[prio for _, prio in waiting],
-        hints=[0] * len(waiting),
-        slots=Jsonb(
-            [
-                {"slot": f"slot{n}@{host}", "exclusive": True, "weights": 1, "choices": choices}
-                for n in range(1, slots + 1)
-            ]
-        ),
-    )
+    return queue.claim_many(queue.host(host), *(f"slot{n}@{host}" for n in range(1, slots + 1)))
 
 
 def owners(rows: list[dict[str, Any]]) -> list[str]:
     return [row["owner"] for row in rows]
 
 
-def claimed(row: dict[str, Any]) -> Claimed:
-    """A row of claim_many, in the form that other functions' helpers take."""
+def started(queue: DirectQueue, row: dict[str, Any]) -> Claimed:
+    """Let a run of claim_many be accepted and start."""
     job = f"{row['cluster_id']}.{row['proc_id']}"
-    return Claimed(row["run_id"], row["token"], job, row["position"], row["ad"], 0)
+    run = Claimed(row["run_id"], row["token"], job, row["position"], row["ad"], 0)
+    queue.of(run, "accept")
+    assert queue.start(run) is None
+    return run
 
 
 def fail_probe(queue: DirectQueue) -> str:
     """Let the host's offer fail at once; return the job's owner."""
     (row,) = claim(queue)
-    run = claimed(row)
-    queue.of(run, "accept")
-    assert queue.start(run) is None
+    run = started(queue, row)
     queue.finish(run, JobPid=1, ExitCode=1, JobDuration=0.1)
     return str(row["owner"])
 
@@ -59,8 +46,7 @@ def make_black_hole(queue: DirectQueue, *people: str, each: int = 3) -> None:
 
 def fail(queue: DirectQueue, slot: str = "slot1@h1") -> None:
     """Let the next job on this slot fail to start."""
-    run = queue.claim(slot)
-    assert run is not None
+    run = there(queue.claim(slot))
     queue.of(run, "refuse_start", reason="/usr is empty")
 
 
@@ -106,8 +92,7 @@ def test_a_host_that_fails_jobs_of_several_people_in_a_row_is_offered_a_probe_no
     queue.pass_time(61)
     assert queue.candidates(host_id) == []  # the backoff is twice as long
     queue.pass_time(61)
-    probe = queue.claim()
-    assert probe is not None
+    probe = there(queue.claim())
     assert queue.candidates(host_id, "slot2@h1") == []  # one probe at a time
     queue.start(probe)
     queue.finish(probe)
@@ -244,10 +229,7 @@ def test_a_probe_of_a_person_whose_jobs_have_not_failed_there_may_start_at_once(
     rows = claim(queue, 4)
     assert owners(rows) == ["carol"]
     assert claim(queue, 4) == []
-    run = claimed(rows[0])
-    queue.of(run, "accept")
-    assert queue.start(run) is None
-    queue.finish(run)
+    queue.finish(started(queue, rows[0]))
     assert black_holes(queue) == []
     assert len(claim(queue, 4)) == 4
 
@@ -302,9 +284,7 @@ def test_a_job_that_goes_on_well_ends_a_black_hole(queue: DirectQueue) -> None:
     make_black_hole(queue, "mallory", "trudy")
     queue.submit(Owner="carol")
     (row,) = claim(queue)
-    run = claimed(row)
-    queue.of(run, "accept")
-    assert queue.start(run) is None
+    started(queue, row)
     queue.scalar("notice_good_runs")
     assert black_holes(queue) == ["h1"]
     queue.pass_time(3)
@@ -330,10 +310,7 @@ def test_those_whose_jobs_failed_where_others_ran_well_make_no_black_hole_again(
     make_black_hole(queue, "mallory", "trudy")
     queue.submit(Owner="carol")
     (row,) = claim(queue)
-    run = claimed(row)
-    queue.of(run, "accept")
-    assert queue.start(run) is None
-    queue.finish(run)
+    queue.finish(started(queue, row))
     for owner in ("mallory", "trudy") * 5:
         queue.submit(Owner=owner)
         fail_at_once(queue)
@@ -362,10 +339,7 @@ def test_jobs_of_one_person_that_fail_here_and_run_there_are_kept_off_that_host(
     assert queue.value("SELECT failing_owners FROM fetchwork.hosts WHERE Machine = 'h1'") == ["alice"]
     queue.pass_time(61)
     (probe,) = claim(queue, 4)
-    run = claimed(probe)
-    queue.of(run, "accept")
-    assert queue.start(run) is None
-    queue.finish(run)
+    queue.finish(started(queue, probe))
     assert owners(claim(queue, 2)) == ["alice", "alice"]
 
 

@@ -1,12 +1,12 @@
 """candidates and claim: the choice of a slot's job, rules that exclude a slot, several claimers at once."""
 
-from collections.abc import Callable
 from typing import Any
 
 import psycopg
 import pytest
 
 from tests.support.direct_queue import DirectQueue
+from tests.support.there import there
 
 
 def drain(queue: DirectQueue, slots: int = 20) -> list[str]:
@@ -27,8 +27,7 @@ def test_jobs_of_an_autocluster_are_claimed_in_the_order_of_their_arrival(queue:
 
 def test_a_claim_answers_with_all_that_the_starter_needs(queue: DirectQueue) -> None:
     queue.submit_many([{"Args": "x"}], {"Cmd": "/bin/true", "Owner": "alice", "Environment": "A=1"})
-    run = queue.claim("slot1@h1", offer_s=60, lease_s=1800, weight=2)
-    assert run is not None
+    run = there(queue.claim("slot1@h1", offer_s=60, lease_s=1800, weight=2))
     assert run.ad == {"Cmd": "/bin/true", "Owner": "alice", "Environment": "A=1", "Args": "x"}
     assert queue.status(run.job) == 1
     assert queue.rows("SELECT state, RemoteHost, owner FROM fetchwork.runs") == [
@@ -57,8 +56,7 @@ def test_the_caller_says_which_autocluster_goes_first(queue: DirectQueue) -> Non
 
 def test_a_hint_steps_over_what_lies_before_it(queue: DirectQueue) -> None:
     first, second, third = queue.submit_many([{}, {}, {}])
-    run = queue.claim()
-    assert run is not None
+    run = there(queue.claim())
     later = queue.claim("slot2@h1", hint=run.position)
     assert later is not None
     assert (run.job, later.job) == (first, second)
@@ -120,12 +118,10 @@ def test_a_paused_queue_offers_nothing_until_it_goes_on(queue: DirectQueue) -> N
     assert len(queue.candidates(queue.host())) == 1
 
 
-def test_two_claimers_at_once_get_two_jobs_and_neither_waits(
-    queue: DirectQueue, another: Callable[..., DirectQueue]
-) -> None:
+def test_two_claimers_at_once_get_two_jobs_and_neither_waits(queue: DirectQueue) -> None:
     first, second = queue.submit_many([{}, {}])
     host_id = queue.host()
-    slow, quick = another(autocommit=False), another()
+    slow, quick = queue.another(autocommit=False), queue.another()
     slow_run = slow.claim("slot1@h1", host_id=host_id)
     quick_run = quick.claim("slot2@h1", host_id=host_id)
     assert slow_run is not None
@@ -136,12 +132,10 @@ def test_two_claimers_at_once_get_two_jobs_and_neither_waits(
     assert drain(queue) == [first]
 
 
-def test_a_job_that_another_claim_holds_keeps_its_demand(
-    queue: DirectQueue, another: Callable[..., DirectQueue]
-) -> None:
+def test_a_job_that_another_claim_holds_keeps_its_demand(queue: DirectQueue) -> None:
     queue.submit()
     host_id = queue.host()
-    slow = another(autocommit=False)
+    slow = queue.another(autocommit=False)
     assert slow.claim("slot1@h1", host_id=host_id) is not None
     assert queue.claim("slot2@h1") is None
     slow.connection.rollback()
@@ -153,23 +147,21 @@ def test_a_job_that_another_claim_holds_keeps_its_demand(
 
 
 def test_a_submitter_that_came_first_keeps_the_claimer_from_taking_the_demand_back(
-    queue: DirectQueue, another: Callable[..., DirectQueue]
+    queue: DirectQueue,
 ) -> None:
     queue.submit()
     assert queue.claim() is not None
-    submitter, claimer = another(autocommit=False), another()
+    submitter, claimer = queue.another(autocommit=False), queue.another()
     submitter.submit()  # 1. not committed: its row of demand is held
     assert claimer.claim("slot2@h1") is None  # 2. finds nothing
     submitter.connection.commit()  # 3.
     assert queue.claim("slot3@h1") is not None
 
 
-def test_a_submitter_that_meets_a_claimer_taking_the_demand_back_says_it_anew(
-    queue: DirectQueue, another: Callable[..., DirectQueue]
-) -> None:
+def test_a_submitter_that_meets_a_claimer_taking_the_demand_back_says_it_anew(queue: DirectQueue) -> None:
     queue.submit()
     assert queue.claim() is not None
-    submitter, claimer = another(), another(autocommit=False)
+    submitter, claimer = queue.another(), queue.another(autocommit=False)
     host_id = queue.host()
     assert claimer.claim("slot2@h1", host_id=host_id) is None  # 1. finds nothing, deletes, not committed
     submitter.submit()  # 2. does not wait
@@ -177,13 +169,11 @@ def test_a_submitter_that_meets_a_claimer_taking_the_demand_back_says_it_anew(
     assert queue.claim("slot3@h1") is not None
 
 
-def test_two_submitters_at_once_leave_one_candidate(
-    queue: DirectQueue, another: Callable[..., DirectQueue]
-) -> None:
+def test_two_submitters_at_once_leave_one_candidate(queue: DirectQueue) -> None:
     queue.submit()
     assert drain(queue) == ["1.0"]
     assert queue.claim("slot8@h1") is None
-    one, two = another(autocommit=False), another(autocommit=False)
+    one, two = queue.another(autocommit=False), queue.another(autocommit=False)
     one.submit()
     two.submit()
     one.connection.commit()
@@ -231,13 +221,11 @@ def test_a_queue_and_a_submitter_run_no_more_than_their_maximum(queue: DirectQue
     assert drain(queue, 40) == ["1.1", "1.2"]
 
 
-def test_the_last_place_under_a_limit_goes_to_one_of_two_claimers(
-    queue: DirectQueue, another: Callable[..., DirectQueue]
-) -> None:
+def test_the_last_place_under_a_limit_goes_to_one_of_two_claimers(queue: DirectQueue) -> None:
     queue.scalar("set_limit", name="lic", maximum=1)
     queue.submit_many([{"ConcurrencyLimits": "lic", "RequestCpus": n} for n in (1, 2)])
     host_id = queue.host()
-    first, second = another(autocommit=False), another()
+    first, second = queue.another(autocommit=False), queue.another()
     assert first.claim("slot1@h1", host_id=host_id) is not None  # 1. not committed
     with pytest.raises(psycopg.errors.QueryCanceled), second.within(0.3):
         second.claim("slot2@h1", host_id=host_id)  # 2. waits to know what it must count
@@ -261,8 +249,7 @@ def test_a_slot_that_claims_has_lost_what_it_ran(queue: DirectQueue) -> None:
 
 def test_a_partitionable_slot_that_claims_again_keeps_what_it_took(queue: DirectQueue) -> None:
     queue.submit_many([{}, {}])
-    run = queue.claim()
-    assert run is not None
+    run = there(queue.claim())
     queue.of(run, "accept")
     assert queue.claim(exclusive=False) is not None
     assert queue.outcome(run) is None
@@ -270,18 +257,17 @@ def test_a_partitionable_slot_that_claims_again_keeps_what_it_took(queue: Direct
 
 def test_an_offer_whose_answer_is_not_known_yet_is_left_alone(queue: DirectQueue) -> None:
     queue.submit_many([{}, {}])
-    run = queue.claim()
-    assert run is not None
+    run = there(queue.claim())
     assert queue.claim() is not None
     assert queue.outcome(run) is None
 
 
 def test_a_run_begins_after_the_end_of_the_one_before_whatever_transaction_claims_it(
-    queue: DirectQueue, another: Callable[..., DirectQueue]
+    queue: DirectQueue,
 ) -> None:
     queue.submit()
     first = queue.started()
-    later = another(autocommit=False)
+    later = queue.another(autocommit=False)
     later.value("SELECT now()")  # its transaction has begun
     queue.of(first, "starter_gone")
     queue.connection.execute("UPDATE fetchwork.setting SET value = 0 WHERE name = 'retry_delay'")

@@ -2,13 +2,13 @@
 
 import itertools
 import json
-from collections.abc import Callable
 from typing import Any
 
 import psycopg
 import pytest
 from psycopg.types.json import Jsonb
 
+from tests.conftest import Connect
 from tests.support.direct_queue import DirectQueue
 from tests.support.waiting import PATIENCE_S
 
@@ -144,11 +144,9 @@ def test_half_of_a_batch_refused_leaves_the_other_half_whole(queue: DirectQueue)
     queue.connection.execute("DELETE FROM fetchwork.run WHERE slot = 'nowhere'")
 
 
-def test_row_that_another_transaction_holds_is_passed_over(
-    queue: DirectQueue, another: Callable[..., DirectQueue]
-) -> None:
+def test_row_that_another_transaction_holds_is_passed_over(queue: DirectQueue) -> None:
     submitted = queue.submit_many([{}, {}, {}])
-    holder = another(autocommit=False)
+    holder = queue.another(autocommit=False)
     holder.connection.execute("SELECT FROM fetchwork.waiting WHERE proc_id = 0 FOR UPDATE")
     with queue.within(5.0):
         rows = claim(queue, names(3), pairs(queue))
@@ -177,12 +175,10 @@ def test_queue_that_was_paused_after_the_demand_was_read_gives_nothing(queue: Di
     assert claim(queue, names(2), known) == []
 
 
-def test_limits_that_another_claim_counts_hold_up_nothing_else(
-    queue: DirectQueue, another: Callable[..., DirectQueue]
-) -> None:
+def test_limits_that_another_claim_counts_hold_up_nothing_else(queue: DirectQueue) -> None:
     queue.scalar("set_limit", name="lic", maximum=5)
     queue.submit_many([*({"ConcurrencyLimits": "lic"} for _ in range(4)), {}, {}])
-    holder = another(autocommit=False)
+    holder = queue.another(autocommit=False)
     holder.connection.execute("SELECT fetchwork.lock_limits()")
     with queue.within(10.0):
         rows = claim(queue, names(4), pairs(queue))
@@ -230,81 +226,72 @@ def test_autocluster_that_was_forgotten_is_passed_over(queue: DirectQueue) -> No
 _words = itertools.count()
 
 
-def notes(listener: psycopg.Connection, speaker: psycopg.Connection) -> list[str]:
-    """The notifications since the last call; the speaker's own notification follows all that it caused."""
-    last = f"that was all {next(_words)}"
-    speaker.execute("SELECT pg_notify('fetchwork_work', %s)", [last])
-    told: list[str] = []
-    for note in listener.notifies(timeout=PATIENCE_S):
-        if note.payload == last:
-            return told
-        told.append(note.payload)
-    raise AssertionError(f"waited in vain for the end of {told}")
+class Heard(DirectQueue):
+    """A session in a new database, and the notifications that all sessions there send."""
 
-
-def test_news_says_what_came_and_what_was_taken(queue: DirectQueue, conninfo: str) -> None:
-    with (
-        psycopg.connect(conninfo, autocommit=True) as listener,
-        psycopg.connect(conninfo, autocommit=True) as connection,
-    ):
+    def __init__(self, connection: psycopg.Connection, listener: psycopg.Connection) -> None:
+        super().__init__(connection)
         listener.execute("LISTEN fetchwork_work")
-        its = DirectQueue(connection)
-        its.submit_many([{"RequestCpus": 2, "RequestMemory": 100} for _ in range(3)])
-        (pair,) = pairs(its)
-        number = pair[0]
-        assert notes(listener, connection) == [f'["+", {number}, 0, 3, "default", 2, 100, null, null]']
-        claim(its, names(2), [pair])
-        assert notes(listener, connection) == []
-        claim(its, ["slot3@h1"], [pair])
-        assert notes(listener, connection) == [f'["~", {number}, 0]']
-        claim(its, ["slot3@h1"], [pair])
-        assert notes(listener, connection) == [f'["-", {number}, 0]']
+        self._listener = listener
+
+    def notes(self) -> list[str]:
+        """The notifications since the last call; this session's own one follows all that it caused."""
+        last = f"that was all {next(_words)}"
+        self.connection.execute("SELECT pg_notify('fetchwork_work', %s)", [last])
+        told: list[str] = []
+        for note in self._listener.notifies(timeout=PATIENCE_S):
+            if note.payload == last:
+                return told
+            told.append(note.payload)
+        raise AssertionError(f"waited in vain for the end of {told}")
+
+
+@pytest.fixture
+def heard(connect: Connect) -> Heard:
+    return Heard(connect(), connect())
+
+
+def test_news_says_what_came_and_what_was_taken(heard: Heard) -> None:
+    heard.submit_many([{"RequestCpus": 2, "RequestMemory": 100} for _ in range(3)])
+    (pair,) = pairs(heard)
+    number = pair[0]
+    assert heard.notes() == [f'["+", {number}, 0, 3, "default", 2, 100, null, null]']
+    claim(heard, names(2), [pair])
+    assert heard.notes() == []
+    claim(heard, ["slot3@h1"], [pair])
+    assert heard.notes() == [f'["~", {number}, 0]']
+    claim(heard, ["slot3@h1"], [pair])
+    assert heard.notes() == [f'["-", {number}, 0]']
 
 
 @pytest.mark.parametrize("end", ["-", "~"])
-def test_what_waits_again_in_one_transaction_is_the_last_that_is_told(conninfo: str, end: str) -> None:
+def test_what_waits_again_in_one_transaction_is_the_last_that_is_told(heard: Heard, end: str) -> None:
     """PostgreSQL sends equal notifications of a transaction once, in the place of the first."""
-    with (
-        psycopg.connect(conninfo, autocommit=True) as listener,
-        psycopg.connect(conninfo, autocommit=True) as connection,
-    ):
-        listener.execute("LISTEN fetchwork_work")
-        its = DirectQueue(connection)
-        its.submit_many([{}])
-        ((number, _),) = pairs(its)
-        (came,) = notes(listener, connection)
-        with connection.transaction():
-            for what in ("+", end, "+", end, "+"):
-                connection.execute("SELECT fetchwork.tell_demand(%s, %s, 0, 1)", [what, number])
-        told = notes(listener, connection)
-        assert json.loads(told[-1]) == json.loads(came)
-        assert json.loads(told[1]) == [end, number, 0]
+    heard.submit_many([{}])
+    ((number, _),) = pairs(heard)
+    (came,) = heard.notes()
+    with heard.connection.transaction():
+        for what in ("+", end, "+", end, "+"):
+            heard.connection.execute("SELECT fetchwork.tell_demand(%s, %s, 0, 1)", [what, number])
+    told = heard.notes()
+    assert json.loads(told[-1]) == json.loads(came)
+    assert json.loads(told[1]) == [end, number, 0]
 
 
-def test_release_of_a_job_whose_time_has_come_is_told(conninfo: str) -> None:
-    with (
-        psycopg.connect(conninfo, autocommit=True) as listener,
-        psycopg.connect(conninfo, autocommit=True) as connection,
-    ):
-        its = DirectQueue(connection)
-        (job,) = its.submit_many([{"DeferralTime": 1000, "JobStatus": 5}])
-        listener.execute("LISTEN fetchwork_work")
-        its.act("release", job)
-        assert its.value("SELECT count(*) FROM fetchwork.waiting") == 1
-        assert json.loads(notes(listener, connection)[-1])[0] == "+"
+def test_release_of_a_job_whose_time_has_come_is_told(heard: Heard) -> None:
+    (job,) = heard.submit_many([{"DeferralTime": 1000, "JobStatus": 5}])
+    heard.notes()
+    heard.act("release", job)
+    assert heard.value("SELECT count(*) FROM fetchwork.waiting") == 1
+    assert json.loads(heard.notes()[-1])[0] == "+"
 
 
-def test_transaction_with_many_autoclusters_is_no_flood(conninfo: str) -> None:
-    with (
-        psycopg.connect(conninfo, autocommit=True) as listener,
-        psycopg.connect(conninfo, autocommit=True) as connection,
-    ):
-        listener.execute("LISTEN fetchwork_work")
-        DirectQueue(connection).submit_many([{"RequestMemory": n} for n in range(1, 501)])
-        told = notes(listener, connection)
-        assert len(told) == 65
-        assert told.count("") == 1
-        assert max(map(len, told)) < 200
-        # the next transaction notifies again
-        DirectQueue(connection).submit_many([{}])
-        assert len(notes(listener, connection)) == 1
+def test_transaction_with_many_autoclusters_is_no_flood(heard: Heard) -> None:
+    heard.submit_many([{"RequestMemory": n} for n in range(1, 501)])
+    told = heard.notes()
+    assert len(told) == 65
+    assert told.count("") == 1
+    assert max(map(len, told)) < 200
+    # the next transaction notifies again
+    heard.submit_many([{}])
+    assert len(heard.notes()) == 1

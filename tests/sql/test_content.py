@@ -3,7 +3,6 @@
 import hashlib
 import os
 import uuid
-from collections.abc import Callable
 from typing import Any
 
 import psycopg
@@ -329,13 +328,11 @@ def test_a_stranger_s_token_moves_nothing(queue: DirectQueue) -> None:
         assert refused(queue, function, **stranger, **arguments)[0] == "FWTOK", function
 
 
-def test_a_submitter_s_open_transaction_stops_no_transfer(
-    queue: DirectQueue, another: Callable[..., DirectQueue]
-) -> None:
+def test_a_submitter_s_open_transaction_stops_no_transfer(queue: DirectQueue) -> None:
     store(queue, b"1")
     (job,) = submit(queue, described("a", b"1"))
     run = queue.started()
-    holder = another(autocommit=False)
+    holder = queue.another(autocommit=False)
     # holds the job, its run and its content
     holder.act("hold", job)
     store(holder, b"left")
@@ -472,13 +469,11 @@ def test_a_checkpoint_takes_the_place_of_the_one_before_as_a_whole(queue: Direct
     assert stored_bytes(queue) == contents(queue) == 0
 
 
-def test_a_checkpoint_does_not_wait_for_who_ends_its_run(
-    queue: DirectQueue, another: Callable[..., DirectQueue]
-) -> None:
+def test_a_checkpoint_does_not_wait_for_who_ends_its_run(queue: DirectQueue) -> None:
     submit(queue)
     run = queue.started()
     assert checkpoint(queue, run, 0, a=b"0") == "kept"
-    other = another(autocommit=False)
+    other = queue.another(autocommit=False)
     other.rows("SELECT run_id FROM fetchwork.run WHERE run_id = %s FOR UPDATE", run.run_id)
     assert checkpoint(queue, run, 1, a=b"11") == "busy"
     assert plan_sizes(queue) == {"a": 1}
@@ -646,12 +641,10 @@ def test_outputs_that_nobody_fetches_go_after_their_days(queue: DirectQueue) -> 
     assert contents(queue) == 0
 
 
-def test_a_content_is_not_deleted_while_a_submission_is_about_to_name_it(
-    queue: DirectQueue, another: Callable[..., DirectQueue]
-) -> None:
+def test_a_content_is_not_deleted_while_a_submission_is_about_to_name_it(queue: DirectQueue) -> None:
     content = store(queue, b"1")
     (job,) = submit(queue, described("a", b"1"))
-    submitter = another(autocommit=False)
+    submitter = queue.another(autocommit=False)
     submit(submitter, described("a", b"1"))
     queue.act("remove", job)
     with queue.within(5):

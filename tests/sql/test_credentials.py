@@ -1,7 +1,6 @@
 """Credentials in the database: rights to store, list and get them, jobs that need them, keys, renewal."""
 
 import hashlib
-from collections.abc import Callable
 from typing import Any
 
 import psycopg
@@ -386,10 +385,8 @@ def test_keys_change_and_go_when_nothing_is_sealed_to_them(queue: DirectQueue) -
     assert needed(queue, started(queue)) == {"box": b"anew"}
 
 
-def test_to_store_a_credential_waits_for_nobodys_transaction(
-    queue: DirectQueue, another: Callable[..., DirectQueue]
-) -> None:
-    slow = another(autocommit=False)
+def test_to_store_a_credential_waits_for_nobodys_transaction(queue: DirectQueue) -> None:
+    slow = queue.another(autocommit=False)
     put(slow, "slow")
     put(queue, "quick")
     queue.call("publish_credential_key", public_key=OTHER)

@@ -3,6 +3,7 @@
 import pytest
 
 from tests.support.direct_queue import AGENT_ID, Claimed, DirectQueue
+from tests.support.there import there
 
 
 @pytest.fixture
@@ -30,8 +31,7 @@ def test_a_slot_that_is_free_tells_nothing_of_others(queue: DirectQueue, run: Cl
 
 def test_an_accepted_offer_of_a_free_slot_was_a_silent_failure_and_is_counted(queue: DirectQueue) -> None:
     queue.submit(JobUniverse=12)
-    offer = queue.claim()
-    assert offer is not None
+    offer = there(queue.claim())
     queue.of(offer, "accept")
     assert queue.scalar("slot_is_free", host_id=queue.host(), slot="slot1@h1") == 1
     assert queue.outcome(offer) == "could_not_start"
@@ -46,8 +46,7 @@ def test_a_dynamic_slot_that_asks_again_gives_what_it_fetched_time_to_start_else
 ) -> None:
     """HTCondor 25.14 makes slot1_2 for what slot1_1 has fetched, and slot1_1 asks again 20 ms later."""
     queue.submit_many([{}, {}])
-    offer = queue.claim("slot1_1@h1")
-    assert offer is not None
+    offer = there(queue.claim("slot1_1@h1"))
     if answered:
         queue.of(offer, "accept")
     assert queue.scalar("slot_is_free", host_id=queue.host(), slot="slot1_1@h1") == 0
@@ -80,8 +79,7 @@ def test_a_starter_that_is_gone_gives_its_job_back(queue: DirectQueue, run: Clai
 
 def test_a_starter_that_went_before_the_fence_was_a_failed_start(queue: DirectQueue) -> None:
     queue.submit()
-    offer = queue.claim()
-    assert offer is not None
+    offer = there(queue.claim())
     queue.of(offer, "accept")
     queue.of(offer, "starter_gone")
     assert queue.outcome(offer) == "could_not_start"
@@ -144,8 +142,7 @@ def test_a_goodbye_of_an_agent_that_was_replaced_is_not_heard(queue: DirectQueue
 
 def test_an_offer_that_nobody_answers_expires_and_is_not_charged(queue: DirectQueue) -> None:
     queue.submit()
-    offer = queue.claim(offer_s=60)
-    assert offer is not None
+    offer = there(queue.claim(offer_s=60))
     queue.pass_time(59)
     assert queue.reap() == 0
     queue.pass_time(2)
@@ -189,8 +186,7 @@ def test_a_restart_of_the_server_is_such_a_pause(queue: DirectQueue, run: Claime
 def test_an_offer_whose_answer_was_lost_ends_when_its_slot_asks_again(queue: DirectQueue) -> None:
     queue.submit()
     queue.submit()
-    lost = queue.claim()
-    assert lost is not None
+    lost = there(queue.claim())
     # REPLY_FETCH may still be on its way
     assert queue.scalar("slot_is_free", host_id=queue.host(), slot="slot1@h1") == 0
     queue.pass_time(3)

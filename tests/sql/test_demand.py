@@ -1,7 +1,5 @@
 """Waiting jobs are offered: demand ends with the last job in any way; unused autoclusters are forgotten."""
 
-from collections.abc import Callable
-
 import psycopg
 import pytest
 
@@ -48,11 +46,9 @@ def test_demand_ends_with_a_policy_that_holds(queue: DirectQueue) -> None:
     assert queue.value("SELECT count(*) FROM fetchwork.demand") == 0
 
 
-def test_what_two_who_removed_at_once_left_is_swept(
-    queue: DirectQueue, another: Callable[..., DirectQueue]
-) -> None:
+def test_what_two_who_removed_at_once_left_is_swept(queue: DirectQueue) -> None:
     jobs = queue.submit_many([{}, {}], QUEUED)
-    first, second = another(autocommit=False), another(autocommit=False)
+    first, second = queue.another(autocommit=False), queue.another(autocommit=False)
     first.scalar("remove", jobs=jobs[:1])  # 1. sees the other's job waiting
     second.scalar("remove", jobs=jobs[1:])  # 2. sees the first's job waiting
     first.connection.commit()
@@ -75,11 +71,9 @@ def test_many_autoclusters_without_jobs_are_swept_in_a_few_rounds(queue: DirectQ
     assert queue.rows("SELECT job_prio FROM fetchwork.demand") == [(0,)]
 
 
-def test_the_sweep_leaves_what_is_being_submitted(
-    queue: DirectQueue, another: Callable[..., DirectQueue]
-) -> None:
+def test_the_sweep_leaves_what_is_being_submitted(queue: DirectQueue) -> None:
     jobs = queue.submit_many([{}], QUEUED)
-    submitter = another(autocommit=False)
+    submitter = queue.another(autocommit=False)
     submitter.submit_many([{}], QUEUED)  # 1. not committed
     queue.scalar("remove", jobs=jobs)  # 2. other sessions see no other job waiting
     queue.call("maintain_queue")
@@ -120,11 +114,9 @@ def test_what_has_usage_or_settings_is_not_forgotten(queue: DirectQueue) -> None
     assert names == [("set",), ("used",)]
 
 
-def test_an_autocluster_that_is_being_used_is_not_forgotten(
-    queue: DirectQueue, another: Callable[..., DirectQueue]
-) -> None:
+def test_an_autocluster_that_is_being_used_is_not_forgotten(queue: DirectQueue) -> None:
     queue.scalar("remove", jobs=queue.submit_many([{"JobBatchName": "b"}], QUEUED))
-    submitter = another(autocommit=False)
+    submitter = queue.another(autocommit=False)
     submitter.submit_many([{"JobBatchName": "b"}], QUEUED)  # 1. not committed
     forgotten(queue)  # 2. finds no job of it
     submitter.connection.commit()
@@ -132,8 +124,8 @@ def test_an_autocluster_that_is_being_used_is_not_forgotten(
     assert queue.claim() is not None
 
 
-def test_no_advisory_key_stops_the_leader(queue: DirectQueue, another: Callable[..., DirectQueue]) -> None:
-    nobody = another(autocommit=False)
+def test_no_advisory_key_stops_the_leader(queue: DirectQueue) -> None:
+    nobody = queue.another(autocommit=False)
     for name in ("reap", "fold", "preempt", "maintain", "limits"):
         nobody.connection.execute(
             "SELECT pg_advisory_xact_lock(hashtextextended('fetchwork ' || %s, 0))", [name]
@@ -146,13 +138,11 @@ def test_no_advisory_key_stops_the_leader(queue: DirectQueue, another: Callable[
     assert functions is None
 
 
-def test_a_limited_claim_does_not_wait_for_ever_for_another(
-    queue: DirectQueue, another: Callable[..., DirectQueue]
-) -> None:
+def test_a_limited_claim_does_not_wait_for_ever_for_another(queue: DirectQueue) -> None:
     queue.scalar("set_limit", name="lic", maximum=5)
     queue.submit_many([{"ConcurrencyLimits": "lic"}, {"ConcurrencyLimits": "lic"}, {}], QUEUED)
     host_id = queue.host()
-    first, second = another(autocommit=False), another()
+    first, second = queue.another(autocommit=False), queue.another()
     first.claim("slot1@h1", host_id=host_id)  # 1. not committed
     # 2. gets the job without a limit, after a second
     with pytest.raises(psycopg.errors.QueryCanceled), second.within(0.3):

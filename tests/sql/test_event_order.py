@@ -115,10 +115,10 @@ def test_an_open_transaction_with_events_delays_its_own_alone(
 
 
 def test_while_one_puts_events_into_the_stream_others_leave_it_to_him(
-    queue: DirectQueue, another: Callable[..., DirectQueue], reader: Reader
+    queue: DirectQueue, reader: Reader
 ) -> None:
     queue.submit()
-    busy = another(autocommit=False)
+    busy = queue.another(autocommit=False)
     assert busy.call("sequence_events")[0]["sequenced"] == 1
     second = queue.submit()
     with queue.within(PATIENCE_S):

@@ -1,7 +1,5 @@
 """Autoclusters that hosts could not evaluate: they back off on one host; after two their jobs are held."""
 
-from collections.abc import Callable
-
 from tests.support.direct_queue import DirectQueue
 
 REASON = "evaluating it takes too long"
@@ -70,14 +68,12 @@ def test_fault_of_an_autocluster_that_is_gone_is_no_error(queue: DirectQueue) ->
     assert queue.value("SELECT count(*) FROM fetchwork.autocluster_fault") == 0
 
 
-def test_job_that_its_submitter_has_locked_is_passed_over(
-    queue: DirectQueue, another: Callable[..., DirectQueue]
-) -> None:
+def test_job_that_its_submitter_has_locked_is_passed_over(queue: DirectQueue) -> None:
     locked, free = queue.submit_many([{"Owner": "alice", "Cmd": "/a"} for _ in range(2)])
     number = autocluster_of(queue, locked)
     report(queue, "h1", number)
     report(queue, "h2", number)
-    other = another()
+    other = queue.another()
     with other.connection.transaction():
         other.connection.execute(
             "SELECT FROM fetchwork.job WHERE cluster_id = %s AND proc_id = %s FOR UPDATE",

@@ -1,12 +1,12 @@
 """finish: the effects on a run and its job, by the starter's report and by earlier requests."""
 
-from collections.abc import Callable
 from typing import Any
 
 import psycopg
 import pytest
 
 from tests.support.direct_queue import EXITED, Claimed, DirectQueue
+from tests.support.there import there
 
 KILLED: dict[str, Any] = {
     "JobState": "Exited",
@@ -65,10 +65,8 @@ def test_a_report_that_comes_twice_is_on_record_once(queue: DirectQueue, run: Cl
     assert queue.rows("SELECT outcome, ExitCode FROM fetchwork.runs") == [("completed", 0)]
 
 
-def test_reports_of_one_run_that_come_at_once_are_one(
-    queue: DirectQueue, run: Claimed, another: Callable[..., DirectQueue]
-) -> None:
-    first = another(autocommit=False)
+def test_reports_of_one_run_that_come_at_once_are_one(queue: DirectQueue, run: Claimed) -> None:
+    first = queue.another(autocommit=False)
     assert first.finish(run) == "completed"  # 1. not committed
     with pytest.raises(psycopg.errors.QueryCanceled), queue.within(0.3):
         queue.finish(run)  # 2.
@@ -114,8 +112,7 @@ def test_what_the_agent_found_out_is_the_reason(queue: DirectQueue, run: Claimed
 
 def test_an_offer_that_reports_its_end_without_a_start_could_not_start(queue: DirectQueue) -> None:
     job = queue.submit()
-    claimed = queue.claim()
-    assert claimed is not None
+    claimed = there(queue.claim())
     assert queue.finish(claimed, "evict", x=1) == "could_not_start"
     assert queue.events(job) == [0]
 
@@ -346,8 +343,7 @@ def test_a_late_report_of_a_superseded_run_is_kept_and_changes_nothing_else(
 
 def test_a_late_report_finds_its_job_offered_to_another_slot(queue: DirectQueue, run: Claimed) -> None:
     queue.of(run, "starter_gone")
-    offer = queue.claim("slot2@h1")
-    assert offer is not None
+    offer = there(queue.claim("slot2@h1"))
     assert queue.finish(run) == "late"
     assert queue.start(offer) is None
 

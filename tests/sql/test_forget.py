@@ -1,7 +1,5 @@
 """forget: autoclusters, batches and submitters without a reference are deleted, and nothing else."""
 
-from collections.abc import Callable
-
 from tests.support.direct_queue import DirectQueue
 
 AUTOCLUSTERS = "SELECT autocluster_id FROM fetchwork.autocluster ORDER BY 1"
@@ -101,12 +99,10 @@ def test_counts_that_are_not_folded_yet_keep_an_autocluster(queue: DirectQueue) 
     assert known(queue) == []
 
 
-def test_autocluster_of_a_submission_under_way_is_left_to_it(
-    queue: DirectQueue, another: Callable[..., DirectQueue]
-) -> None:
+def test_autocluster_of_a_submission_under_way_is_left_to_it(queue: DirectQueue) -> None:
     number = ended(queue)
     long_ago(queue)
-    submission = another(autocommit=False)
+    submission = queue.another(autocommit=False)
     job = submission.submit({"JobBatchName": "night"})
     queue.call("forget")
     submission.connection.commit()

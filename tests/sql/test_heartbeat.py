@@ -230,13 +230,11 @@ def test_an_agent_renews_no_run_of_another_host(queue: DirectQueue) -> None:
     assert deadline_in(queue) <= 300
 
 
-def test_a_run_that_someone_is_busy_with_does_not_hold_up_its_hosts_beat(
-    queue: DirectQueue, another: Any
-) -> None:
+def test_a_run_that_someone_is_busy_with_does_not_hold_up_its_hosts_beat(queue: DirectQueue) -> None:
     queue.submit()
     run = queue.started(lease_s=900)
     queue.pass_time(600)
-    busy = another(autocommit=False)
+    busy = queue.another(autocommit=False)
     busy.heartbeat(run)
     assert queue.beat(queue.host(), run) == []
     busy.connection.rollback()

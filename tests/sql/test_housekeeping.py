@@ -1,7 +1,5 @@
 """maintain_queue, wake, fold, maintain_tables, take_leader_task: periodic tasks, done by any agent."""
 
-from collections.abc import Callable
-
 import psycopg
 import pytest
 from psycopg.types.json import Jsonb
@@ -113,11 +111,9 @@ def test_a_leader_task_is_one_callers_in_each_period(queue: DirectQueue) -> None
     assert queue.scalar("take_leader_task", name="policy", every_s=60) is True
 
 
-def test_one_of_two_at_once_does_the_work_and_the_other_does_not_wait(
-    queue: DirectQueue, another: Callable[..., DirectQueue]
-) -> None:
+def test_one_of_two_at_once_does_the_work_and_the_other_does_not_wait(queue: DirectQueue) -> None:
     queue.submit()
-    slow = another(autocommit=False)
+    slow = queue.another(autocommit=False)
     slow.call("maintain_queue")
     assert queue.call("maintain_queue") == [{"reaped": 0, "woken": 0, "folded": 0}]
     slow.connection.rollback()
@@ -255,7 +251,7 @@ def test_slots_that_are_gone_leave_the_view(queue: DirectQueue) -> None:
     assert left == {"slot1@h1", "slot3@h1", "slot1_2@h1", "slot1_3@h1"}
 
 
-def test_one_agent_leads_until_it_is_silent(queue: DirectQueue, another: Callable[..., DirectQueue]) -> None:
+def test_one_agent_leads_until_it_is_silent(queue: DirectQueue) -> None:
     one, two = "0" * 31 + "1", "0" * 31 + "2"
     queue.submit_many([{}])
     (done,) = queue.call("lead", agent_id=one, lead_s=5)
@@ -269,11 +265,9 @@ def test_one_agent_leads_until_it_is_silent(queue: DirectQueue, another: Callabl
     assert not queue.call("lead", agent_id=one, lead_s=5)[0]["leads"]
 
 
-def test_nobody_waits_for_a_leader_that_is_at_work(
-    queue: DirectQueue, another: Callable[..., DirectQueue]
-) -> None:
+def test_nobody_waits_for_a_leader_that_is_at_work(queue: DirectQueue) -> None:
     one, two = "0" * 31 + "1", "0" * 31 + "2"
-    slow = another(autocommit=False)
+    slow = queue.another(autocommit=False)
     assert slow.call("lead", agent_id=one, lead_s=5)[0]["leads"]
     with queue.within(2.0):
         assert not queue.call("lead", agent_id=two, lead_s=5)[0]["leads"]

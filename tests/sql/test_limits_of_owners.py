@@ -1,6 +1,5 @@
 """The limits on an owner's jobs and submissions: MAX_JOBS_PER_OWNER, MAX_JOBS_PER_SUBMISSION."""
 
-from collections.abc import Callable
 from typing import Any
 
 import psycopg
@@ -35,11 +34,9 @@ def test_a_submission_that_is_too_large_is_refused_as_a_whole(queue: DirectQueue
     queue.submit_many([{}] * 3, QUEUED)
 
 
-def test_a_cluster_that_is_submitted_in_parts_is_one_submission(
-    queue: DirectQueue, another: Callable[..., DirectQueue]
-) -> None:
+def test_a_cluster_that_is_submitted_in_parts_is_one_submission(queue: DirectQueue) -> None:
     queue.set("max_jobs_per_submission", 3)
-    session = another(autocommit=False)
+    session = queue.another(autocommit=False)
     cluster = session.value(
         "SELECT fetchwork.submit_cluster(%s::jsonb, ARRAY['{}', '{}']::jsonb[])",
         '{"Cmd": "/bin/true", "Owner": "alice"}',
@@ -78,11 +75,9 @@ def test_jobs_on_hold_count_too(queue: DirectQueue) -> None:
     assert "MAX_JOBS_PER_OWNER" in refused(queue, 1)
 
 
-def test_an_open_transaction_of_somebody_neither_counts_nor_holds_up(
-    queue: DirectQueue, another: Callable[..., DirectQueue]
-) -> None:
+def test_an_open_transaction_of_somebody_neither_counts_nor_holds_up(queue: DirectQueue) -> None:
     queue.set("max_jobs_per_owner", 3)
-    slow = another(autocommit=False)
+    slow = queue.another(autocommit=False)
     slow.submit_many([{}] * 3, QUEUED)  # 1. not committed, and perhaps never
     slow.scalar("fold")
     with queue.within(5):
@@ -120,10 +115,8 @@ FIRST: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("new", FIRST)
-def test_the_first_jobs_of_a_submitter_wait_for_nobody(
-    queue: DirectQueue, another: Callable[..., DirectQueue], new: str
-) -> None:
-    slow = another(autocommit=False)
+def test_the_first_jobs_of_a_submitter_wait_for_nobody(queue: DirectQueue, new: str) -> None:
+    slow = queue.another(autocommit=False)
     slow.submit_many([{}, {}], {**QUEUED, **FIRST[new], "JobBatchName": "slow"})  # 1. not committed
     with queue.within(5):
         queue.submit_many([{}], {**QUEUED, **FIRST[new]})  # 2. does not wait

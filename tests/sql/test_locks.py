@@ -1,7 +1,6 @@
 """An open transaction of a submitter delays only that submitter: no call of an agent waits long for it."""
 
 import threading
-from collections.abc import Callable
 from typing import Any
 
 import psycopg
@@ -33,12 +32,10 @@ CALLS: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("function", CALLS)
-def test_an_agent_is_told_that_a_job_is_busy(
-    queue: DirectQueue, another: Callable[..., DirectQueue], function: str
-) -> None:
+def test_an_agent_is_told_that_a_job_is_busy(queue: DirectQueue, function: str) -> None:
     queue.submit_many([{}], QUEUED)
     run = queue.started()
-    submitter = another(autocommit=False)
+    submitter = queue.another(autocommit=False)
     submitter.call("edit", jobs=["1.0"], changes={"Foo": 1})  # 1. keeps the job's row
     with pytest.raises(psycopg.errors.LockNotAvailable):
         queue.call(function, run_id=run.run_id, token=run.token, **CALLS[function])  # 2. does not wait for it
@@ -46,11 +43,9 @@ def test_an_agent_is_told_that_a_job_is_busy(
     queue.call(function, run_id=run.run_id, token=run.token, **CALLS[function])
 
 
-def test_what_is_done_for_all_passes_over_a_job_that_is_kept(
-    queue: DirectQueue, another: Callable[..., DirectQueue]
-) -> None:
+def test_what_is_done_for_all_passes_over_a_job_that_is_kept(queue: DirectQueue) -> None:
     queue.submit_many([{"PeriodicHold": True}, {"PeriodicHold": True}], QUEUED)
-    submitter = another(autocommit=False)
+    submitter = queue.another(autocommit=False)
     submitter.call("edit", jobs=["1.0"], changes={"Foo": 1})  # 1. keeps the job's row
     with queue.within(5):
         policy = {"status": 1, "action": "hold", "reason": "r"}
@@ -61,10 +56,8 @@ def test_what_is_done_for_all_passes_over_a_job_that_is_kept(
     submitter.connection.rollback()
 
 
-def test_a_reader_does_not_make_submissions_wait_behind_a_restore(
-    queue: DirectQueue, another: Callable[..., DirectQueue]
-) -> None:
-    reader = another(autocommit=False)
+def test_a_reader_does_not_make_submissions_wait_behind_a_restore(queue: DirectQueue) -> None:
+    reader = queue.another(autocommit=False)
     reader.rows("SELECT * FROM fetchwork.events")  # 1. keeps the table of events
     queue.connection.execute(
         "UPDATE fetchwork.heartbeat SET server = 'another', events_server = 'another', running_as = NULL"
@@ -75,13 +68,11 @@ def test_a_reader_does_not_make_submissions_wait_behind_a_restore(
     assert queue.value("SELECT events_server = server FROM fetchwork.heartbeat")
 
 
-def test_a_release_asks_the_run_that_an_agent_renews_meanwhile_to_end(
-    queue: DirectQueue, another: Callable[..., DirectQueue]
-) -> None:
+def test_a_release_asks_the_run_that_an_agent_renews_meanwhile_to_end(queue: DirectQueue) -> None:
     queue.submit_many([{}], QUEUED)
     run = queue.started()
     queue.act("hold", run.job)
-    agent, user = another(autocommit=False), another()
+    agent, user = queue.another(autocommit=False), queue.another()
     # 1. has the run's row
     agent.connection.execute("UPDATE fetchwork.run SET deadline = clock_timestamp() + lease")
     release = threading.Thread(target=user.act, args=("release", run.job))

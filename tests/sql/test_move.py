@@ -1,11 +1,8 @@
 """The database moves to another server: nothing is offered before the running jobs are known."""
 
-from collections.abc import Callable
-from typing import Any
 from uuid import UUID
 
 import pytest
-from psycopg.types.json import Jsonb
 
 from tests.support.direct_queue import AGENT_ID, DirectQueue
 
@@ -28,19 +25,6 @@ def noticed(queue: DirectQueue) -> None:
     )
 
 
-def claimed(queue: DirectQueue, host_id: int, slot: str = "slot1@h1") -> list[dict[str, Any]]:
-    """The job of an agent's fetch."""
-    wanted = queue.rows("SELECT DISTINCT autocluster_id, job_prio FROM fetchwork.waiting")
-    return queue.call(
-        "claim_many",
-        host_id=host_id,
-        autoclusters=[autocluster for autocluster, _ in wanted],
-        prios=[prio for _, prio in wanted],
-        hints=[0] * len(wanted),
-        slots=Jsonb([{"slot": slot, "exclusive": True, "choices": [1], "weights": 1}]),
-    )
-
-
 def beat(queue: DirectQueue, host_id: int, *alive: int, token: UUID = NO_TOKEN) -> list[tuple[int, str]]:
     rows = queue.call(
         "beat", host_id=host_id, alive=list(alive), tokens=[token] * len(alive), agent_id=AGENT_ID
@@ -52,12 +36,12 @@ def test_first_claim_after_a_move_gets_nothing_before_anybody_has_noticed_it(que
     host = queue.host()
     queue.submit()
     move(queue)
-    assert claimed(queue, host) == []
+    assert queue.claim_many(host, "slot1@h1") == []
     noticed(queue)
-    assert claimed(queue, host) == []
+    assert queue.claim_many(host, "slot1@h1") == []
     beat(queue, host)
     queue.scalar("reap")
-    assert len(claimed(queue, host)) == 1
+    assert len(queue.claim_many(host, "slot1@h1")) == 1
 
 
 def test_host_whose_first_hello_was_lost_has_time_to_say_it_again(queue: DirectQueue) -> None:
@@ -67,17 +51,17 @@ def test_host_whose_first_hello_was_lost_has_time_to_say_it_again(queue: DirectQ
     queue.scalar("reap")
     beat(queue, host)
     queue.scalar("reap")
-    assert claimed(queue, host) == []
+    assert queue.claim_many(host, "slot1@h1") == []
     forgotten = queue.host("h2")
     assert beat(queue, forgotten, 4711) == [(4711, "gone")]
     queue.connection.execute(
         "UPDATE fetchwork.heartbeat SET moved_at = moved_at - interval '5 s', offers_from = offers_from - interval '5 s'"
     )
     queue.scalar("reap")
-    assert claimed(queue, host) == []
+    assert queue.claim_many(host, "slot1@h1") == []
     beat(queue, forgotten)
     queue.scalar("reap")
-    assert len(claimed(queue, host)) == 1
+    assert len(queue.claim_many(host, "slot1@h1")) == 1
 
 
 def test_same_server_keeps_nobody_waiting(queue: DirectQueue) -> None:
@@ -85,7 +69,7 @@ def test_same_server_keeps_nobody_waiting(queue: DirectQueue) -> None:
     queue.submit()
     queue.scalar("reap")
     queue.scalar("reap")
-    assert len(claimed(queue, host)) == 1
+    assert len(queue.claim_many(host, "slot1@h1")) == 1
 
 
 def test_offers_wait_until_each_host_has_said_what_it_runs(queue: DirectQueue) -> None:
@@ -95,12 +79,12 @@ def test_offers_wait_until_each_host_has_said_what_it_runs(queue: DirectQueue) -
     noticed(queue)
     beat(queue, first)
     queue.scalar("reap")
-    assert claimed(queue, first) == []
+    assert queue.claim_many(first, "slot1@h1") == []
     assert queue.rows("SELECT machine FROM fetchwork.unsettled") == [("h2",)]
     beat(queue, second)
     queue.scalar("reap")
     assert queue.rows("SELECT machine FROM fetchwork.unsettled") == []
-    assert len(claimed(queue, first)) == 1
+    assert len(queue.claim_many(first, "slot1@h1")) == 1
 
 
 def test_host_that_runs_what_the_database_does_not_know_has_to_end_it_first(queue: DirectQueue) -> None:
@@ -110,10 +94,10 @@ def test_host_that_runs_what_the_database_does_not_know_has_to_end_it_first(queu
     noticed(queue)
     assert beat(queue, host, 4711) == [(4711, "gone")]
     queue.scalar("reap")
-    assert claimed(queue, host) == []
+    assert queue.claim_many(host, "slot1@h1") == []
     assert beat(queue, host) == []
     queue.scalar("reap")
-    assert len(claimed(queue, host)) == 1
+    assert len(queue.claim_many(host, "slot1@h1")) == 1
 
 
 def test_silent_host_is_waited_for_until_its_lease_is_over(queue: DirectQueue) -> None:
@@ -124,12 +108,12 @@ def test_silent_host_is_waited_for_until_its_lease_is_over(queue: DirectQueue) -
     noticed(queue)
     beat(queue, host)
     queue.scalar("reap")
-    assert claimed(queue, host) == []
+    assert queue.claim_many(host, "slot1@h1") == []
     queue.connection.execute(
         "UPDATE fetchwork.host SET lease_until = clock_timestamp() - interval '1 s' WHERE name = 'h2'"
     )
     queue.reap()
-    assert len(claimed(queue, host)) == 1
+    assert len(queue.claim_many(host, "slot1@h1")) == 1
 
 
 def test_administrator_ends_the_wait(queue: DirectQueue) -> None:
@@ -139,15 +123,13 @@ def test_administrator_ends_the_wait(queue: DirectQueue) -> None:
     noticed(queue)
     assert queue.scalar("resume_offers") is True
     assert queue.scalar("resume_offers") is False
-    assert len(claimed(queue, host)) == 1
+    assert len(queue.claim_many(host, "slot1@h1")) == 1
 
 
-def test_reader_who_keeps_the_events_does_not_keep_them_from_being_put_behind(
-    queue: DirectQueue, another: Callable[..., DirectQueue]
-) -> None:
+def test_reader_who_keeps_the_events_does_not_keep_them_from_being_put_behind(queue: DirectQueue) -> None:
     queue.submit()
     move(queue)
-    reader = another(autocommit=False)
+    reader = queue.another(autocommit=False)
     reader.rows("SELECT * FROM fetchwork.events")
     noticed(queue)
     assert queue.value("SELECT last_value FROM fetchwork.event_batch") > 2**32

@@ -1,6 +1,5 @@
 """hold, release, remove, vacate, edit, policy, preemption: actions on jobs in the queue."""
 
-from collections.abc import Callable
 from typing import Any
 
 import psycopg
@@ -8,6 +7,7 @@ import pytest
 from psycopg.types.json import Jsonb
 
 from tests.support.direct_queue import DirectQueue
+from tests.support.there import there
 
 
 def test_a_held_job_does_not_wait_and_a_released_one_does(queue: DirectQueue) -> None:
@@ -146,8 +146,7 @@ def test_an_edit_moves_an_idle_job_to_its_new_autocluster_and_keeps_its_turn(que
     queue.act("edit", first, changes={"RequestCpus": 2, "JobPrio": 0})
     assert queue.column("autocluster_id", first) == queue.column("autocluster_id", second)
     assert queue.column("position", first) == position
-    run = queue.claim()
-    assert run is not None
+    run = there(queue.claim())
     assert run.job == first
 
 
@@ -176,8 +175,7 @@ def test_an_edit_of_a_running_job_keeps_the_counts(queue: DirectQueue) -> None:
     queue.act("edit", job, changes={"RequestCpus": 3})
     queue.check()
     queue.finish(run, "evict", JobPid=1)
-    again = queue.claim()
-    assert again is not None
+    again = there(queue.claim())
     assert again.ad["RequestCpus"] == 3
 
 
@@ -356,12 +354,10 @@ def test_a_slot_that_is_too_small_is_not_emptied(contended: DirectQueue) -> None
     assert contended.scalar("preempt") == 0
 
 
-def test_two_holders_of_many_jobs_in_any_order_do_not_deadlock(
-    queue: DirectQueue, another: Callable[..., DirectQueue]
-) -> None:
+def test_two_holders_of_many_jobs_in_any_order_do_not_deadlock(queue: DirectQueue) -> None:
     for _ in range(11):
         queue.submit()
-    first, second = another(autocommit=False), another()
+    first, second = queue.another(autocommit=False), queue.another()
     first.act("hold", "10.0", "2.0")  # 1. locks 2.0 before 10.0
     with pytest.raises(psycopg.errors.QueryCanceled), second.within(0.3):
         second.scalar("hold", jobs=None, owner="alice")  # 2. waits at 2.0

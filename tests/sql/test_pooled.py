@@ -1,7 +1,6 @@
 """The tests of SQL on the system's server use PgBouncer: no statement of the schema leaves session state."""
 
 import os
-from collections.abc import Callable
 
 import pytest
 
@@ -9,7 +8,7 @@ from tests.support.direct_queue import DirectQueue
 from tests.support.pgbouncer import program
 
 
-def test_calls_leave_no_state_in_the_session(queue: DirectQueue, another: Callable[..., DirectQueue]) -> None:
+def test_calls_leave_no_state_in_the_session(queue: DirectQueue) -> None:
     if program() is None:
         if os.environ.get("CI") == "true":
             pytest.fail("CI needs PgBouncer: apt-get install pgbouncer")

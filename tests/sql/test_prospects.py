@@ -3,6 +3,7 @@
 from typing import Any
 
 from tests.support.direct_queue import DirectQueue
+from tests.support.there import there
 
 
 def prospects(queue: DirectQueue, job: str) -> dict[str, Any]:
@@ -19,8 +20,7 @@ def test_prospects_tell_place_and_number_before_it(queue: DirectQueue) -> None:
     jobs = queue.submit_many([{"Args": str(number)} for number in range(3)])
     assert [prospects(queue, job)["ahead"] for job in jobs] == [0, 1, 2]
     assert prospects(queue, jobs[0])["waits"] is True
-    run = queue.claim()
-    assert run is not None
+    run = there(queue.claim())
     told = prospects(queue, run.job)
     assert (told["waits"], told["run_state"], told["run_slot"]) == (False, "reserved", "slot1@h1")
     assert prospects(queue, jobs[2])["ahead"] == 1
@@ -91,8 +91,7 @@ def test_what_was_claimed_waits_no_more(queue: DirectQueue) -> None:
 
 def test_rests_tell_who_refused_and_how_often(queue: DirectQueue) -> None:
     queue.submit()
-    run = queue.claim()
-    assert run is not None
+    run = there(queue.claim())
     queue.of(run, "reject")
     rows = queue.rows("SELECT Machine, Name, Refusals, rest_until_at > now() FROM fetchwork.rests")
     assert rows == [("h1", "slot1@h1", 1, True)]

@@ -5,6 +5,7 @@ import pytest
 from fetchwork.classad.jsonform import from_json
 from fetchwork.classad.values import evaluate
 from tests.support.direct_queue import EXITED, Claimed, DirectQueue
+from tests.support.there import there
 
 # facts about a job that waits for its first run, in HTCondor and here
 TRUE_OF_A_NEW_JOB = [
@@ -96,8 +97,7 @@ def test_a_job_that_waits_again_is_looked_at_with_what_came_of_it(queue: DirectQ
     )
     plain = queue.submit(Args="1")
     assert says(queue, job, "Requirements") is True
-    run = queue.claim()
-    assert run is not None
+    run = there(queue.claim())
     assert run.job == job
     queue.of(run, "accept")
     assert queue.start(run) is None
@@ -107,8 +107,7 @@ def test_a_job_that_waits_again_is_looked_at_with_what_came_of_it(queue: DirectQ
     assert says(queue, job, "LastRemoteHost") == "slot1@h1"
     assert says(queue, job, "ImageSize") == 5000
     assert queue.column("autocluster_id", plain) == before
-    again = queue.claim("slot2@h1")
-    assert again is not None
+    assert queue.claim("slot2@h1") is not None
 
 
 def test_a_held_job_is_looked_at_anew_at_its_release(queue: DirectQueue) -> None:

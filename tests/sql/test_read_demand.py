@@ -1,6 +1,5 @@
 """read_demand: all demand of a host at first, and then only the changes, no matter how late they commit."""
 
-from collections.abc import Callable
 from typing import Any
 
 from tests.support.direct_queue import DirectQueue
@@ -44,11 +43,9 @@ def test_next_answer_has_what_came_since(queue: DirectQueue) -> None:
     assert read(queue, row["seen"])["autoclusters"] == []
 
 
-def test_what_commits_late_is_in_the_next_answer(
-    queue: DirectQueue, another: Callable[..., DirectQueue]
-) -> None:
+def test_what_commits_late_is_in_the_next_answer(queue: DirectQueue) -> None:
     queue.submit(RequestCpus=9)
-    slow = another(autocommit=False)
+    slow = queue.another(autocommit=False)
     late = slow.submit(RequestCpus=7)
     queue.submit(RequestCpus=8)
     row = read(queue)

@@ -2,7 +2,6 @@
 
 import json
 import uuid
-from collections.abc import Callable
 from typing import Any
 
 import psycopg
@@ -158,11 +157,9 @@ def test_two_starters_of_one_run_in_one_batch_start_it_once(queue: DirectQueue, 
     assert queue.value("SELECT count(*) FROM fetchwork.events WHERE EventTypeNumber = 5") == 1
 
 
-def test_a_batch_never_waits_for_a_row_that_another_holds(
-    queue: DirectQueue, runs: list[Claimed], another: Callable[..., DirectQueue]
-) -> None:
+def test_a_batch_never_waits_for_a_row_that_another_holds(queue: DirectQueue, runs: list[Claimed]) -> None:
     starts = [(run, f"{run.run_id}:1") for run in runs]
-    other = another(autocommit=False)
+    other = queue.another(autocommit=False)
     other.rows("SELECT 1 FROM fetchwork.job WHERE proc_id = 1 FOR UPDATE")
     other.rows("SELECT 1 FROM fetchwork.run WHERE proc_id = 2 FOR UPDATE")
     assert report(queue, start=starts)["started"] == [1, 4]

@@ -2,12 +2,10 @@
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import psycopg
 import pytest
 from psycopg.conninfo import conninfo_to_dict
-from psycopg.types.json import Jsonb
 
 from fetchwork.pool.postgres import PostgresServer
 from tests.sql.test_upgrade import program, window
@@ -67,19 +65,6 @@ class World:
         return found
 
 
-def claimed(queue: DirectQueue, host_id: int) -> list[dict[str, Any]]:
-    """The job of a fetch."""
-    wanted = queue.rows("SELECT DISTINCT autocluster_id, job_prio FROM fetchwork.waiting")
-    return queue.call(
-        "claim_many",
-        host_id=host_id,
-        autoclusters=[autocluster for autocluster, _ in wanted],
-        prios=[prio for _, prio in wanted],
-        hints=[0] * len(wanted),
-        slots=Jsonb([{"slot": "slot9@h9", "exclusive": True, "choices": [1], "weights": 1}]),
-    )
-
-
 @pytest.fixture(params=[database_anew, tables_anew, rows_alone])
 def restored(
     request: pytest.FixtureRequest, postgres: PostgresServer, conninfo: str, tmp_path: Path
@@ -128,9 +113,9 @@ def test_nothing_is_claimed_before_the_host_has_ended_what_is_unknown(
     restored: World, queue: DirectQueue
 ) -> None:
     host = queue.host("h1")
-    assert claimed(queue, host) == []
+    assert queue.claim_many(host, "slot9@h9") == []
     queue.reap()
-    assert claimed(queue, host) == []
+    assert queue.claim_many(host, "slot9@h9") == []
     alive = {"alive": [run.run_id for run in restored.runs], "tokens": [run.token for run in restored.runs]}
     told = queue.call("beat", host_id=host, agent_id=AGENT_ID, **alive)
     assert {(row["run_id"], row["action"]) for row in told} == {
@@ -138,13 +123,13 @@ def test_nothing_is_claimed_before_the_host_has_ended_what_is_unknown(
     }
     queue.connection.execute("UPDATE fetchwork.heartbeat SET offers_from = clock_timestamp()")
     queue.reap()
-    assert claimed(queue, host) == []
+    assert queue.claim_many(host, "slot9@h9") == []
     known = restored.runs[0]
     assert (
         queue.call("beat", host_id=host, agent_id=AGENT_ID, alive=[known.run_id], tokens=[known.token]) == []
     )
     queue.reap()
-    assert len(claimed(queue, host)) == 1
+    assert len(queue.claim_many(host, "slot9@h9")) == 1
 
 
 def test_host_that_the_backup_does_not_know_is_waited_for(restored: World, queue: DirectQueue) -> None:
@@ -153,7 +138,7 @@ def test_host_that_the_backup_does_not_know_is_waited_for(restored: World, queue
     host = queue.host("h1")
     queue.call("beat", host_id=host, agent_id=AGENT_ID, alive=[known.run_id], tokens=[known.token])
     queue.reap()
-    assert claimed(queue, host) == []
+    assert queue.claim_many(host, "slot9@h9") == []
     assert queue.rows("SELECT machine FROM fetchwork.unsettled") == [(None,)]
 
 

@@ -1,22 +1,20 @@
 """accept, reject, start, refuse_start, withdraw: the ends of an offer, and the fence before the job."""
 
 import uuid
-from collections.abc import Callable
 from typing import Any
 
 import psycopg
 import pytest
 
 from tests.support.direct_queue import Claimed, DirectQueue
+from tests.support.there import there
 
 
 @pytest.fixture
 def run(queue: DirectQueue) -> Claimed:
     """An offer that was just made."""
     queue.submit()
-    claimed = queue.claim()
-    assert claimed is not None
-    return claimed
+    return there(queue.claim())
 
 
 def test_an_accepted_offer_is_no_running_job(queue: DirectQueue, run: Claimed) -> None:
@@ -97,8 +95,7 @@ def test_a_job_held_and_released_is_not_started_by_the_old_offer(queue: DirectQu
     queue.act("hold", run.job)
     queue.act("release", run.job)
     assert queue.start(run) is not None
-    again = queue.claim("slot2@h1")
-    assert again is not None
+    again = there(queue.claim("slot2@h1"))
     assert again.job == run.job
     assert queue.start(again) is None
 
@@ -198,8 +195,7 @@ def test_a_refusal_after_the_start_changes_nothing(queue: DirectQueue, run: Clai
 def test_a_withdrawn_offer_is_another_slots_at_once(queue: DirectQueue, run: Claimed) -> None:
     assert queue.of(run, "withdraw", reason="the hook had gone") is True
     assert queue.outcome(run) == "withdrawn"
-    again = queue.claim("slot1@h1")
-    assert again is not None
+    again = there(queue.claim("slot1@h1"))
     assert again.job == run.job
 
 
@@ -216,8 +212,7 @@ def test_what_a_match_left_is_in_the_jobs_ad_until_the_next(queue: DirectQueue, 
     first = {"MATCH_OpSys": "LINUX", "MATCH_EXP_Args": "of LINUX"}
     assert queue.of(run, "note_match", remembered=first) is True
     assert queue.of(run, "withdraw", reason="the hook had gone") is True
-    again = queue.claim("slot1@h1")
-    assert again is not None
+    again = there(queue.claim("slot1@h1"))
     assert {name: again.ad[name] for name in first} == first
     assert queue.of(again, "note_match", remembered={"MATCH_EXP_Args": "of other"}) is True
     assert queue.of(run, "note_match", remembered=first) is False
@@ -283,8 +278,7 @@ def test_a_job_that_can_not_start_waits_longer_each_time_and_is_held_in_the_end(
     ]
     # a release gives the job all its tries again
     queue.act("release", run.job)
-    again = queue.claim()
-    assert again is not None
+    again = there(queue.claim())
     queue.of(again, "refuse_start", reason="no")
     assert queue.status(run.job) == 1
 
@@ -325,8 +319,7 @@ def test_a_job_whose_inputs_do_not_come_by_the_hosts_fault_is_tried_again_and_at
         assert (queue.status(run.job), queue.column("num_not_started", run.job)) == (1, tries)
         queue.pass_time(10)
         queue.scalar("wake")
-        claimed = queue.claim()
-        assert claimed is not None
+        claimed = there(queue.claim())
         run = claimed
     queue.start(run)
     assert queue.of(run, "fail_inputs", **fault) is True
@@ -368,10 +361,8 @@ def test_a_good_run_between_makes_the_count_start_anew(queue: DirectQueue, run: 
 # Races between the fence and people; each in both orders
 
 
-def test_a_start_that_meets_a_removal_waits_and_is_refused(
-    queue: DirectQueue, run: Claimed, another: Callable[..., DirectQueue]
-) -> None:
-    person = another(autocommit=False)
+def test_a_start_that_meets_a_removal_waits_and_is_refused(queue: DirectQueue, run: Claimed) -> None:
+    person = queue.another(autocommit=False)
     assert person.act("remove", run.job) == 1  # 1. not committed
     with pytest.raises(psycopg.errors.QueryCanceled), queue.within(0.3):
         queue.start(run)  # 2. the fence waits for the answer
@@ -379,10 +370,8 @@ def test_a_start_that_meets_a_removal_waits_and_is_refused(
     assert queue.start(run) == f"run {run.run_id} is over: via fetchwork rm (by postgres)"
 
 
-def test_a_removal_that_meets_a_start_waits_and_finds_a_running_job(
-    queue: DirectQueue, run: Claimed, another: Callable[..., DirectQueue]
-) -> None:
-    fence = another(autocommit=False)
+def test_a_removal_that_meets_a_start_waits_and_finds_a_running_job(queue: DirectQueue, run: Claimed) -> None:
+    fence = queue.another(autocommit=False)
     assert fence.start(run) is None  # 1. not committed
     with pytest.raises(psycopg.errors.QueryCanceled), queue.within(0.3):
         queue.act("remove", run.job)  # 2.
@@ -393,12 +382,10 @@ def test_a_removal_that_meets_a_start_waits_and_finds_a_running_job(
     assert queue.finish(run) == "removed"
 
 
-def test_a_removal_that_meets_a_claim_waits_and_withdraws_its_offer(
-    queue: DirectQueue, another: Callable[..., DirectQueue]
-) -> None:
+def test_a_removal_that_meets_a_claim_waits_and_withdraws_its_offer(queue: DirectQueue) -> None:
     job = queue.submit()
     host_id = queue.host()
-    claimer = another(autocommit=False)
+    claimer = queue.another(autocommit=False)
     run = claimer.claim(host_id=host_id)  # 1. not committed
     assert run is not None
     with pytest.raises(psycopg.errors.QueryCanceled), queue.within(0.3):
@@ -409,11 +396,9 @@ def test_a_removal_that_meets_a_claim_waits_and_withdraws_its_offer(
     assert queue.status(job) == 3
 
 
-def test_a_claim_that_meets_a_removal_passes_its_job_over(
-    queue: DirectQueue, another: Callable[..., DirectQueue]
-) -> None:
+def test_a_claim_that_meets_a_removal_passes_its_job_over(queue: DirectQueue) -> None:
     first, second = queue.submit_many([{}, {}])
-    person = another(autocommit=False)
+    person = queue.another(autocommit=False)
     person.act("remove", first)  # 1. not committed
     run = queue.claim()  # 2. does not wait
     assert run is not None

@@ -460,11 +460,9 @@ def test_a_page_of_events_ends_where_it_says_and_goes_on_there(queue: DirectQueu
     assert got == [1, 2, 3, 4, 5]
 
 
-def test_an_event_of_a_transaction_that_is_still_open_is_not_passed_over(
-    queue: DirectQueue, another: Callable[..., DirectQueue]
-) -> None:
+def test_an_event_of_a_transaction_that_is_still_open_is_not_passed_over(queue: DirectQueue) -> None:
     queue.submit()
-    slow = another(autocommit=False)
+    slow = queue.another(autocommit=False)
     slow.submit()  # 1. not committed
     queue.submit()  # 2.
     events, cursor = window(queue, (0, 0))
