@@ -9,19 +9,15 @@ claimed, started and finished, one after the other; how many a second is printed
 The last line is the slowest of the eight; the goal is 10 s.
 """
 
-import argparse
-import tempfile
 import threading
 import time
 from collections.abc import Iterator
-from pathlib import Path
 
 import htcondor2
 import psycopg
 
-from fetchwork.db import schema
-from fetchwork.pool.postgres import PostgresServer
 from fetchwork.queue import Queue
+from tests.benchmarks import frame
 from tests.support.many_jobs import unlimited
 
 SETTINGS = {"shared_buffers": "1GB", "max_wal_size": "8GB", "checkpoint_timeout": "15min"}
@@ -72,13 +68,14 @@ class Others:
 def submitted(conninfo: str, owner: str, jobs: int) -> int:
     """Submit a cluster of this many jobs, each with arguments of its own; return its id."""
     with psycopg.connect(conninfo) as connection:
-        row = connection.execute(
-            "SELECT fetchwork.submit_cluster(jsonb_build_object('Cmd', '/bin/true', 'Owner', %s::text),"
-            " (SELECT array_agg(jsonb_build_object('Args', n::text)) FROM generate_series(1, %s) AS n))",
-            [owner, jobs],
-        ).fetchone()
-        assert row is not None
-    return int(row[0])
+        return int(
+            frame.value(
+                connection,
+                "SELECT fetchwork.submit_cluster(jsonb_build_object('Cmd', '/bin/true', 'Owner', %s::text),"
+                " (SELECT array_agg(jsonb_build_object('Args', n::text)) FROM generate_series(1, %s) AS n))",
+                [owner, jobs],
+            )
+        )
 
 
 def seconds_of(queue: Queue, action: str, spec: object, jobs: int) -> float:
@@ -106,39 +103,29 @@ def rounds(conninfo: str, jobs: int) -> Iterator[tuple[str, str, float]]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = frame.parser(__doc__)
     parser.add_argument("--jobs", type=int, default=100_000)
     options = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="fetchwork-bench-") as directory:
-        Path(directory).chmod(0o755)
-        server = PostgresServer(Path(directory) / "postgres", settings=SETTINGS)
-        server.start()
-        try:
-            server.create_database("bench")
-            conninfo = server.conninfo("bench")
-            schema.init(conninfo)
-            unlimited(conninfo)
-            submitted(conninfo, "bob", 50_000)
-            with psycopg.connect(conninfo, autocommit=True) as connection:
-                connection.execute("SELECT fetchwork.hello('bench', '1', gen_random_uuid())")
-                connection.execute("VACUUM ANALYZE")
-            slowest = 0.0
-            with Others(conninfo, 1) as others:
-                before, at = 0, time.perf_counter()
-                for action, way, seconds in rounds(conninfo, options.jobs):
-                    rate = (others.ended - before) / (time.perf_counter() - at)
-                    print(
-                        f"{action:8} by {way:10} {seconds:6.2f} s; meanwhile {rate:5.0f} jobs a second of"
-                        f" another submitter, the slowest {others.longest_s * 1000:.0f} ms",
-                        flush=True,
-                    )
-                    before, at = others.ended, time.perf_counter()
-                    others.longest_s = 0.0
-                    slowest = max(slowest, seconds)
-        finally:
-            server.stop("immediate")
+    with frame.server(SETTINGS) as (server, _):
+        conninfo = frame.new_database(server)
+        unlimited(conninfo)
+        submitted(conninfo, "bob", 50_000)
+        with psycopg.connect(conninfo, autocommit=True) as connection:
+            connection.execute("SELECT fetchwork.hello('bench', '1', gen_random_uuid())")
+            connection.execute("VACUUM ANALYZE")
+        slowest = 0.0
+        with Others(conninfo, 1) as others:
+            before, at = 0, time.perf_counter()
+            for action, way, seconds in rounds(conninfo, options.jobs):
+                rate = (others.ended - before) / (time.perf_counter() - at)
+                print(
+                    f"{action:8} by {way:10} {seconds:6.2f} s; meanwhile {rate:5.0f} jobs a second of"
+                    f" another submitter, the slowest {others.longest_s * 1000:.0f} ms",
+                    flush=True,
+                )
+                before, at = others.ended, time.perf_counter()
+                others.longest_s = 0.0
+                slowest = max(slowest, seconds)
     print(f"act seconds per 100000: {slowest * 100_000 / options.jobs:.1f}")
 
 

@@ -15,13 +15,11 @@ since can be vacuumed; and then the whole path: 8 slots at a time ask a real age
 printed ad. Durable server, default settings but for those printed.
 """
 
-import argparse
 import asyncio
 import json
 import re
 import statistics
 import subprocess
-import tempfile
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -34,6 +32,7 @@ from fetchwork.hook import wire
 from fetchwork.pool import hostfile
 from fetchwork.pool.postgres import PostgresServer
 from fetchwork.simulate.agents import AgentProcess
+from tests.benchmarks import frame
 from tests.support.many_jobs import unlimited
 
 CLIENTS = 8
@@ -234,9 +233,7 @@ def through_agent(bench: Bench, seconds: int) -> float:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = frame.parser(__doc__)
     parser.add_argument("--sizes", default="1000,100000,1000000")
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--seconds", type=int, default=5, help="length of each round of each side")
@@ -244,34 +241,25 @@ def main() -> None:
         "--passed", type=int, default=200_000, help="jobs that pass through behind the open transaction"
     )
     options = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="fetchwork-bench-") as name:
-        directory = Path(name)
-        directory.chmod(0o755)
-        server = PostgresServer(directory / "postgres", settings=SETTINGS)
-        server.start()
-        try:
-            bench = Bench(server, directory)
-            bench.prepare()
-            print(f"durable PostgreSQL, {SETTINGS}, {CLIENTS} clients, {AUTOCLUSTERS} kinds, {OWNERS} owners")
-            rates, ratios = {}, {}
-            for size in sorted(int(size) for size in options.sizes.split(",")):
-                speed = bench.fill(size)
-                print(f"          submitted at {speed:.0f} jobs/s")
-                rates[size], ratios[size] = measure(bench, size, options.rounds, options.seconds)
+    with frame.server(SETTINGS) as (server, directory):
+        bench = Bench(server, directory)
+        bench.prepare()
+        print(f"durable PostgreSQL, {SETTINGS}, {CLIENTS} clients, {AUTOCLUSTERS} kinds, {OWNERS} owners")
+        rates, ratios = {}, {}
+        for size in sorted(int(size) for size in options.sizes.split(",")):
+            speed = bench.fill(size)
+            print(f"          submitted at {speed:.0f} jobs/s")
+            rates[size], ratios[size] = measure(bench, size, options.rounds, options.seconds)
 
+        pass_through(bench, options.passed)
+        free = [bench.claims(options.seconds) for _ in range(options.rounds)]
+        with psycopg.connect(bench.conninfo) as old:
+            old.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+            old.execute("SELECT count(*) FROM fetchwork.demand")
             pass_through(bench, options.passed)
-            free = [bench.claims(options.seconds) for _ in range(options.rounds)]
-            with psycopg.connect(bench.conninfo) as old:
-                old.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
-                old.execute("SELECT count(*) FROM fetchwork.demand")
-                pass_through(bench, options.passed)
-                held = [bench.claims(options.seconds) for _ in range(options.rounds)]
-            print(
-                f"after {options.passed} jobs: {spread(free)} claims/s, behind a transaction {spread(held)}"
-            )
-            print(f"by way of one agent: {through_agent(bench, options.seconds * 2):.0f} claims/s")
-        finally:
-            server.stop("fast")
+            held = [bench.claims(options.seconds) for _ in range(options.rounds)]
+        print(f"after {options.passed} jobs: {spread(free)} claims/s, behind a transaction {spread(held)}")
+        print(f"by way of one agent: {through_agent(bench, options.seconds * 2):.0f} claims/s")
     print(f"claims spread over sizes: {1 - min(rates.values()) / max(rates.values()):.2f}")
     print(f"claims behind an open transaction: {statistics.median(held) / statistics.median(free):.2f}")
     print(f"claims per update: {min(ratios.values()):.2f}")

@@ -17,7 +17,6 @@ it (goal: 30 ms), the CPU of `fetchwork --version` (goal: 60 ms), and the ratio 
 pollers (goal: 1.1).
 """
 
-import argparse
 import json
 import os
 import resource
@@ -25,7 +24,6 @@ import shutil
 import statistics
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -36,6 +34,7 @@ import psycopg
 from fetchwork.condor import directory
 from fetchwork.pool import PersonalPool
 from fetchwork.queue import Queue
+from tests.benchmarks import frame
 from tests.support.many_jobs import unlimited
 
 # its own schedd, and no other account that it would have to trust
@@ -331,9 +330,7 @@ def with_pollers(
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = frame.parser(__doc__)
     parser.add_argument("--jobs", type=int, default=10_000)
     parser.add_argument("--pollers", type=int, default=200)
     parser.add_argument("--polled-jobs", type=int, default=100_000, help="those of the pollers together")
@@ -341,26 +338,20 @@ def main() -> None:
     parser.add_argument("--probes", type=int, default=10, help="jobs whose start is waited for, three times")
     parser.add_argument("--most-s", type=float, default=40.0, help="seconds for the probes of one turn")
     options = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="fetchwork-bench-") as folder:
-        Path(folder).chmod(0o755)
-        pool = PersonalPool(Path(folder) / "pool", slots=1, config=CONFIG)
-        pool.start()
-        try:
-            commands = compiled(Path(folder) / "commands")
-            lines = measured(pool, options.jobs, commands)
-            lines.append(
-                with_pollers(
-                    pool,
-                    commands,
-                    options.pollers,
-                    options.polled_jobs,
-                    options.every_s,
-                    options.probes,
-                    options.most_s,
-                )
+    with frame.pool(slots=1, config=CONFIG) as pool:
+        commands = compiled(pool.directory.parent / "commands")
+        lines = measured(pool, options.jobs, commands)
+        lines.append(
+            with_pollers(
+                pool,
+                commands,
+                options.pollers,
+                options.polled_jobs,
+                options.every_s,
+                options.probes,
+                options.most_s,
             )
-        finally:
-            pool.stop()
+        )
     print("\n".join(lines))
 
 

@@ -18,14 +18,11 @@ procrastinate, PgQueuer one by one and pg-boss, and by those of the faster of aw
 Goals: 0.8, 1.5 and 0.5.
 """
 
-import argparse
 import asyncio
 import os
 import statistics
 import sys
-import tempfile
 import time
-from pathlib import Path
 from typing import TypedDict
 
 from fetchwork.db import schema
@@ -34,6 +31,7 @@ from fetchwork.db.pool import AsyncDatabase
 from fetchwork.handlers.host.reports import RunReports
 from fetchwork.pool.postgres import PostgresServer
 from fetchwork.queue import Queue
+from tests.benchmarks import frame
 from tests.benchmarks.peers import Measured, PeerFailed, Peers, timed
 
 SETTINGS = {"shared_buffers": "1GB", "max_wal_size": "8GB", "checkpoint_timeout": "15min"}
@@ -146,9 +144,7 @@ def ours(server: PostgresServer, jobs: int, *, updates: bool) -> tuple[Measured,
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = frame.parser(__doc__)
     parser.add_argument("--jobs", type=int, default=6000)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--without-peers", action="store_true")
@@ -157,33 +153,25 @@ def main() -> None:
     there = peers.available() if peers else []
     found: dict[str, list[Measured]] = {}
     client_ms: dict[str, list[float]] = {}
-    with tempfile.TemporaryDirectory(prefix="fetchwork-bench-") as directory:
-        Path(directory).chmod(0o755)
-        server = PostgresServer(Path(directory) / "postgres", settings=SETTINGS)
-        server.start()
-        try:
-            print(
-                f"PostgreSQL {server.version}, durable, {SETTINGS};"
-                f" {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}"
-            )
-            print(f"{options.jobs} no-op jobs, {SLOTS} at a time", flush=True)
-            for _ in range(options.rounds):
-                for name, updates in ((OURS, False), (OURS_UPDATED, True)):
-                    measured, own_ms = ours(server, options.jobs, updates=updates)
-                    found.setdefault(name, []).append(measured)
-                    client_ms.setdefault(name, []).append(own_ms)
-                for peer in list(there):
-                    try:
-                        assert peers is not None
-                        found.setdefault(peer.name, []).append(
-                            peers.measure(peer, server, options.jobs, SLOTS)
-                        )
-                    except PeerFailed as error:
-                        print(f"MISSING: {peer.name} fails: {error}", file=sys.stderr)
-                        there.remove(peer)
-                        found.pop(peer.name)
-        finally:
-            server.stop("immediate")
+    with frame.server(SETTINGS) as (server, _):
+        print(
+            f"PostgreSQL {server.version}, durable, {SETTINGS};"
+            f" {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}"
+        )
+        print(f"{options.jobs} no-op jobs, {SLOTS} at a time", flush=True)
+        for _ in range(options.rounds):
+            for name, updates in ((OURS, False), (OURS_UPDATED, True)):
+                measured, own_ms = ours(server, options.jobs, updates=updates)
+                found.setdefault(name, []).append(measured)
+                client_ms.setdefault(name, []).append(own_ms)
+            for peer in list(there):
+                try:
+                    assert peers is not None
+                    found.setdefault(peer.name, []).append(peers.measure(peer, server, options.jobs, SLOTS))
+                except PeerFailed as error:
+                    print(f"MISSING: {peer.name} fails: {error}", file=sys.stderr)
+                    there.remove(peer)
+                    found.pop(peer.name)
     without = {peer.name: f"without {peer.without}" for peer in there}
     for name, runs in found.items():
         rates = [run.jobs_per_s for run in runs]

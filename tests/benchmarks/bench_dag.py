@@ -24,17 +24,13 @@ The last lines are the two ratios, of the medians (goal: 1 and more), the cores 
 under 0.3), and the median delay of an event (goal: under 100 ms).
 """
 
-import argparse
-import os
 import re
 import statistics
-import tempfile
 import threading
 import time
-from pathlib import Path
 
-from fetchwork.pool import PersonalPool
 from fetchwork.process import Process, processes
+from tests.benchmarks import frame
 from tests.benchmarks.cpu import process_s
 from tests.condor.compiled_hooks import compile_hooks, hook_directory
 from tests.dag.conftest import CONFIG
@@ -206,7 +202,7 @@ def idle_cores(queue: Queue, point: Point, number: int, seconds: float, most_s: 
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = frame.parser(__doc__)
     parser.add_argument("--wide", type=int, default=1000, help="independent nodes")
     parser.add_argument("--chain", type=int, default=200, help="nodes of the chain")
     parser.add_argument("--idle", type=int, default=100, help="DAGs that wait")
@@ -214,40 +210,37 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--most-s", type=float, default=150.0, help="seconds for a DAG")
     asked = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="fetchwork-bench-") as temporary:
-        os.chmod(temporary, 0o755)
-        config = re.sub(r"(?m)^START = .*$", "START = true", CONFIG)
-        host = {"slots": {"fetched_only": False}}
-        pool = PersonalPool(Path(temporary) / "pool", suite="trixie", slots=8, config=config, host=host)
-        with pool:
-            compile_hooks(hook_directory(pool))
-            point = Point(pool).start()
-            queue, schedd = Queue(pool, point), Schedd(pool)
-            print(f"processes on this machine: {sum(1 for _ in processes())}", flush=True)
-            rates: dict[tuple[str, str], list[float]] = {}
-            delays: list[float] = []
-            for text, what, number in (
-                (wide(asked.wide), "wide", asked.wide),
-                (chain(asked.chain), "chain", asked.chain),
-            ):
-                for _ in range(asked.rounds):
-                    for side in (schedd, queue):
-                        rate, arrivals = nodes_per_s(
-                            side, text, number, asked.most_s, watch=side is queue and what == "wide"
-                        )
-                        rates.setdefault((what, side.user), []).append(rate)
-                        print(
-                            f"{what} over {'queue' if side is queue else 'schedd'}: {rate:.2f} nodes/s",
-                            flush=True,
-                        )
-                        if arrivals is not None:
-                            delays += delays_ms(queue, arrivals)
-            print(
-                f"nodes submitted per second: {submitted_per_s(queue, asked.wide, asked.most_s):.1f}",
-                flush=True,
-            )
-            cores = idle_cores(queue, point, asked.idle, asked.idle_s, asked.most_s)
-            point.stop()
+    config = re.sub(r"(?m)^START = .*$", "START = true", CONFIG)
+    host = {"slots": {"fetched_only": False}}
+    with frame.pool(suite="trixie", slots=8, config=config, host=host) as pool:
+        compile_hooks(hook_directory(pool))
+        point = Point(pool).start()
+        queue, schedd = Queue(pool, point), Schedd(pool)
+        print(f"processes on this machine: {sum(1 for _ in processes())}", flush=True)
+        rates: dict[tuple[str, str], list[float]] = {}
+        delays: list[float] = []
+        for text, what, number in (
+            (wide(asked.wide), "wide", asked.wide),
+            (chain(asked.chain), "chain", asked.chain),
+        ):
+            for _ in range(asked.rounds):
+                for side in (schedd, queue):
+                    rate, arrivals = nodes_per_s(
+                        side, text, number, asked.most_s, watch=side is queue and what == "wide"
+                    )
+                    rates.setdefault((what, side.user), []).append(rate)
+                    print(
+                        f"{what} over {'queue' if side is queue else 'schedd'}: {rate:.2f} nodes/s",
+                        flush=True,
+                    )
+                    if arrivals is not None:
+                        delays += delays_ms(queue, arrivals)
+        print(
+            f"nodes submitted per second: {submitted_per_s(queue, asked.wide, asked.most_s):.1f}",
+            flush=True,
+        )
+        cores = idle_cores(queue, point, asked.idle, asked.idle_s, asked.most_s)
+        point.stop()
     median = {key: statistics.median(found) for key, found in rates.items()}
     print(f"dag wide over schedd: {median['wide', 'alice'] / median['wide', 'bob']:.2f}")
     print(f"dag chain over schedd: {median['chain', 'alice'] / median['chain', 'bob']:.2f}")

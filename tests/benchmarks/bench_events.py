@@ -13,21 +13,18 @@ reader notes the arrival of each. The time runs from the moment before COMMIT is
 The last line is the median latency; the goals are 20 ms, 100 000 events/s and 10 percent.
 """
 
-import argparse
 import re
 import statistics
-import tempfile
 import threading
 import time
-from pathlib import Path
 from typing import LiteralString
 
 import psycopg
 
-from fetchwork.db import schema
 from fetchwork.db.sequencing import SHORTEST_PAUSE_S
 from fetchwork.pool.postgres import PostgresServer
 from fetchwork.queue import Queue
+from tests.benchmarks import frame
 from tests.support.many_jobs import unlimited
 
 RATE = 1000
@@ -196,33 +193,25 @@ def _way(server: PostgresServer, conninfo: str, jobs: int) -> float:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser()
+    parser = frame.parser(__doc__)
     parser.add_argument("--events", type=int, default=1_000_000)
     parser.add_argument("--seconds", type=float, default=20)
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--jobs", type=int, default=2000, help="in a round, for each of two sessions")
     arguments = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="fetchwork-bench-") as directory:
-        Path(directory).chmod(0o755)
-        server = PostgresServer(Path(directory) / "postgres", settings=SETTINGS)
-        server.start()
-        try:
-            conninfo = server.conninfo("postgres")
-            schema.init(conninfo)
-            unlimited(conninfo)
-            print("a job's way with and without its events:", flush=True)
-            cost = cost_of_writing(conninfo, server, arguments.rounds, arguments.jobs)
-            print(f"  events cost {cost:.1f} percent of a job's way; of a claim nothing, it writes none")
-            waited = sorted(latencies(conninfo, arguments.seconds))
-            median, last = statistics.median(waited), waited[int(len(waited) * 0.99)]
-            print(
-                f"{RATE} events/s: {len(waited)} arrived, median {median:.1f} ms, 99 percent within"
-                f" {last:.1f} ms"
-            )
-            rate = reading_rate(conninfo, arguments.events)
-            print(f"reading {arguments.events} events from a cursor: {rate:.0f} events/s")
-        finally:
-            server.stop("immediate")
+    with frame.server(SETTINGS) as (server, _):
+        conninfo = frame.new_database(server)
+        unlimited(conninfo)
+        print("a job's way with and without its events:", flush=True)
+        cost = cost_of_writing(conninfo, server, arguments.rounds, arguments.jobs)
+        print(f"  events cost {cost:.1f} percent of a job's way; of a claim nothing, it writes none")
+        waited = sorted(latencies(conninfo, arguments.seconds))
+        median, last = statistics.median(waited), waited[int(len(waited) * 0.99)]
+        print(
+            f"{RATE} events/s: {len(waited)} arrived, median {median:.1f} ms, 99 percent within {last:.1f} ms"
+        )
+        rate = reading_rate(conninfo, arguments.events)
+        print(f"reading {arguments.events} events from a cursor: {rate:.0f} events/s")
     print(f"\nevent latency ms: {median:.1f}")
 
 

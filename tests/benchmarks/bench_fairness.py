@@ -10,10 +10,8 @@ time that job processes were really alive counts, not the queue's account of it.
 Then a new submitter, with the worst factor of the three, submits one job.
 """
 
-import argparse
 import asyncio
 import sys
-import tempfile
 import time
 from pathlib import Path
 
@@ -21,10 +19,10 @@ import psycopg
 from psycopg.types.json import Jsonb
 
 from fetchwork.db import schema
-from fetchwork.pool.postgres import PostgresServer
 from fetchwork.simulate import BEHAVIOURS, Host, Ledger, SlotSpec, Timing
 from fetchwork.simulate.agents import AgentProcess
 from fetchwork.simulate.hooks import connect_to
+from tests.benchmarks import frame
 
 FACTORS = {"group_one": 1, "group_two": 2, "group_four": 4}
 NEWCOMER = "group_late"
@@ -134,27 +132,18 @@ class Bench:
 
 def main() -> None:
     """Run the benchmark and print the figures, each as a line `name: figure`."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
+    parser = frame.parser(__doc__)
     parser.add_argument("--seconds", type=float, default=60.0, help="measured, after three half-lives")
     parser.add_argument("--halflife", type=float, default=10.0, help="of the usage, in seconds")
     options = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="fetchwork-bench-") as name:
-        directory = Path(name)
-        directory.chmod(0o755)
-        server = PostgresServer(directory / "postgres")
-        server.start()
-        try:
-            server.create_database("queue")
-            bench = Bench(server.conninfo("queue"))
-            bench.prepare(options.halflife)
-            for group in FACTORS:
-                bench.submit(
-                    group, int((options.seconds + 5 * options.halflife) * HOSTS * SLOTS_EACH / JOB_S)
-                )
-            figures = asyncio.run(bench.run(directory, 3 * options.halflife, options.seconds))
-            bench.connection.close()
-        finally:
-            server.stop("immediate")
+    with frame.server() as (server, directory):
+        server.create_database("queue")
+        bench = Bench(server.conninfo("queue"))
+        bench.prepare(options.halflife)
+        for group in FACTORS:
+            bench.submit(group, int((options.seconds + 5 * options.halflife) * HOSTS * SLOTS_EACH / JOB_S))
+        figures = asyncio.run(bench.run(directory, 3 * options.halflife, options.seconds))
+        bench.connection.close()
     print(
         f"{HOSTS * SLOTS_EACH} slots, jobs of {JOB_S:g} s, half-life {options.halflife:g} s", file=sys.stderr
     )

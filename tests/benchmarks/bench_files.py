@@ -26,28 +26,22 @@ once; the number of times that the agent reads it for the 24 jobs that run. Goal
 
 from __future__ import annotations
 
-import argparse
 import os
 import resource
 import statistics
 import sys
-import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
 
 import psycopg
 
-from fetchwork.db import schema
 from fetchwork.db.calls import files
 from fetchwork.db.calls.files import CHUNK_BYTES
 from fetchwork.db.database import Database
-from fetchwork.pool.postgres import PostgresServer, system_programs
+from fetchwork.pool.postgres import system_programs
 from fetchwork.queue import contents, retrieving
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
-
-from tests.benchmarks import files_on_slots
+from tests.benchmarks import files_on_slots, frame
 
 SETTINGS = {"shared_buffers": "512MB", "max_wal_size": "8GB", "checkpoint_timeout": "15min"}
 OWNER = "alice"
@@ -114,52 +108,43 @@ def copy_out(connection: psycopg.Connection, path: Path) -> None:
 
 def large(mib: int, rounds: int) -> float:
     """The ratio of COPY's time to ours, there and back."""
-    with tempfile.TemporaryDirectory(prefix="fetchwork-bench-") as directory:
-        home = Path(directory)
-        home.chmod(0o755)
+    with frame.server(SETTINGS, programs=system_programs()) as (server, home):
         source = home / "source"
         made(source, mib)
-        server = PostgresServer(home / "postgres", programs=system_programs(), settings=SETTINGS)
-        server.start()
-        try:
-            server.create_database("bench")
-            conninfo = server.conninfo("bench")
-            schema.init(conninfo)
-            times: dict[str, list[float]] = {"in": [], "out": [], "COPY in": [], "COPY out": []}
-            with psycopg.connect(conninfo, autocommit=True) as connection, Database(conninfo) as database:
-                connection.execute("SELECT fetchwork.grant_owner('postgres', %s)", [OWNER])
-                connection.execute(PLAIN)
-                before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-                for number in range(rounds):
-                    connection.execute("TRUNCATE plain")
-                    connection.execute("TRUNCATE fetchwork.content CASCADE")
-                    kept: list[contents.Content] = []
+        conninfo = frame.new_database(server)
+        times: dict[str, list[float]] = {"in": [], "out": [], "COPY in": [], "COPY out": []}
+        with psycopg.connect(conninfo, autocommit=True) as connection, Database(conninfo) as database:
+            connection.execute("SELECT fetchwork.grant_owner('postgres', %s)", [OWNER])
+            connection.execute(PLAIN)
+            before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+            for number in range(rounds):
+                connection.execute("TRUNCATE plain")
+                connection.execute("TRUNCATE fetchwork.content CASCADE")
+                kept: list[contents.Content] = []
 
-                    def ours_in(kept: list[contents.Content] = kept) -> None:
-                        kept.append(store(database, source))
+                def ours_in(kept: list[contents.Content] = kept) -> None:
+                    kept.append(store(database, source))
 
-                    def theirs_in() -> None:
-                        copy_in(connection, source)
+                def theirs_in() -> None:
+                    copy_in(connection, source)
 
-                    def ours_out(kept: list[contents.Content] = kept) -> None:
-                        # an output belongs to a run
-                        (row,) = connection.execute(
-                            "UPDATE fetchwork.content SET run_id = 1 RETURNING content_id"
-                        ).fetchall()
-                        bring(database, kept[0], row[0], home)
+                def ours_out(kept: list[contents.Content] = kept) -> None:
+                    # an output belongs to a run
+                    (row,) = connection.execute(
+                        "UPDATE fetchwork.content SET run_id = 1 RETURNING content_id"
+                    ).fetchall()
+                    bring(database, kept[0], row[0], home)
 
-                    def theirs_out() -> None:
-                        copy_out(connection, home / "copied")
+                def theirs_out() -> None:
+                    copy_out(connection, home / "copied")
 
-                    sides = [("in", ours_in), ("COPY in", theirs_in)]
-                    back = [("out", ours_out), ("COPY out", theirs_out)]
-                    for pair in (sides, back):
-                        for name, work in pair if number % 2 else reversed(pair):
-                            times[name].append(seconds(work))
-                    assert (home / "out").stat().st_size == (home / "copied").stat().st_size == mib << 20
-                grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
-        finally:
-            server.stop("immediate")
+                sides = [("in", ours_in), ("COPY in", theirs_in)]
+                back = [("out", ours_out), ("COPY out", theirs_out)]
+                for pair in (sides, back):
+                    for name, work in pair if number % 2 else reversed(pair):
+                        times[name].append(seconds(work))
+                assert (home / "out").stat().st_size == (home / "copied").stat().st_size == mib << 20
+            grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
     median = {name: statistics.median(taken) for name, taken in times.items()}
     for name, taken in median.items():
         print(f"{name:>9}: {mib / taken:7.1f} MiB/s  ({taken:.2f} s)")
@@ -170,9 +155,7 @@ def large(mib: int, rounds: int) -> float:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = frame.parser(__doc__)
     parser.add_argument("--mib", type=int, default=1024, help="size of the large file")
     parser.add_argument("--jobs", type=int, default=200, help="jobs of a side in a round")
     parser.add_argument("--rounds", type=int, default=3)

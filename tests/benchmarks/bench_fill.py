@@ -10,18 +10,11 @@ full in less than 63 s; the goal is 77. With ``--slots N`` the host file divides
 The last line is the time from the submission of the first job to the start of the last.
 """
 
-import argparse
-import sys
-import tempfile
+import itertools
 from pathlib import Path
 
 from fetchwork.pool.condorroot import DEFAULT_SUITE, condor_root
-from fetchwork.pool.postgres import PostgresServer
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
-
-import itertools
-
+from tests.benchmarks import frame
 from tests.condor.readme_host import readme_host
 from tests.condor.stock_fill import start_all
 
@@ -30,7 +23,7 @@ STARTED = "SELECT extract(epoch FROM started_at)::float8 AS at FROM fetchwork.ru
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser = frame.parser(__doc__)
     parser.add_argument("--suite", default=DEFAULT_SUITE, help="the Debian suite whose HTCondor is tried")
     parser.add_argument("--slots", type=int, default=1, help="partitionable slots that the host is cut into")
     parser.add_argument("--cores", type=int, default=CORES)
@@ -40,21 +33,15 @@ def main() -> None:
     more = ""
     if arguments.slots > 1:
         more = f"\n[[slots.type]]\ncount = {arguments.slots}\npartitionable = true\n"
-    with tempfile.TemporaryDirectory() as directory:
-        Path(directory).chmod(0o755)
-        host_directory = Path(directory, "host")
+    with frame.server() as (postgres, directory):
+        host_directory = directory / "host"
         host_directory.mkdir()
-        postgres = PostgresServer(Path(directory) / "postgres")
-        postgres.start()
-        try:
-            with readme_host(root, host_directory, postgres, cores=arguments.cores, more=more) as host:
-                print(host.doctor()[1])
-                filled = start_all(host, jobs=arguments.cores)
-                times = [row["at"] for row in host.database.query(STARTED)]
-                if arguments.logs:
-                    arguments.logs.write_text(host.debian.run("tail -n +1 /var/log/condor/*Log")[1])
-        finally:
-            postgres.stop()
+        with readme_host(root, host_directory, postgres, cores=arguments.cores, more=more) as host:
+            print(host.doctor()[1])
+            filled = start_all(host, jobs=arguments.cores)
+            times = [row["at"] for row in host.database.query(STARTED)]
+            if arguments.logs:
+                arguments.logs.write_text(host.debian.run("tail -n +1 /var/log/condor/*Log")[1])
     gaps = sorted(later - earlier for earlier, later in itertools.pairwise(times))
     print(f"between two starts: median {gaps[len(gaps) // 2]:.2f} s, longest {gaps[-1]:.2f} s")
     print(f"fill seconds: {filled:.1f}")

@@ -16,11 +16,9 @@ minutes at most. The last lines are the figures; those before them extrapolate t
 with its own periodic calls and those that a job causes.
 """
 
-import argparse
 import asyncio
 import json
 import resource
-import tempfile
 import time
 from collections import Counter
 from pathlib import Path
@@ -32,6 +30,7 @@ from fetchwork.db import schema
 from fetchwork.hook.wire import Reply, ReplyReader, Request, encode_request
 from fetchwork.pool.postgres import PostgresServer
 from fetchwork.simulate.agents import AgentProcess
+from tests.benchmarks import frame
 
 SLOT_AD = Path(__file__).parent.parent / "data/ads/23.9.6-fetch_work-static-unclaimed.ad"
 KEYWORD = "FETCHWORK"
@@ -166,11 +165,15 @@ class Bench:
     async def transactions(self) -> int:
         """All transactions so far without those of submissions, after every server has reported its count."""
         await asyncio.sleep(REPORT_S)
-        row = self.reader.execute(
-            "SELECT xact_commit + xact_rollback FROM pg_stat_database WHERE datname = 'bench'"
-        ).fetchone()
-        assert row is not None
-        return int(row[0]) - self.submits
+        return (
+            int(
+                frame.value(
+                    self.reader,
+                    "SELECT xact_commit + xact_rollback FROM pg_stat_database WHERE datname = 'bench'",
+                )
+            )
+            - self.submits
+        )
 
     async def phase(self, seconds: int, ad: dict[str, object] | None, *, ended: int = 0) -> tuple[int, float]:
         """Transactions within the time, with one submission a second if there is an ad; and the actual time.
@@ -230,24 +233,15 @@ async def run(bench: Bench, seconds: int) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = frame.parser(__doc__)
     parser.add_argument("--agents", type=int, default=16)
     parser.add_argument("--slots", type=int, default=64)
     parser.add_argument("--seconds", type=int, default=30, help="length of each phase")
     options = parser.parse_args()
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
-    with tempfile.TemporaryDirectory(prefix="fetchwork-bench-") as name:
-        directory = Path(name)
-        directory.chmod(0o755)
-        server = PostgresServer(directory / "postgres", settings=SETTINGS)
-        server.start()
-        try:
-            asyncio.run(run(Bench(server, directory, options.agents, options.slots), options.seconds))
-        finally:
-            server.stop("fast")
+    with frame.server(SETTINGS) as (server, directory):
+        asyncio.run(run(Bench(server, directory, options.agents, options.slots), options.seconds))
 
 
 if __name__ == "__main__":

@@ -22,7 +22,6 @@ import argparse
 import asyncio
 import re
 import statistics
-import tempfile
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -42,6 +41,7 @@ from fetchwork.matchmaker.messages import Look
 from fetchwork.pool.condorroot import DEFAULT_SUITE, condor_root
 from fetchwork.pool.postgres import PostgresServer
 from fetchwork.queue.descriptions import from_description
+from tests.benchmarks import frame
 from tests.benchmarks.cpu import backends_s, family_s
 from tests.benchmarks.dirac_queue import SETTINGS, DiracQueue, claims_per_second
 from tests.condor.readme_host import readme_host
@@ -231,9 +231,7 @@ async def isolation(server: PostgresServer, rounds: int) -> float:
 
 def claims(server: PostgresServer, directory: Path, sizes: list[int], seconds: float) -> tuple[float, float]:
     """Claims per second of 32 agents, the least of all sizes, and of one agent at the largest size."""
-    server.create_database("dirac")
-    conninfo = server.conninfo("dirac")
-    schema.init(conninfo)
+    conninfo = frame.new_database(server)
     queue = DiracQueue(conninfo)
     many = []
     try:
@@ -263,9 +261,7 @@ def fill_seconds(directory: Path) -> float:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = frame.parser(__doc__)
     parser.add_argument("--rounds", type=int, default=30)
     parser.add_argument(
         "--sizes", default="100000,10000000", help="waiting jobs of the second part; none: leave it out"
@@ -274,16 +270,9 @@ def main() -> None:
     parser.add_argument("--fill", action=argparse.BooleanOptionalAction, default=True)
     options = parser.parse_args()
     sizes = sorted(int(size) for size in options.sizes.split(",") if size.isdigit())
-    with tempfile.TemporaryDirectory(prefix="fetchwork-bench-") as name:
-        directory = Path(name)
-        directory.chmod(0o755)
-        server = PostgresServer(directory / "postgres", settings=SETTINGS)
-        server.start()
-        try:
-            ratio = asyncio.run(isolation(server, options.rounds))
-            rates = claims(server, directory, sizes, options.seconds) if sizes else None
-        finally:
-            server.stop("fast")
+    with frame.server(SETTINGS) as (server, directory):
+        ratio = asyncio.run(isolation(server, options.rounds))
+        rates = claims(server, directory, sizes, options.seconds) if sizes else None
         filled = fill_seconds(directory) if options.fill else None
     print(f"isolation over one process: {ratio:.3f}")
     if rates is not None:

@@ -17,27 +17,23 @@ With ``--statements MS`` the server's log shows the statements that took longer.
 page's median; the goal is 100 ms.
 """
 
-import argparse
 import html
 import re
 import statistics
-import tempfile
 import threading
 import time
 import urllib.error
 import urllib.request
-from pathlib import Path
 from urllib.parse import quote
 
 import psycopg
 import uvicorn
 
-from fetchwork.db import schema
 from fetchwork.page import pages
 from fetchwork.page.application import application
 from fetchwork.page.signin import SignIn
 from fetchwork.pool.ports import free_port
-from fetchwork.pool.postgres import PostgresServer
+from tests.benchmarks import frame
 from tests.benchmarks.bench_tracking import CLUSTER, SETTINGS, fill
 
 TOKEN = "a-token-of-the-benchmark"
@@ -183,7 +179,7 @@ def search(service: Service, path: str) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser()
+    parser = frame.parser(__doc__)
     parser.add_argument("--jobs", type=int, default=1_000_000)
     parser.add_argument("--history", type=int, default=5_000_000)
     parser.add_argument("--statements", type=int, metavar="MS", help="print statements that take longer")
@@ -191,34 +187,26 @@ def main() -> None:
     settings = dict(SETTINGS)
     if arguments.statements is not None:
         settings |= {"log_min_duration_statement": str(arguments.statements)}
-    with tempfile.TemporaryDirectory(prefix="fetchwork-bench-") as name:
-        directory = Path(name)
-        directory.chmod(0o755)
-        server = PostgresServer(directory / "postgres", settings=settings)
-        server.start()
+    with frame.server(settings) as (server, _):
+        conninfo = frame.new_database(server)
+        began = time.monotonic()
+        fill(conninfo, arguments.jobs, arguments.history)
+        print(f"filled in {time.monotonic() - began:.0f} s")
+        print(f"{arguments.jobs} jobs, {arguments.history} in history\n")
+        print(f"a quarter of an hour is counted in {count_runs(conninfo):.0f} ms at most\n")
+        pages.DAY_S = 0.0
+        service = Service(conninfo)
         try:
-            conninfo = server.conninfo("postgres")
-            schema.init(conninfo)
-            began = time.monotonic()
-            fill(conninfo, arguments.jobs, arguments.history)
-            print(f"filled in {time.monotonic() - began:.0f} s")
-            print(f"{arguments.jobs} jobs, {arguments.history} in history\n")
-            print(f"a quarter of an hour is counted in {count_runs(conninfo):.0f} ms at most\n")
-            pages.DAY_S = 0.0
-            service = Service(conninfo)
-            try:
-                slowest = measure(service, arguments.jobs)
-                last = arguments.jobs // CLUSTER
-                oldest = (arguments.jobs + arguments.history) // CLUSTER
-                for what, (page, constraint) in UNINDEXED.items():
-                    path = f"/{page}?constraint=" + quote(constraint.format(last=last, oldest=oldest))
-                    print(f"  {what:32} {search(service, path)}", flush=True)
-            finally:
-                service.stop()
-            if arguments.statements is not None:
-                print(server.log.read_text(errors="replace").partition("VACUUM ANALYZE")[2])
+            slowest = measure(service, arguments.jobs)
+            last = arguments.jobs // CLUSTER
+            oldest = (arguments.jobs + arguments.history) // CLUSTER
+            for what, (page, constraint) in UNINDEXED.items():
+                path = f"/{page}?constraint=" + quote(constraint.format(last=last, oldest=oldest))
+                print(f"  {what:32} {search(service, path)}", flush=True)
         finally:
-            server.stop("immediate")
+            service.stop()
+        if arguments.statements is not None:
+            print(server.log.read_text(errors="replace").partition("VACUUM ANALYZE")[2])
     print(f"\nslowest page ms: {slowest:.1f}")
 
 

@@ -6,11 +6,9 @@ the beginning, or --rate jobs a second are submitted, as to a pool in use; they 
 sleep decides how many run. The output is that of simulate, and PostgreSQL's own counts.
 """
 
-import argparse
 import json
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 from pathlib import Path
@@ -18,10 +16,9 @@ from pathlib import Path
 import psycopg
 
 from fetchwork.config.toml import to_toml
-from fetchwork.db import schema
 from fetchwork.pool import hostfile
-from fetchwork.pool.postgres import PostgresServer
 from fetchwork.simulate.agents import PROGRAM
+from tests.benchmarks import frame
 
 #: of each agent: two for hooks, one for its lease, one that listens, one for housekeeping
 CONNECTIONS = 5
@@ -64,9 +61,7 @@ def submit_steadily(conninfo: str, hosts: int, sleep_s: int, rate: float, over: 
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = frame.parser(__doc__)
     parser.add_argument("--hosts", type=int, default=200)
     parser.add_argument("--slots", type=int, default=64, help="of each host")
     parser.add_argument("--seconds", type=int, default=600)
@@ -75,50 +70,42 @@ def main() -> None:
     options = parser.parse_args()
     jobs = options.hosts * options.slots * (options.seconds // options.sleep + 2)
     settings = {"max_connections": str(options.hosts * CONNECTIONS + 50), "shared_buffers": "512MB"}
-    with tempfile.TemporaryDirectory(prefix="fetchwork-bench-") as name:
-        directory = Path(name)
-        directory.chmod(0o755)
-        server = PostgresServer(directory / "postgres", settings=settings)
-        server.start()
-        try:
-            conninfo = server.conninfo("postgres")
-            schema.init(conninfo)
-            over = threading.Event()
-            if options.rate is None:
-                with psycopg.connect(conninfo, autocommit=True) as connection:
-                    submit(connection, options.sleep, jobs)
-            else:
-                arrivals = (conninfo, options.hosts, options.sleep, options.rate, over)
-                threading.Thread(target=submit_steadily, args=arrivals, daemon=True).start()
-            arguments = ["--hosts", options.hosts, "--slots", options.slots, "--seconds", options.seconds]
-            command = [sys.executable, "-c", PROGRAM, "simulate", "-c", host_file(directory, conninfo)]
-            began = time.monotonic()
-            told = subprocess.run(
-                [*map(str, command), *map(str, arguments)], capture_output=True, text=True, check=False
-            )
-            over.set()
-            if told.returncode != 0:
-                raise SystemExit(f"fetchwork simulate failed: {told.stderr[-2000:]}")
-            print(told.stdout.rstrip())
+    with frame.server(settings) as (server, directory):
+        conninfo = frame.new_database(server)
+        over = threading.Event()
+        if options.rate is None:
             with psycopg.connect(conninfo, autocommit=True) as connection:
-                print(
-                    "runs:",
-                    connection.execute(
-                        "SELECT outcome::text, count(*) FROM fetchwork.run_history GROUP BY 1 ORDER BY 2 DESC"
-                    ).fetchall(),
-                )
-                row = connection.execute(
-                    "SELECT xact_commit + xact_rollback FROM pg_stat_database WHERE datname = 'postgres'"
-                ).fetchone()
-                started = connection.execute(
-                    "SELECT count(*) FROM fetchwork.run_history WHERE started_at IS NOT NULL"
-                ).fetchone()
-            assert row is not None and started is not None
-            lasted = time.monotonic() - began
-            print(f"{row[0]} transactions, {started[0]} starts, {lasted:.0f} s with the start of the agents")
-            print(f"simulated starts per second: {started[0] / options.seconds:.1f}")
-        finally:
-            server.stop("fast")
+                submit(connection, options.sleep, jobs)
+        else:
+            arrivals = (conninfo, options.hosts, options.sleep, options.rate, over)
+            threading.Thread(target=submit_steadily, args=arrivals, daemon=True).start()
+        arguments = ["--hosts", options.hosts, "--slots", options.slots, "--seconds", options.seconds]
+        command = [sys.executable, "-c", PROGRAM, "simulate", "-c", host_file(directory, conninfo)]
+        began = time.monotonic()
+        told = subprocess.run(
+            [*map(str, command), *map(str, arguments)], capture_output=True, text=True, check=False
+        )
+        over.set()
+        if told.returncode != 0:
+            raise SystemExit(f"fetchwork simulate failed: {told.stderr[-2000:]}")
+        print(told.stdout.rstrip())
+        with psycopg.connect(conninfo, autocommit=True) as connection:
+            print(
+                "runs:",
+                connection.execute(
+                    "SELECT outcome::text, count(*) FROM fetchwork.run_history GROUP BY 1 ORDER BY 2 DESC"
+                ).fetchall(),
+            )
+            row = connection.execute(
+                "SELECT xact_commit + xact_rollback FROM pg_stat_database WHERE datname = current_database()"
+            ).fetchone()
+            started = connection.execute(
+                "SELECT count(*) FROM fetchwork.run_history WHERE started_at IS NOT NULL"
+            ).fetchone()
+        assert row is not None and started is not None
+        lasted = time.monotonic() - began
+        print(f"{row[0]} transactions, {started[0]} starts, {lasted:.0f} s with the start of the agents")
+        print(f"simulated starts per second: {started[0] / options.seconds:.1f}")
 
 
 if __name__ == "__main__":

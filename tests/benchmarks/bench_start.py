@@ -12,13 +12,10 @@ The last three lines are medians of fetchwork, behind those of the schedd. Goals
 from a removal to the end of the process.
 """
 
-import argparse
 import random
 import statistics
-import tempfile
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import TypeVar
 
 from fetchwork.agent.client import status
@@ -26,6 +23,7 @@ from fetchwork.classad.bindings import JobAction
 from fetchwork.pool import PersonalPool
 from fetchwork.process import Process, processes
 from fetchwork.queue import Queue
+from tests.benchmarks import frame
 
 T = TypeVar("T")
 
@@ -139,46 +137,41 @@ def told(times: list[float]) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser()
+    parser = frame.parser(__doc__)
     parser.add_argument("--singles", type=int, default=10, help="jobs on an idle pool")
     parser.add_argument("--chain", type=int, default=10, help="jobs of one second in a row")
     parser.add_argument("--removals", type=int, default=5, help="running jobs that are removed")
     parser.add_argument("--rest", type=float, default=3.0, help="seconds of idleness before each single job")
     arguments = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="fetchwork-bench-") as directory:
-        Path(directory).chmod(0o755)
-        with (
-            PersonalPool(Path(directory) / "pool", slots=2, config=CONFIG, host=HOST) as pool,
-            Queue(pool.conninfo) as queue,
-        ):
-            sides = [
-                Side(
-                    "fetchwork",
-                    pool,
-                    lambda description: queue.submit(description, owner="alice") and None,  # type: ignore[arg-type]
-                    lambda: queue.act(JobAction.Remove, "true"),
-                ),
-                Side(
-                    "schedd",
-                    pool,
-                    by_schedd(pool),
-                    lambda: pool.run_command(["condor_rm", "-all"], user="bob").check_returncode(),
-                ),
-            ]
-            end = time.monotonic() + PATIENCE_S
-            while status(pool.directory / "run/agent.sock")["waiting_fetches"] == 0:
-                if time.monotonic() > end:
-                    raise SystemExit(f"no slot fetched in {PATIENCE_S} s")
-                time.sleep(0.1)
-            for _ in range(arguments.singles):
-                for side in sides:
-                    time.sleep(arguments.rest)
-                    side.single()
+    with frame.pool(slots=2, config=CONFIG, host=HOST) as pool, Queue(pool.conninfo) as queue:
+        sides = [
+            Side(
+                "fetchwork",
+                pool,
+                lambda description: queue.submit(description, owner="alice") and None,  # type: ignore[arg-type]
+                lambda: queue.act(JobAction.Remove, "true"),
+            ),
+            Side(
+                "schedd",
+                pool,
+                by_schedd(pool),
+                lambda: pool.run_command(["condor_rm", "-all"], user="bob").check_returncode(),
+            ),
+        ]
+        end = time.monotonic() + PATIENCE_S
+        while status(pool.directory / "run/agent.sock")["waiting_fetches"] == 0:
+            if time.monotonic() > end:
+                raise SystemExit(f"no slot fetched in {PATIENCE_S} s")
+            time.sleep(0.1)
+        for _ in range(arguments.singles):
             for side in sides:
-                side.chain(arguments.chain)
-            for _ in range(arguments.removals):
-                for side in sides:
-                    side.removal()
+                time.sleep(arguments.rest)
+                side.single()
+        for side in sides:
+            side.chain(arguments.chain)
+        for _ in range(arguments.removals):
+            for side in sides:
+                side.removal()
     for side in sides:
         print(f"{side.name:<10} submit to start {told(side.delays)}   between jobs {told(side.gaps)}")
         print(f"{side.name:<10} rm to gone      {told(side.ends)}")

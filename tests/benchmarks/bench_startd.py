@@ -11,14 +11,11 @@ pool, PostgreSQL, schedd and shadows included, from before the first job to afte
 Goals: `startd rate over ceiling` 0.9, `startd cpu over schedd` 1.5. Each is the median of the rounds.
 """
 
-import argparse
 import os
 import re
 import shutil
 import statistics
 import subprocess
-import sys
-import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -30,9 +27,7 @@ from fetchwork.agent.client import status
 from fetchwork.hook.wire import HOOKS
 from fetchwork.pool import PersonalPool
 from fetchwork.queue import Queue
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
-
+from tests.benchmarks import frame
 from tests.condor.compiled_hooks import compile_hooks, hook_directory
 
 SLOTS = 8
@@ -233,7 +228,7 @@ def measure(bench: Bench, queue: Queue, rounds: int, jobs: int) -> dict[str, lis
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser = frame.parser(__doc__)
     parser.add_argument("--suite", help="the Debian suite whose HTCondor is measured")
     parser.add_argument("--jobs", type=int, default=300, help="jobs of a side in a round")
     parser.add_argument("--rounds", type=int, default=3)
@@ -242,16 +237,12 @@ def main() -> None:
     )
     parser.add_argument("--python-hooks", action="store_true", help="with the hooks in Python")
     arguments = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="fetchwork-bench-") as directory:
-        Path(directory).chmod(0o755)
-        pool = PersonalPool(
-            Path(directory) / "pool", slots=SLOTS, config=CONFIG, host=HOST, suite=arguments.suite
-        )
-        with pool, Queue(pool.conninfo) as queue:
-            print(f"HTCondor {'.'.join(map(str, pool.condor.version() or ()))}, {os.cpu_count()} CPUs")
-            done = measure(Bench(pool, arguments.python_hooks), queue, arguments.rounds, arguments.jobs)
-            if arguments.logs:
-                shutil.copytree(pool.condor.log, arguments.logs)
+    a_pool = frame.pool(slots=SLOTS, config=CONFIG, host=HOST, suite=arguments.suite)
+    with a_pool as pool, Queue(pool.conninfo) as queue:
+        print(f"HTCondor {'.'.join(map(str, pool.condor.version() or ()))}, {os.cpu_count()} CPUs")
+        done = measure(Bench(pool, arguments.python_hooks), queue, arguments.rounds, arguments.jobs)
+        if arguments.logs:
+            shutil.copytree(pool.condor.log, arguments.logs)
     for name, each in done.items():
         shares = each[-1].by_program
         print(f"{name}: " + ", ".join(f"{program} {ms:.1f}" for program, ms in shares.items()) + " ms a job")

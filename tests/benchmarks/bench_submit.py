@@ -12,21 +12,18 @@ sides alternate; each has a new database.
 The last line is the slowest of the four medians; the goal is 40 000.
 """
 
-import argparse
 import json
 import os
 import statistics
 import sys
-import tempfile
 import time
 from collections.abc import Callable
-from pathlib import Path
 
 import psycopg
 
-from fetchwork.db import schema
 from fetchwork.pool.postgres import PostgresServer
 from fetchwork.queue import Queue
+from tests.benchmarks import frame
 from tests.benchmarks.peers import PEERS, PeerFailed, Peers
 
 SETTINGS = {"shared_buffers": "1GB", "max_wal_size": "8GB", "checkpoint_timeout": "15min"}
@@ -88,9 +85,7 @@ BESIDE: dict[str, Callable[[str, int], float]] = {
 def measure(server: PostgresServer, jobs: int, submit: Callable[[str, int], float]) -> float:
     """Jobs a second, into a new database."""
     server.query("DROP DATABASE IF EXISTS ours WITH (FORCE)")
-    server.create_database("ours")
-    conninfo = server.conninfo("ours")
-    schema.init(conninfo)
+    conninfo = frame.new_database(server)
     with psycopg.connect(conninfo, autocommit=True) as connection:
         for name in LIMITS:
             connection.execute("SELECT fetchwork.set_setting(%s, %s)", [name, 10 * jobs])
@@ -103,9 +98,7 @@ def measure(server: PostgresServer, jobs: int, submit: Callable[[str, int], floa
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = frame.parser(__doc__)
     parser.add_argument("--jobs", type=int, default=100_000)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--without-peers", action="store_true")
@@ -113,26 +106,20 @@ def main() -> None:
     peers = None if options.without_peers else Peers()
     boss = [peer for peer in PEERS if peer.name == "pg-boss" and peers and peer in peers.available()]
     rates: dict[str, list[float]] = {}
-    with tempfile.TemporaryDirectory(prefix="fetchwork-bench-") as directory:
-        Path(directory).chmod(0o755)
-        server = PostgresServer(Path(directory) / "postgres", settings=SETTINGS)
-        server.start()
-        try:
-            load = f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}"
-            print(f"PostgreSQL {server.version}, durable, {SETTINGS}; {load}")
-            print(f"{options.jobs} jobs by one client", flush=True)
-            for _ in range(options.rounds):
-                for name, submit in (FOUR | BESIDE).items():
-                    rates.setdefault(name, []).append(measure(server, options.jobs, submit))
-                for peer in boss:
-                    try:
-                        assert peers is not None
-                        rates.setdefault(peer.name, []).append(peers.submit(peer, server, options.jobs))
-                    except PeerFailed as error:
-                        print(f"MISSING: {peer.name} fails: {error}", file=sys.stderr)
-                        boss = []
-        finally:
-            server.stop("immediate")
+    with frame.server(SETTINGS) as (server, _):
+        load = f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}"
+        print(f"PostgreSQL {server.version}, durable, {SETTINGS}; {load}")
+        print(f"{options.jobs} jobs by one client", flush=True)
+        for _ in range(options.rounds):
+            for name, submit in (FOUR | BESIDE).items():
+                rates.setdefault(name, []).append(measure(server, options.jobs, submit))
+            for peer in boss:
+                try:
+                    assert peers is not None
+                    rates.setdefault(peer.name, []).append(peers.submit(peer, server, options.jobs))
+                except PeerFailed as error:
+                    print(f"MISSING: {peer.name} fails: {error}", file=sys.stderr)
+                    boss = []
     for name, found in rates.items():
         print(f"  {name:<30} {statistics.median(found):7.0f} ({min(found):.0f}-{max(found):.0f}) jobs/s")
     if peers is not None and not boss:

@@ -17,24 +17,20 @@ The last line is the slowest query's median; the goal is 15 ms. With ``--only-co
 ``fetchwork q`` for one job's state.
 """
 
-import argparse
 import re
 import resource
 import statistics
-import tempfile
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import psycopg
 
-from fetchwork.db import schema
 from fetchwork.errors import HTCondorUnavailable
 from fetchwork.pool import PersonalPool
-from fetchwork.pool.postgres import PostgresServer
 from fetchwork.queue import Queue, summaries
 from fetchwork.queue.query import query
+from tests.benchmarks import frame
 from tests.support.sessions import session_of
 
 SETTINGS = {"shared_buffers": "2GB", "max_wal_size": "16GB", "checkpoint_timeout": "30min"}
@@ -205,32 +201,28 @@ class Asked:
 
 def beside_condor(jobs: int, times: int) -> float:
     """Run both tools in turn, in one pool; return the median of one job's state by fetchwork q."""
-    with tempfile.TemporaryDirectory(prefix="fetchwork-bench-") as directory:
-        Path(directory).chmod(0o755)
-        with PersonalPool(Path(directory) / "pool", slots=1, config=CONDOR) as pool:
-            description = DESCRIPTION.format(jobs)
-            place = pool.directory / "tmp" / "sleep.sub"
-            place.write_text(description)
-            place.chmod(0o644)
-            told = pool.run_command(["condor_submit", "-terse", "/tmp/sleep.sub"], user="alice")
-            if told.returncode:
-                raise SystemExit(f"condor_submit: {told.stderr.strip()}")
-            cluster = int(told.stdout.split(".")[0])
-            with Queue(pool.conninfo) as queue:
-                ours = queue.submit(description, owner="alice").cluster()
-            state = 0.0
-            print(f"\n{jobs} idle jobs in each, wall time of the whole command, median of {times}:")
-            for asked in both_asked(jobs, cluster, ours):
-                taken: tuple[list[float], list[float]] = ([], [])
-                for _ in range(times):
-                    for side, command in enumerate((asked.theirs, asked.ours)):
-                        taken[side].append(_seconds(pool, command, asked.is_answer))
-                theirs, mine = (statistics.median(side) * 1000 for side in taken)
-                print(
-                    f"  {asked.what:<24} condor_q {theirs:7.0f} ms   fetchwork q {mine:7.0f} ms", flush=True
-                )
-                state = mine if asked.what == ONE else state
-            return state
+    with frame.pool(slots=1, config=CONDOR) as pool:
+        description = DESCRIPTION.format(jobs)
+        place = pool.directory / "tmp" / "sleep.sub"
+        place.write_text(description)
+        place.chmod(0o644)
+        told = pool.run_command(["condor_submit", "-terse", "/tmp/sleep.sub"], user="alice")
+        if told.returncode:
+            raise SystemExit(f"condor_submit: {told.stderr.strip()}")
+        cluster = int(told.stdout.split(".")[0])
+        with Queue(pool.conninfo) as queue:
+            ours = queue.submit(description, owner="alice").cluster()
+        state = 0.0
+        print(f"\n{jobs} idle jobs in each, wall time of the whole command, median of {times}:")
+        for asked in both_asked(jobs, cluster, ours):
+            taken: tuple[list[float], list[float]] = ([], [])
+            for _ in range(times):
+                for side, command in enumerate((asked.theirs, asked.ours)):
+                    taken[side].append(_seconds(pool, command, asked.is_answer))
+            theirs, mine = (statistics.median(side) * 1000 for side in taken)
+            print(f"  {asked.what:<24} condor_q {theirs:7.0f} ms   fetchwork q {mine:7.0f} ms", flush=True)
+            state = mine if asked.what == ONE else state
+        return state
 
 
 ONE = "one job's state"
@@ -291,43 +283,36 @@ def _seconds(pool: PersonalPool, command: list[str], is_answer: Callable[[str], 
 
 def at_the_database(jobs: int, history: int) -> float:
     """Query a database of this many rows; return the slowest query's median."""
-    with tempfile.TemporaryDirectory(prefix="fetchwork-bench-") as directory:
-        Path(directory).chmod(0o755)
-        server = PostgresServer(Path(directory) / "postgres", settings=SETTINGS)
-        server.start()
-        try:
-            conninfo = server.conninfo("postgres")
-            schema.init(conninfo)
+    with frame.server(SETTINGS) as (server, _):
+        conninfo = frame.new_database(server)
+        begin = time.perf_counter()
+        fill(conninfo, jobs, history)
+        print(f"{jobs} jobs, {history} in history: written in {time.perf_counter() - begin:.0f} s\n")
+        slowest = 0.0
+        with Queue(conninfo) as queue:
+            for what, question in questions(queue, jobs, history).items():
+                question()
+                taken = median_ms(question)
+                slowest = max(slowest, taken)
+                print(f"  {what:<28} {taken:8.2f} ms", flush=True)
+            before = memory_kib()
+            count = 0
             begin = time.perf_counter()
-            fill(conninfo, jobs, history)
-            print(f"{jobs} jobs, {history} in history: written in {time.perf_counter() - begin:.0f} s\n")
-            slowest = 0.0
-            with Queue(conninfo) as queue:
-                for what, question in questions(queue, jobs, history).items():
-                    question()
-                    taken = median_ms(question)
-                    slowest = max(slowest, taken)
-                    print(f"  {what:<28} {taken:8.2f} ms", flush=True)
-                before = memory_kib()
-                count = 0
-                begin = time.perf_counter()
-                growth = []
-                for _ in queue.xquery(projection=["ClusterId", "ProcId", "JobStatus", "Cmd"]):
-                    count += 1
-                    if count in (jobs // 10, jobs):
-                        growth.append(memory_kib() - before)
-                rate = count / (time.perf_counter() - begin)
-                print(
-                    f"\nxquery over {count} jobs: {rate:.0f} jobs/s, memory grew by {growth[0]} KiB in the"
-                    f" first tenth and by {growth[1] - growth[0]} KiB in the rest"
-                )
-        finally:
-            server.stop("immediate")
+            growth = []
+            for _ in queue.xquery(projection=["ClusterId", "ProcId", "JobStatus", "Cmd"]):
+                count += 1
+                if count in (jobs // 10, jobs):
+                    growth.append(memory_kib() - before)
+            rate = count / (time.perf_counter() - begin)
+            print(
+                f"\nxquery over {count} jobs: {rate:.0f} jobs/s, memory grew by {growth[0]} KiB in the"
+                f" first tenth and by {growth[1] - growth[0]} KiB in the rest"
+            )
     return slowest
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser()
+    parser = frame.parser(__doc__)
     parser.add_argument("--jobs", type=int, default=1_000_000)
     parser.add_argument("--history", type=int, default=5_000_000)
     condor = parser.add_mutually_exclusive_group()

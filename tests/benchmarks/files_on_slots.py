@@ -6,7 +6,6 @@ import math
 import os
 import statistics
 import subprocess
-import tempfile
 import time
 from collections.abc import Callable
 from functools import partial
@@ -16,8 +15,8 @@ from typing import NamedTuple
 from fetchwork import JobAction
 from fetchwork.agent.client import status
 from fetchwork.db.database import Database
-from fetchwork.pool import PersonalPool
 from fetchwork.queue import Queue
+from tests.benchmarks import frame
 from tests.benchmarks.bench_startd import CONFIG, HOST, PATIENCE_S, SLOTS, TICKS, Bench, wait
 from tests.clients.conftest import Clients
 
@@ -49,21 +48,19 @@ class Measured(NamedTuple):
 
 def measure(jobs: int, rounds: int, suite: str | None, mib: int) -> Measured:
     """Measure all; the large file has ``mib``, and the shared input a tenth of that."""
-    with tempfile.TemporaryDirectory(prefix="fetchwork-bench-") as directory:
-        Path(directory).chmod(0o755)
-        pool = PersonalPool(Path(directory) / "pool", slots=SLOTS, config=CONFIG, host=HOST, suite=suite)
-        with pool, Queue(pool.conninfo) as queue:
-            bench = Bench(pool, python_hooks=False)
-            bench.use("ours")
-            clients = Clients(pool)
-            try:
-                sides = _Sides(bench, queue, clients)
-                small = [sides.small(jobs, number) for number in range(rounds)]
-                beside = [sides.beside(jobs, number) for number in range(rounds)]
-                memory = sides.memory(mib) if mib else math.nan
-                reads = sides.shared(max(1, mib // 10)) if mib else math.nan
-            finally:
-                clients.stop()
+    a_pool = frame.pool(slots=SLOTS, config=CONFIG, host=HOST, suite=suite)
+    with a_pool as pool, Queue(pool.conninfo) as queue:
+        bench = Bench(pool, python_hooks=False)
+        bench.use("ours")
+        clients = Clients(pool)
+        try:
+            sides = _Sides(bench, queue, clients)
+            small = [sides.small(jobs, number) for number in range(rounds)]
+            beside = [sides.beside(jobs, number) for number in range(rounds)]
+            memory = sides.memory(mib) if mib else math.nan
+            reads = sides.shared(max(1, mib // 10)) if mib else math.nan
+        finally:
+            clients.stop()
     return Measured(statistics.median(small), statistics.median(beside), memory, reads)
 
 
