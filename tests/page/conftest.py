@@ -10,12 +10,10 @@ from starlette.testclient import TestClient
 from fetchwork.page import workers
 from fetchwork.page.application import application
 from fetchwork.page.signin import SignIn
-from fetchwork.pool.postgres import PostgresServer
 from fetchwork.queue import Queue
 
 # the fixtures of a queue with two owners, and of sessions of each role
-from tests.security.conftest import busy, login, root  # noqa: F401
-from tests.support.kept import kept_database
+from tests.security.conftest import busy, root  # noqa: F401
 from tests.support.waiting import PATIENCE_S
 
 TOKEN = "a-token-of-the-tests"
@@ -34,11 +32,6 @@ def _no_process_is_left() -> Iterator[None]:
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Gives an answer the time of a busy machine; tests of the limits set their own."""
     monkeypatch.setattr(workers, "READ_S", PATIENCE_S)
-
-
-@pytest.fixture
-def conninfo(postgres: PostgresServer) -> str:
-    return kept_database(postgres)
 
 
 @pytest.fixture

@@ -11,6 +11,7 @@ from fetchwork.page import pages
 from fetchwork.queue import Queue
 from tests.page.conftest import TOKEN, Serve
 from tests.support.direct_queue import DirectQueue
+from tests.support.there import there
 
 PAGES = ("/", "/jobs", "/history", "/slots", "/queues", "/submitters", "/charts", "/held")
 
@@ -26,8 +27,7 @@ def rows(text: str) -> list[str]:
 
 
 def form_key(page: TestClient, path: str) -> str:
-    found = re.search(r'name="form_key" value="([0-9a-f]+)"', page.get(path).text)
-    assert found is not None
+    found = there(re.search(r'name="form_key" value="([0-9a-f]+)"', page.get(path).text))
     return found[1]
 
 
@@ -61,8 +61,7 @@ def test_the_overview_says_why_jobs_are_held(page: TestClient, queue: Queue) -> 
     queue.act(JobAction.Hold, f"{first}.3", "seldom")
     text = page.get("/held").text
     assert "<td>1, 0</td><td>&lt;why&gt;</td>" in text
-    link = re.search(r'<a href="([^"]*)">4</a>', text)
-    assert link is not None
+    link = there(re.search(r'<a href="([^"]*)">4</a>', text))
     assert len(rows(page.get(html.unescape(link[1])).text)) == 4
 
 
@@ -343,8 +342,7 @@ def test_each_person_sees_and_changes_only_what_the_database_lets_them(
     assert "1.0" not in page.get("/history", headers=bob).text
     assert page.get("/jobs/1.2/why", headers=bob).status_code == 404
     text = page.get("/jobs", headers=bob).text
-    found = re.search(r'name="form_key" value="([0-9a-f]+)"', text)
-    assert found is not None
+    found = there(re.search(r'name="form_key" value="([0-9a-f]+)"', text))
     form = {"form_key": found[1], "action": "remove", "job": "1.2", "confirmed": "yes"}
     assert "Done: 0 jobs." in page.post("/jobs/act", data=form, headers=bob).text
     refused = page.post("/queues/default", data={**form, "change": "pause"}, headers=bob)

@@ -12,6 +12,7 @@ import pytest
 from fetchwork.errors import PoolError
 from fetchwork.pool.services import ServedPage
 from fetchwork.queue import Queue
+from tests.support.there import there
 from tests.support.waiting import PATIENCE_S
 
 
@@ -56,8 +57,7 @@ def test_nobody_else_may_read_what_lets_in(served: ServedPage, conninfo: str, tm
     token = served.link.rpartition("=")[2].encode()
     told = [path for path in tmp_path.iterdir() if path.stat().st_mode & 0o077 and token in path.read_bytes()]
     assert told == []
-    process = served.process
-    assert process is not None
+    process = there(served.process)
     words = Path(f"/proc/{process.pid}/cmdline").read_bytes()
     assert token not in words and os.fsencode(conninfo) not in words
 
@@ -65,8 +65,7 @@ def test_nobody_else_may_read_what_lets_in(served: ServedPage, conninfo: str, tm
 def test_one_that_died_is_told_from_one_that_was_never_started(served: ServedPage, conninfo: str) -> None:
     assert not served.started
     served.start(conninfo)
-    process = served.process
-    assert process is not None
+    process = there(served.process)
     process.signal(9)
     assert process.wait(PATIENCE_S)
     assert served.started and served.process is None and served.link is None

@@ -1,6 +1,6 @@
 """Sessions of each role, and a queue with jobs of two owners."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import psycopg
 import pytest
@@ -11,42 +11,46 @@ from tests.support.direct_queue import EXITED, DirectQueue
 from tests.support.kept import kept_database
 
 
+class Root(DirectQueue):
+    """The superuser's own session, which opens sessions of the roles."""
+
+    def __init__(self, server: PostgresServer, connection: psycopg.Connection) -> None:
+        super().__init__(connection)
+        self.server = server
+        self._opened: list[psycopg.Connection] = []
+        if server.port not in SERVERS:
+            for role, member_of in ROLES.items():
+                server.query(f"CREATE ROLE {role} LOGIN PASSWORD '{PASSWORD}'")
+                if member_of:
+                    server.query(f"GRANT {member_of} TO {role}")
+            SERVERS.add(server.port)
+
+    def login(self, role: str) -> DirectQueue:
+        """A session that logs in as a role: not SET ROLE of a superuser, who could reset it."""
+        their = self.server.conninfo("kept", user=role, password=PASSWORD)
+        self._opened.append(psycopg.connect(their, autocommit=True))
+        return DirectQueue(self._opened[-1])
+
+    def close(self) -> None:
+        for connection in self._opened:
+            connection.close()
+
+
 @pytest.fixture
-def login(postgres: PostgresServer) -> Iterator[Callable[[str], DirectQueue]]:
-    """Sessions that log in as one of the roles: not SET ROLE of a superuser, who could reset it."""
-    if postgres.port not in SERVERS:
-        for role, member_of in ROLES.items():
-            postgres.query(f"CREATE ROLE {role} LOGIN PASSWORD '{PASSWORD}'")
-            if member_of:
-                postgres.query(f"GRANT {member_of} TO {role}")
-        SERVERS.add(postgres.port)
-    opened: list[psycopg.Connection] = []
-
-    def connect(role: str) -> DirectQueue:
-        their = postgres.conninfo("kept", user=role, password=PASSWORD)
-        opened.append(psycopg.connect(their, autocommit=True))
-        return DirectQueue(opened[-1])
-
-    yield connect
-    for connection in opened:
-        connection.close()
-
-
-@pytest.fixture
-def root(postgres: PostgresServer) -> Iterator[DirectQueue]:
-    """The superuser's own session."""
+def root(postgres: PostgresServer) -> Iterator[Root]:
     with psycopg.connect(kept_database(postgres), autocommit=True) as connection:
-        queue = DirectQueue(connection)
+        queue = Root(postgres, connection)
         yield queue
         queue.check()
+        queue.close()
 
 
 @pytest.fixture
-def busy(root: DirectQueue, login: Callable[[str], DirectQueue]) -> DirectQueue:
+def busy(root: Root) -> Root:
     """alice and bob submit as themselves: 1.x is alice's, 2.x bob's; .0 has ended, .1 runs, .2 waits."""
     for name in ("alice", "bob"):
         root.call("grant_owner", role=f"fw_{name}", owner=name)
-        login(f"fw_{name}").submit_many(
+        root.login(f"fw_{name}").submit_many(
             [{"Args": f"{SECRET} {n}", "SubmitEventNotes": SECRET} for n in range(3)],
             {
                 "Cmd": "/bin/true",

@@ -1,14 +1,11 @@
 """The rights of a transaction that acts for an account: those of that account, under any role."""
 
-from collections.abc import Callable
-
 import psycopg
 import pytest
 
+from tests.security.conftest import Root
 from tests.security.roles import ROLES, VIEWS, denied, owners_seen
 from tests.support.direct_queue import DirectQueue
-
-Login = Callable[[str], DirectQueue]
 
 
 def act(queue: DirectQueue, owner: str) -> None:
@@ -18,20 +15,7 @@ def act(queue: DirectQueue, owner: str) -> None:
     queue.rows("SELECT fetchwork.act_for(%s)", owner)
 
 
-@pytest.fixture(params=["fw_point", "superuser"])
-def acting(request: pytest.FixtureRequest, busy: DirectQueue, login: Login, root: DirectQueue) -> DirectQueue:
-    """A role that may act for others: with no other rights, and with all of them."""
-    return login("fw_point") if request.param == "fw_point" else root
-
-
-@pytest.fixture(autouse=True)
-def _ends(root: DirectQueue) -> object:
-    yield
-    root.connection.rollback()
-    root.connection.autocommit = True
-
-
-def test_it_sees_the_jobs_of_that_account_in_every_view(acting: DirectQueue) -> None:
+def sees_only_its_owner(acting: DirectQueue) -> None:
     for owner in ("alice", "bob"):
         act(acting, owner)
         for view in VIEWS:
@@ -39,6 +23,23 @@ def test_it_sees_the_jobs_of_that_account_in_every_view(acting: DirectQueue) -> 
     act(acting, "carol")
     for view in VIEWS:
         assert owners_seen(acting, view) == set(), view
+
+
+@pytest.fixture(params=["fw_point", "superuser"])
+def acting(request: pytest.FixtureRequest, busy: Root) -> DirectQueue:
+    """A role that may act for others: with no other rights, and with all of them."""
+    return busy.login("fw_point") if request.param == "fw_point" else busy
+
+
+@pytest.fixture(autouse=True)
+def _ends(root: Root) -> object:
+    yield
+    root.connection.rollback()
+    root.connection.autocommit = True
+
+
+def test_it_sees_the_jobs_of_that_account_in_every_view(acting: DirectQueue) -> None:
+    sees_only_its_owner(acting)
 
 
 def test_it_sees_no_more_where_several_processes_look(acting: DirectQueue) -> None:
@@ -54,25 +55,17 @@ def test_it_sees_no_more_where_several_processes_look(acting: DirectQueue) -> No
     (plan,) = acting.rows("EXPLAIN (FORMAT JSON) SELECT count(*) FROM fetchwork.history")
     assert "Workers Planned" in str(plan)
     acting.connection.commit()
-    for owner in ("alice", "bob"):
-        act(acting, owner)
-        for view in VIEWS:
-            assert owners_seen(acting, view) == {owner}, view
-    act(acting, "carol")
-    for view in VIEWS:
-        assert owners_seen(acting, view) == set(), view
+    sees_only_its_owner(acting)
 
 
-def test_it_sees_in_every_view_what_a_role_with_that_one_owner_sees(
-    busy: DirectQueue, acting: DirectQueue, login: Login
-) -> None:
+def test_it_sees_in_every_view_what_a_role_with_that_one_owner_sees(busy: Root, acting: DirectQueue) -> None:
     views = [name for (name,) in busy.rows("SELECT viewname FROM pg_views WHERE schemaname = 'fetchwork'")]
     act(acting, "alice")
     assert len(views) > 10
     # every role sees all submitters, and usage that grows between two reads
     for view in set(views) - {"submitters", "known_job"}:
         seen = {str(row) for row in acting.rows(f"SELECT * FROM fetchwork.{view}")}
-        theirs = {str(row) for row in login("fw_alice").rows(f"SELECT * FROM fetchwork.{view}")}
+        theirs = {str(row) for row in busy.login("fw_alice").rows(f"SELECT * FROM fetchwork.{view}")}
         assert seen == theirs, view
 
 
@@ -102,18 +95,18 @@ def test_it_submits_as_that_account_alone(acting: DirectQueue) -> None:
     )
 
 
-def test_nobody_is_charged_for_by_whom_only_an_access_point_knows(login: Login, busy: DirectQueue) -> None:
-    point = login("fw_point")
+def test_nobody_is_charged_for_by_whom_only_an_access_point_knows(busy: Root) -> None:
+    point = busy.login("fw_point")
     act(point, "carol")
     point.rows("SELECT fetchwork.submit(cmd => '/bin/true', owner => 'carol')")
     point.connection.commit()
     denied(
-        login("fw_alice"),
+        busy.login("fw_alice"),
         "SELECT fetchwork.submit(cmd => '/bin/true', owner => 'alice', accounting_group => 'physics.carol')",
     )
 
 
-def test_an_administrator_who_acts_for_somebody_administers_nothing(busy: DirectQueue) -> None:
+def test_an_administrator_who_acts_for_somebody_administers_nothing(busy: Root) -> None:
     for statement in (
         "SELECT fetchwork.set_setting('max_lost', 1)",
         "SELECT fetchwork.grant_owner('fw_point', 'alice')",
@@ -124,22 +117,22 @@ def test_an_administrator_who_acts_for_somebody_administers_nothing(busy: Direct
         assert "is not an administrator" in denied(busy, statement)
 
 
-def test_no_other_role_acts_for_anybody(busy: DirectQueue, login: Login) -> None:
+def test_no_other_role_acts_for_anybody(busy: Root) -> None:
     for role in ROLES:
         if role != "fw_point":
-            denied(login(role), "SELECT fetchwork.act_for('bob')")
+            denied(busy.login(role), "SELECT fetchwork.act_for('bob')")
 
 
-def test_a_setting_of_its_own_gives_and_takes_nobody_else_any_right(busy: DirectQueue, login: Login) -> None:
+def test_a_setting_of_its_own_gives_and_takes_nobody_else_any_right(busy: Root) -> None:
     for role in ROLES:
-        queue = login(role)
+        queue = busy.login(role)
         if ROLES[role] is None or role == "fw_point":
             continue
         before = {view: owners_seen(queue, view) for view in VIEWS}
         queue.rows("SELECT set_config('fetchwork.acting_for', 'bob', false)")
         assert {view: owners_seen(queue, view) for view in VIEWS} == before, role
         assert queue.value("SELECT fetchwork.acting_for(%s)", role) is None
-    alice = login("fw_alice")
+    alice = busy.login("fw_alice")
     alice.rows("SELECT set_config('fetchwork.acting_for', 'bob', false)")
     denied(alice, "SELECT fetchwork.remove(ARRAY['2.2'])")
     denied(alice, "SELECT fetchwork.submit(cmd => '/bin/true', owner => 'bob')")
@@ -147,16 +140,14 @@ def test_a_setting_of_its_own_gives_and_takes_nobody_else_any_right(busy: Direct
 
 
 @pytest.mark.parametrize("owner", ["root", "Root", "toor", "", "a b", "-x", "x" * 80, None])
-def test_it_acts_for_no_root_and_for_no_name_that_is_none(
-    busy: DirectQueue, login: Login, owner: str | None
-) -> None:
+def test_it_acts_for_no_root_and_for_no_name_that_is_none(busy: Root, owner: str | None) -> None:
     assert "allowed: an account name, never root" in denied(
-        login("fw_point"), "SELECT fetchwork.act_for(%s)", owner
+        busy.login("fw_point"), "SELECT fetchwork.act_for(%s)", owner
     )
 
 
-def test_it_ends_with_the_transaction(busy: DirectQueue, login: Login) -> None:
-    point = login("fw_point")
+def test_it_ends_with_the_transaction(busy: Root) -> None:
+    point = busy.login("fw_point")
     act(point, "alice")
     assert owners_seen(point, "jobs") == {"alice"}
     point.connection.commit()
@@ -171,12 +162,10 @@ def test_it_ends_with_the_transaction(busy: DirectQueue, login: Login) -> None:
         point.connection.rollback()
 
 
-def test_reserved_ids_are_counted_by_account_and_used_by_theirs_alone(
-    busy: DirectQueue, login: Login, root: DirectQueue
-) -> None:
-    root.call("set_setting", name="max_reserved_clusters", value=2)
-    root.connection.commit()
-    point = login("fw_point")
+def test_reserved_ids_are_counted_by_account_and_used_by_theirs_alone(busy: Root) -> None:
+    busy.call("set_setting", name="max_reserved_clusters", value=2)
+    busy.connection.commit()
+    point = busy.login("fw_point")
     ids = []
     for _ in range(2):
         act(point, "alice")
@@ -192,8 +181,8 @@ def test_reserved_ids_are_counted_by_account_and_used_by_theirs_alone(
     )
 
 
-def test_a_submission_has_one_key_and_its_owner_alone_learns_of_it(busy: DirectQueue, login: Login) -> None:
-    point = login("fw_point")
+def test_a_submission_has_one_key_and_its_owner_alone_learns_of_it(busy: Root) -> None:
+    point = busy.login("fw_point")
     act(point, "alice")
     assert point.value("SELECT fetchwork.submitted_as('alice', 'k')") is None
     point.rows("SELECT fetchwork.note_submission('alice', 'k', 1)")

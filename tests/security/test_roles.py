@@ -2,32 +2,27 @@
 
 import hashlib
 import uuid
-from collections.abc import Callable
 
 import psycopg
 import pytest
 
 from fetchwork.db.database import Database
 from fetchwork.pool.postgres import SUPERUSER, PostgresServer
+from tests.security.conftest import Root
 from tests.security.roles import PASSWORD, ROLES, SECRET, VIEWS, denied, owners_seen
 from tests.support.by_name import call
-from tests.support.direct_queue import DirectQueue
 
 
-def test_a_submitter_sees_his_own_jobs_and_nobody_elses(
-    busy: DirectQueue, login: Callable[[str], DirectQueue]
-) -> None:
+def test_a_submitter_sees_his_own_jobs_and_nobody_elses(busy: Root) -> None:
     for view in VIEWS:
         assert owners_seen(busy, view) == {"alice", "bob"}, view
-        assert owners_seen(login("fw_alice"), view) == {"alice"}, view
-        assert owners_seen(login("fw_bob"), view) == {"bob"}, view
+        assert owners_seen(busy.login("fw_alice"), view) == {"alice"}, view
+        assert owners_seen(busy.login("fw_bob"), view) == {"bob"}, view
 
 
 @pytest.mark.parametrize("role", ["fw_reader", "fw_agent", "fw_point", "fw_admin"])
-def test_readers_agents_and_administrators_see_all_jobs(
-    busy: DirectQueue, login: Callable[[str], DirectQueue], role: str
-) -> None:
-    queue = login(role)
+def test_readers_agents_and_administrators_see_all_jobs(busy: Root, role: str) -> None:
+    queue = busy.login(role)
     for view in VIEWS:
         assert owners_seen(queue, view) == {"alice", "bob"}, view
 
@@ -36,9 +31,7 @@ MEMBERS = [role for role, member_of in ROLES.items() if member_of]
 
 
 @pytest.mark.parametrize("role", MEMBERS)
-def test_every_column_of_every_view_is_readable(
-    busy: DirectQueue, login: Callable[[str], DirectQueue], role: str
-) -> None:
+def test_every_column_of_every_view_is_readable(busy: Root, role: str) -> None:
     """A view computes its columns with the reader's rights: what it calls must be granted, too."""
     slot = {"name": "slot00@h1", "fetched_at": 1e9, "cpus": 1, "queues": ["default"], "ad": {"Cpus": 1}}
     busy.call("report_slots", host_id=busy.host(), slots=psycopg.types.json.Jsonb([slot]))
@@ -47,7 +40,7 @@ def test_every_column_of_every_view_is_readable(
     key = busy.value("SELECT key_id FROM fetchwork.sealing_key()")
     busy.call("put_credential", owner="alice", name="box", key_id=key, sealed=b"x")
     busy.connection.execute("UPDATE fetchwork.heartbeat SET offers_wait = true, moved_at = clock_timestamp()")
-    reader = login(role)
+    reader = busy.login(role)
     columns = busy.rows(
         "SELECT table_name, column_name FROM information_schema.columns"
         " WHERE table_schema = 'fetchwork' AND table_name <> 'known_job'"
@@ -65,10 +58,8 @@ def test_every_column_of_every_view_is_readable(
 
 
 @pytest.mark.parametrize("role", MEMBERS)
-def test_a_function_that_a_role_may_call_calls_none_that_it_may_not(
-    busy: DirectQueue, login: Callable[[str], DirectQueue], role: str
-) -> None:
-    caller = login(role)
+def test_a_function_that_a_role_may_call_calls_none_that_it_may_not(busy: Root, role: str) -> None:
+    caller = busy.login(role)
     caller.connection.autocommit = False
     functions = busy.rows(
         "SELECT p.oid::regproc::text, coalesce((SELECT string_agg('NULL::' || t::regtype, ', ' ORDER BY n)"
@@ -88,8 +79,8 @@ def test_a_function_that_a_role_may_call_calls_none_that_it_may_not(
             caller.connection.rollback()
 
 
-def test_who_has_no_role_sees_nothing(busy: DirectQueue, login: Callable[[str], DirectQueue]) -> None:
-    nobody = login("fw_nobody")
+def test_who_has_no_role_sees_nothing(busy: Root) -> None:
+    nobody = busy.login("fw_nobody")
     for view in [*VIEWS, "slots", "hosts", "submitters", "queues", "settings"]:
         assert "permission denied" in denied(nobody, f"SELECT * FROM fetchwork.{view}")
     assert "permission denied" in denied(
@@ -97,9 +88,7 @@ def test_who_has_no_role_sees_nothing(busy: DirectQueue, login: Callable[[str], 
     )
 
 
-def test_slots_tell_a_submitter_nothing_of_other_peoples_jobs(
-    busy: DirectQueue, login: Callable[[str], DirectQueue]
-) -> None:
+def test_slots_tell_a_submitter_nothing_of_other_peoples_jobs(busy: Root) -> None:
     slots = [
         {
             "name": f"slot{n}@h1",
@@ -111,14 +100,14 @@ def test_slots_tell_a_submitter_nothing_of_other_peoples_jobs(
     busy.connection.execute(
         "SELECT fetchwork.report_slots(%s, %s)", [busy.host(), psycopg.types.json.Jsonb(slots)]
     )
-    rows = login("fw_alice").rows("SELECT RemoteOwner, JobId FROM fetchwork.slots")
+    rows = busy.login("fw_alice").rows("SELECT RemoteOwner, JobId FROM fetchwork.slots")
     assert {owner for owner, _ in rows} == {"alice", None}
     assert {job for _, job in rows} == {"1.1", None}
     assert "secret" not in str(busy.rows("SELECT * FROM fetchwork.slots"))
-    assert login("fw_alice").value("SELECT ad FROM fetchwork.slots LIMIT 1") == {"Cpus": 1}
+    assert busy.login("fw_alice").value("SELECT ad FROM fetchwork.slots LIMIT 1") == {"Cpus": 1}
 
 
-def test_no_view_and_no_column_shows_a_token(busy: DirectQueue) -> None:
+def test_no_view_and_no_column_shows_a_token(busy: Root) -> None:
     tokens = {
         str(token)
         for (token,) in busy.rows(
@@ -133,12 +122,12 @@ def test_no_view_and_no_column_shows_a_token(busy: DirectQueue) -> None:
         assert not any(token in shown for token in tokens), view
 
 
-def test_nobody_reads_or_writes_a_table(busy: DirectQueue, login: Callable[[str], DirectQueue]) -> None:
+def test_nobody_reads_or_writes_a_table(busy: Root) -> None:
     tables = [name for (name,) in busy.rows("SELECT tablename FROM pg_tables WHERE schemaname = 'fetchwork'")]
     assert len(tables) > 20
     readable = {"migration", "attribute"}
     for role in ROLES:
-        queue = login(role)
+        queue = busy.login(role)
         # a view for functions and other views, without a reader's rights of its own
         denied(queue, "SELECT * FROM fetchwork.known_job")
         for table in tables:
@@ -151,19 +140,17 @@ def test_nobody_reads_or_writes_a_table(busy: DirectQueue, login: Callable[[str]
             denied(queue, f"ALTER TABLE fetchwork.{table} ADD COLUMN x integer")
 
 
-def test_nobody_writes_through_a_view(busy: DirectQueue, login: Callable[[str], DirectQueue]) -> None:
+def test_nobody_writes_through_a_view(busy: Root) -> None:
     for role in ROLES:
         for view in ("settings", "queues", "events_kept"):
-            denied(login(role), f"DELETE FROM fetchwork.{view}")
-        denied(login(role), "UPDATE fetchwork.settings SET value = 0")
-        denied(login(role), "UPDATE fetchwork.queues SET paused = true")
+            denied(busy.login(role), f"DELETE FROM fetchwork.{view}")
+        denied(busy.login(role), "UPDATE fetchwork.settings SET value = 0")
+        denied(busy.login(role), "UPDATE fetchwork.queues SET paused = true")
 
 
-def test_nobody_alters_functions_views_or_the_schema(
-    busy: DirectQueue, login: Callable[[str], DirectQueue]
-) -> None:
+def test_nobody_alters_functions_views_or_the_schema(busy: Root) -> None:
     for role in ROLES:
-        queue = login(role)
+        queue = busy.login(role)
         denied(queue, "CREATE TABLE fetchwork.mine (x integer)")
         denied(queue, "CREATE FUNCTION fetchwork.mine() RETURNS integer LANGUAGE sql AS 'SELECT 1'")
         denied(
@@ -183,46 +170,11 @@ FOR_EVERYONE = {
     "can_be_undefined", "event_window", "may_sequence_events", "log_clusters", "dag_clusters", "scheduler_clusters", "is_log_of", "named_jobs", "job_edge", "run_edge", "history_edge", "waiting_autoclusters", "prospects", "first_idle", "watch_output", "sends_notifications", "sealing_key",
 }  # fmt: skip
 OF_SUBMITTERS = {
-    "submit",
-    "submit_many",
-    "submit_cluster",
-    "submit_ads",
-    "reserve_cluster",
-    "note_submission",
-    "submitted_as",
-    "begin_submission",
-    "submit_noted",
-    "lacking_contents",
-    "end_content",
-    "add_job_files",
-    "add_job_key",
-    "job_outputs",
-    "output_clusters",
-    "awaited_owners",
-    "checkpoint_owners",
-    "awaited_outputs",
-    "drop_outputs",
-    "left_checkpoints",
-    "forget_checkpoint",
-    "not_brought",
-    "put_credential",
-    "delete_credential",
-    "hold",
-    "release",
-    "remove",
-    "remove_now",
-    "vacate",
-    "edit",
-    "notify_agents",
+    "submit", "submit_many", "submit_cluster", "submit_ads", "reserve_cluster", "note_submission", "submitted_as", "begin_submission", "submit_noted", "lacking_contents", "end_content", "add_job_files", "add_job_key", "job_outputs", "output_clusters", "awaited_owners", "checkpoint_owners", "awaited_outputs", "drop_outputs", "left_checkpoints", "forget_checkpoint", "not_brought",
+    "put_credential", "delete_credential", "hold", "release", "remove", "remove_now", "vacate", "edit", "notify_agents",
     # the scheduler-universe jobs of its own account, for an access point that serves only that account
-    "claim_scheduler_job",
-    "tend_scheduler_runs",
-    "run_policy",
-    "start",
-    "refuse_start",
-    "heartbeat",
-    "finish",
-}
+    "claim_scheduler_job", "tend_scheduler_runs", "run_policy", "start", "refuse_start", "heartbeat", "finish",
+}  # fmt: skip
 OF_AGENTS = {
     "hello", "beat", "goodbye", "report_slots", "candidates", "read_demand", "autocluster_ads", "claim_many", "accept", "reject", "start", "refuse_start", "start_failed",
     "withdraw", "note_match", "retry_with_more", "heartbeat", "report_runs", "run_policy", "finish", "slot_is_free", "run_owner", "starter_gone", "watched_output", "ship_output", "host_runs", "policy_jobs", "apply_policy",
@@ -239,10 +191,8 @@ OF_ADMINISTRATORS = {
 }  # fmt: skip
 
 
-def test_each_function_is_for_those_whom_it_is_for(
-    root: DirectQueue, login: Callable[[str], DirectQueue]
-) -> None:
-    login("fw_alice")
+def test_each_function_is_for_those_whom_it_is_for(root: Root) -> None:
+    root.login("fw_alice")
     may: dict[str, set[str]] = {}
     for role in ROLES:
         may[role] = {
@@ -263,7 +213,7 @@ def test_each_function_is_for_those_whom_it_is_for(
     }
 
 
-def test_every_security_definer_function_has_a_search_path_of_its_own(root: DirectQueue) -> None:
+def test_every_security_definer_function_has_a_search_path_of_its_own(root: Root) -> None:
     open_to_tricks = root.rows(
         "SELECT proname FROM pg_proc WHERE pronamespace = 'fetchwork'::regnamespace AND prosecdef"
         " AND NOT coalesce(proconfig, '{}') @> ARRAY['search_path=pg_catalog, pg_temp']"
@@ -275,10 +225,8 @@ def test_every_security_definer_function_has_a_search_path_of_its_own(root: Dire
 
 
 @pytest.mark.parametrize("function", ["hold", "release", "remove", "vacate"])
-def test_a_job_of_someone_else_does_not_exist(
-    busy: DirectQueue, login: Callable[[str], DirectQueue], function: str
-) -> None:
-    alice = login("fw_alice")
+def test_a_job_of_someone_else_does_not_exist(busy: Root, function: str) -> None:
+    alice = busy.login("fw_alice")
     before = busy.rows("SELECT * FROM fetchwork.job ORDER BY cluster_id, proc_id")
     theirs = denied(alice, f"SELECT fetchwork.{function}(ARRAY['2.2'])")
     assert theirs.splitlines()[0] == "job 2.2 is not in the queue"
@@ -291,23 +239,17 @@ def test_a_job_of_someone_else_does_not_exist(
     assert busy.rows("SELECT * FROM fetchwork.job ORDER BY cluster_id, proc_id") == before
 
 
-def test_a_job_of_someone_else_can_not_be_edited(
-    busy: DirectQueue, login: Callable[[str], DirectQueue]
-) -> None:
-    denied(login("fw_alice"), "SELECT fetchwork.edit(ARRAY['2.2'], '{\"Args\": \"x\"}')")
+def test_a_job_of_someone_else_can_not_be_edited(busy: Root) -> None:
+    denied(busy.login("fw_alice"), "SELECT fetchwork.edit(ARRAY['2.2'], '{\"Args\": \"x\"}')")
     assert SECRET in busy.value("SELECT ad ->> 'Args' FROM fetchwork.jobs WHERE JobId = '2.2'")
 
 
-def test_an_administrator_changes_everybodys_jobs(
-    busy: DirectQueue, login: Callable[[str], DirectQueue]
-) -> None:
-    assert login("fw_admin").act("hold", "1.2", "2.2") == 2
+def test_an_administrator_changes_everybodys_jobs(busy: Root) -> None:
+    assert busy.login("fw_admin").act("hold", "1.2", "2.2") == 2
 
 
-def test_a_function_of_the_readers_own_sees_no_row_that_he_may_not_see(
-    busy: DirectQueue, login: Callable[[str], DirectQueue]
-) -> None:
-    alice = login("fw_alice")
+def test_a_function_of_the_readers_own_sees_no_row_that_he_may_not_see(busy: Root) -> None:
+    alice = busy.login("fw_alice")
     alice.connection.execute(
         "CREATE FUNCTION pg_temp.leak(value text) RETURNS boolean LANGUAGE plpgsql COST 0.0000001 AS"
         " $$ BEGIN RAISE NOTICE 'seen %', value; RETURN true; END $$"
@@ -336,10 +278,8 @@ def test_a_function_of_the_readers_own_sees_no_row_that_he_may_not_see(
     alice.rows("SELECT 1 / (length(owner) - 3) FROM fetchwork.jobs")  # bob's name has 3 letters
 
 
-def test_what_keeps_a_job_from_running_is_told_to_those_who_see_the_job(
-    busy: DirectQueue, login: Callable[[str], DirectQueue]
-) -> None:
-    alice = login("fw_alice")
+def test_what_keeps_a_job_from_running_is_told_to_those_who_see_the_job(busy: Root) -> None:
+    alice = busy.login("fw_alice")
     assert len(alice.call("prospects", cluster=1, proc=2)) == 1
     assert alice.call("prospects", cluster=2, proc=2) == []
     assert {row["first_job"] for row in alice.call("waiting_autoclusters")} == {"1.2", None}
@@ -362,10 +302,8 @@ def test_what_keeps_a_job_from_running_is_told_to_those_who_see_the_job(
         ("", 'attribute "Owner" is ""'),
     ],
 )
-def test_nobody_submits_as_an_owner_that_he_may_not_name(
-    busy: DirectQueue, login: Callable[[str], DirectQueue], owner: str, message: str
-) -> None:
-    alice = login("fw_alice")
+def test_nobody_submits_as_an_owner_that_he_may_not_name(busy: Root, owner: str, message: str) -> None:
+    alice = busy.login("fw_alice")
     assert message in denied(alice, "SELECT fetchwork.submit(cmd => '/bin/true', owner => %s)", owner)
     assert message in denied(
         alice,
@@ -380,26 +318,22 @@ def test_nobody_submits_as_an_owner_that_he_may_not_name(
     )
 
 
-def test_root_is_refused_to_administrators_too(
-    root: DirectQueue, login: Callable[[str], DirectQueue]
-) -> None:
-    for queue in (login("fw_admin"), root):
+def test_root_is_refused_to_administrators_too(root: Root) -> None:
+    for queue in (root.login("fw_admin"), root):
         assert "no job runs as root" in denied(
             queue, "SELECT fetchwork.submit(cmd => '/bin/true', owner => 'root')"
         )
 
 
-def test_who_was_granted_no_owner_submits_nothing(
-    root: DirectQueue, login: Callable[[str], DirectQueue]
-) -> None:
+def test_who_was_granted_no_owner_submits_nothing(root: Root) -> None:
     assert "allowed: none yet: an administrator calls fetchwork.grant_owner" in denied(
-        login("fw_alice"), "SELECT fetchwork.submit(cmd => '/bin/true', owner => 'alice')"
+        root.login("fw_alice"), "SELECT fetchwork.submit(cmd => '/bin/true', owner => 'alice')"
     )
 
 
-def test_a_grant_taken_back_is_gone(busy: DirectQueue, login: Callable[[str], DirectQueue]) -> None:
-    assert login("fw_admin").scalar("revoke_owner", role="fw_alice", owner="alice") is True
-    alice = login("fw_alice")
+def test_a_grant_taken_back_is_gone(busy: Root) -> None:
+    assert busy.login("fw_admin").scalar("revoke_owner", role="fw_alice", owner="alice") is True
+    alice = busy.login("fw_alice")
     assert owners_seen(alice, "jobs") == set()
     denied(alice, "SELECT fetchwork.remove(ARRAY['1.2'])")
 
@@ -410,23 +344,19 @@ EDIT_FOR = "SELECT fetchwork.edit(ARRAY['1.2'], jsonb_build_object('AccountingGr
 
 @pytest.mark.parametrize("opened", [False, True])
 @pytest.mark.parametrize("group", ["bob", "physics.bob"])
-def test_nobody_is_charged_for_someone_elses_jobs(
-    busy: DirectQueue, login: Callable[[str], DirectQueue], group: str, opened: bool
-) -> None:
+def test_nobody_is_charged_for_someone_elses_jobs(busy: Root, group: str, opened: bool) -> None:
     busy.set("open_accounting_groups", int(opened))
     busy.call("grant_group", role="fw_alice", accounting_group="physics")
-    alice = login("fw_alice")
+    alice = busy.login("fw_alice")
     assert f"may not charge AccountingGroup '{group}'" in denied(alice, SUBMIT_FOR, group)
     assert "may not charge" in denied(alice, EDIT_FOR, group)
     for allowed in ("physics", "physics.alice", "alice"):
         alice.rows(SUBMIT_FOR, allowed)
 
 
-def test_an_accounting_group_is_charged_by_those_whom_it_was_granted_to(
-    busy: DirectQueue, login: Callable[[str], DirectQueue]
-) -> None:
+def test_an_accounting_group_is_charged_by_those_whom_it_was_granted_to(busy: Root) -> None:
     """Else every new name would be a fresh share."""
-    alice, bob, admin = (login(f"fw_{name}") for name in ("alice", "bob", "admin"))
+    alice, bob, admin = (busy.login(f"fw_{name}") for name in ("alice", "bob", "admin"))
     for group in ("physics", "physics.alice", "fresh1"):
         told = denied(alice, SUBMIT_FOR, group)
         assert f"may not charge AccountingGroup '{group}'; allowed: alice; an administrator calls" in told
@@ -444,25 +374,19 @@ def test_an_accounting_group_is_charged_by_those_whom_it_was_granted_to(
     admin.rows(SUBMIT_FOR, "whatever")
 
 
-def test_a_grant_to_a_role_is_one_to_its_members(
-    busy: DirectQueue, login: Callable[[str], DirectQueue]
-) -> None:
+def test_a_grant_to_a_role_is_one_to_its_members(busy: Root) -> None:
     busy.call("grant_group", role="fetchwork_submitter", accounting_group="all")
-    login("fw_alice").rows(SUBMIT_FOR, "all.alice")
+    busy.login("fw_alice").rows(SUBMIT_FOR, "all.alice")
 
 
-def test_accounting_groups_may_be_open_as_in_htcondor(
-    busy: DirectQueue, login: Callable[[str], DirectQueue]
-) -> None:
+def test_accounting_groups_may_be_open_as_in_htcondor(busy: Root) -> None:
     busy.set("open_accounting_groups", 1)
     for group in ("physics", "physics.alice", "fresh1"):
-        login("fw_alice").rows(SUBMIT_FOR, group)
+        busy.login("fw_alice").rows(SUBMIT_FOR, group)
 
 
-def test_an_owners_rights_are_not_learned_by_asking_for_another_role(
-    busy: DirectQueue, login: Callable[[str], DirectQueue]
-) -> None:
-    alice = login("fw_alice")
+def test_an_owners_rights_are_not_learned_by_asking_for_another_role(busy: Root) -> None:
+    alice = busy.login("fw_alice")
     assert alice.value("SELECT fetchwork.own_owners('fw_bob')") == []
     assert alice.value("SELECT fetchwork.own_owners('fw_alice')") == ["alice"]
 
@@ -470,8 +394,8 @@ def test_an_owners_rights_are_not_learned_by_asking_for_another_role(
 # Becoming another account
 
 
-def test_nobody_becomes_someone_else(busy: DirectQueue, login: Callable[[str], DirectQueue]) -> None:
-    alice = login("fw_alice")
+def test_nobody_becomes_someone_else(busy: Root) -> None:
+    alice = busy.login("fw_alice")
     for role in ("fw_bob", "fw_admin", "fetchwork_admin", SUPERUSER):
         denied(alice, f"SET ROLE {role}")
         denied(alice, f"SET SESSION AUTHORIZATION {role}")
@@ -487,7 +411,7 @@ def test_nobody_becomes_someone_else(busy: DirectQueue, login: Callable[[str], D
     )
 
 
-def test_a_role_that_is_set_counts_and_not_the_login(busy: DirectQueue) -> None:
+def test_a_role_that_is_set_counts_and_not_the_login(busy: Root) -> None:
     busy.connection.execute("SET ROLE fw_alice")
     try:
         assert owners_seen(busy, "jobs") == {"alice"}
@@ -498,11 +422,9 @@ def test_a_role_that_is_set_counts_and_not_the_login(busy: DirectQueue) -> None:
         busy.connection.execute("RESET ROLE")
 
 
-def test_objects_of_the_callers_own_do_not_stand_in_for_those_of_the_functions(
-    busy: DirectQueue, login: Callable[[str], DirectQueue]
-) -> None:
+def test_objects_of_the_callers_own_do_not_stand_in_for_those_of_the_functions(busy: Root) -> None:
     busy.connection.execute("CREATE SCHEMA of_alice AUTHORIZATION fw_alice")
-    alice = login("fw_alice")
+    alice = busy.login("fw_alice")
     for schema in ("of_alice", "pg_temp"):
         alice.connection.execute(f"CREATE TABLE {schema}.job (owner text)")
         alice.connection.execute(f"CREATE TABLE {schema}.pg_roles (oid oid, rolname name)")
@@ -539,10 +461,8 @@ def test_objects_of_the_callers_own_do_not_stand_in_for_those_of_the_functions(
 # Agents
 
 
-def test_an_agent_changes_no_run_without_its_token(
-    busy: DirectQueue, login: Callable[[str], DirectQueue]
-) -> None:
-    agent = login("fw_agent")
+def test_an_agent_changes_no_run_without_its_token(busy: Root) -> None:
+    agent = busy.login("fw_agent")
     run_id = busy.value("SELECT run_id FROM fetchwork.run LIMIT 1")
     for function in ("accept", "reject", "starter_gone"):
         assert "the token is not that of run" in denied(
@@ -554,10 +474,8 @@ def test_an_agent_changes_no_run_without_its_token(
     assert agent.value("SELECT fetchwork.run_policy(%s, %s)", run_id, uuid.uuid4()) is None
 
 
-def test_an_agent_neither_submits_nor_sets_anything(
-    busy: DirectQueue, login: Callable[[str], DirectQueue]
-) -> None:
-    agent = login("fw_agent")
+def test_an_agent_neither_submits_nor_sets_anything(busy: Root) -> None:
+    agent = busy.login("fw_agent")
     for statement in (
         "SELECT fetchwork.submit(cmd => '/bin/true', owner => 'alice')",
         "SELECT fetchwork.remove(ARRAY['1.2'])",
@@ -569,17 +487,15 @@ def test_an_agent_neither_submits_nor_sets_anything(
         denied(agent, statement)
 
 
-def test_an_agent_may_ask_for_the_tokens_of_a_host(
-    busy: DirectQueue, login: Callable[[str], DirectQueue]
-) -> None:
+def test_an_agent_may_ask_for_the_tokens_of_a_host(busy: Root) -> None:
     # the secrets that grants.sql trusts the role with
-    assert len(login("fw_agent").rows("SELECT token FROM fetchwork.host_runs(%s)", busy.host())) == 2
-    denied(login("fw_alice"), "SELECT token FROM fetchwork.host_runs(1)")
-    denied(login("fw_reader"), "SELECT token FROM fetchwork.host_runs(1)")
+    assert len(busy.login("fw_agent").rows("SELECT token FROM fetchwork.host_runs(%s)", busy.host())) == 2
+    denied(busy.login("fw_alice"), "SELECT token FROM fetchwork.host_runs(1)")
+    denied(busy.login("fw_reader"), "SELECT token FROM fetchwork.host_runs(1)")
 
 
-def test_no_error_tells_a_token(busy: DirectQueue, login: Callable[[str], DirectQueue]) -> None:
-    agent = login("fw_agent")
+def test_no_error_tells_a_token(busy: Root) -> None:
+    agent = busy.login("fw_agent")
     rows = busy.rows("SELECT run_id, token FROM fetchwork.run")
     told = []
     for run_id, token in rows:
@@ -589,14 +505,12 @@ def test_no_error_tells_a_token(busy: DirectQueue, login: Callable[[str], Direct
     assert not [text for text in told for _, token in rows if str(token) in text]
 
 
-def test_no_list_of_sessions_shows_a_token(
-    busy: DirectQueue, login: Callable[[str], DirectQueue], postgres: PostgresServer
-) -> None:
+def test_no_list_of_sessions_shows_a_token(busy: Root, postgres: PostgresServer) -> None:
     ((run_id, token), *_) = busy.rows("SELECT run_id, token FROM fetchwork.run")
     with Database(postgres.conninfo("kept", user="fw_agent", password=PASSWORD)) as agents:
         assert call(agents, "accept", run_id=run_id, token=token)
         # even to the superuser, and to another session of the same role, which sees the statement
-        for queue in (busy, login("fw_agent"), login("fw_alice")):
+        for queue in (busy, busy.login("fw_agent"), busy.login("fw_alice")):
             shown = queue.rows("SELECT query, application_name FROM pg_stat_activity")
             assert str(token) not in str(shown)
         assert "fetchwork.accept(" in str(busy.rows("SELECT query FROM pg_stat_activity"))
@@ -605,12 +519,10 @@ def test_no_list_of_sessions_shows_a_token(
 # Files
 
 
-def test_nobody_learns_or_gets_what_another_owner_s_files_hold(
-    busy: DirectQueue, login: Callable[[str], DirectQueue]
-) -> None:
+def test_nobody_learns_or_gets_what_another_owner_s_files_hold(busy: Root) -> None:
     secret = b"of bob"
     digest = hashlib.sha256(secret).hexdigest()
-    bob, alice = login("fw_bob"), login("fw_alice")
+    bob, alice = busy.login("fw_bob"), busy.login("fw_alice")
     bob.call("put_whole_contents", owner="bob", datas=[secret])
     asked = {"sha256s": [digest], "sizes": [len(secret)], "job_bytes": 0}
     assert bob.scalar("lacking_contents", owner="bob", **asked) == []
@@ -651,7 +563,7 @@ def test_nobody_learns_or_gets_what_another_owner_s_files_hold(
     denied(alice, f"SELECT fetchwork.drop_outputs({of}, {run})")
     assert alice.value(f"SELECT fetchwork.not_brought({of}, {run}, 'mine', 1)") is False
     # an access point finds every owner's outputs, and reads and drops them only as their owner
-    point = login("fw_point")
+    point = busy.login("fw_point")
     assert len(point.call("job_outputs", jobs=None)) == 1
     assert point.scalar("read_chunk", content_id=his, n=0) is None
     with point.connection.transaction():
@@ -665,26 +577,24 @@ def test_nobody_learns_or_gets_what_another_owner_s_files_hold(
     assert bob.call("job_outputs", jobs=None) == []
 
 
-def test_a_job_of_the_scheduler_universe_is_run_for_its_owner_alone(
-    root: DirectQueue, login: Callable[[str], DirectQueue]
-) -> None:
+def test_a_job_of_the_scheduler_universe_is_run_for_its_owner_alone(root: Root) -> None:
     for name in ("alice", "bob"):
         root.call("grant_owner", role=f"fw_{name}", owner=name)
     root.submit(Owner="alice", JobUniverse=7, FetchWorkAccessPoint="here")
     asked = {"access_point": "here", "max_each": 10, "lease_s": 60.0}
-    assert login("fw_bob").call("claim_scheduler_job", **asked) == []
-    (claimed,) = login("fw_alice").call("claim_scheduler_job", **asked)
+    assert root.login("fw_bob").call("claim_scheduler_job", **asked) == []
+    (claimed,) = root.login("fw_alice").call("claim_scheduler_job", **asked)
     assert claimed["owner"] == "alice"
     # nor are its tokens shown to others
-    assert login("fw_bob").call("tend_scheduler_runs", access_point="here", alive=[claimed["run_id"]]) == []
-    (row,) = login("fw_point").call("tend_scheduler_runs", access_point="here", alive=[])
+    assert (
+        root.login("fw_bob").call("tend_scheduler_runs", access_point="here", alive=[claimed["run_id"]]) == []
+    )
+    (row,) = root.login("fw_point").call("tend_scheduler_runs", access_point="here", alive=[])
     assert row["run_id"] == claimed["run_id"]
 
 
-def test_who_submits_may_read_when_a_job_of_theirs_is_killed(
-    busy: DirectQueue, login: Callable[[str], DirectQueue]
-) -> None:
-    alice = login("fw_alice")
+def test_who_submits_may_read_when_a_job_of_theirs_is_killed(busy: Root) -> None:
+    alice = busy.login("fw_alice")
     alice.act("remove", "1.1")
     busy.connection.execute("UPDATE fetchwork.run SET signalled_at = to_timestamp(1000000)")
     assert alice.rows("SELECT facts -> 'FetchWorkKillDate' FROM fetchwork.jobs WHERE jobid = '1.1'") == [
