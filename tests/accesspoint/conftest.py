@@ -4,23 +4,15 @@ import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import psycopg
 import pytest
 
 from fetchwork.pool.postgres import PostgresServer
 from tests.accesspoint.point import AccessPoint
 from tests.support.direct_queue import DirectQueue
-from tests.support.kept import kept_database
 from tests.support.waiting import PATIENCE_S
 
 ROLE = "fw_of_access_point"
 PASSWORD = "of-the-tests"
-
-
-@pytest.fixture
-def conninfo(postgres: PostgresServer) -> str:
-    """As in tests/conftest.py, for a database that is restored for each test."""
-    return kept_database(postgres)
 
 
 @pytest.fixture(scope="session")
@@ -39,12 +31,6 @@ def point_conninfo(postgres: PostgresServer, conninfo: str, servers_with_role: s
 
 
 @pytest.fixture
-def slots(connection: psycopg.Connection) -> DirectQueue:
-    """Plays hosts and slots on the same database."""
-    return DirectQueue(connection)
-
-
-@pytest.fixture
 def directory(public_directory: Callable[[], Path]) -> Path:
     """A directory that every account may enter and write to."""
     path = public_directory()
@@ -53,12 +39,15 @@ def directory(public_directory: Callable[[], Path]) -> Path:
 
 
 @pytest.fixture
-def point(request: pytest.FixtureRequest, directory: Path, point_conninfo: str) -> Iterator[AccessPoint]:
+def point(
+    request: pytest.FixtureRequest, directory: Path, point_conninfo: str, slots: DirectQueue
+) -> Iterator[AccessPoint]:
     """A running access point for every account; the parameter is how long commands wait for their turn."""
     if os.geteuid() != 0:
         pytest.skip("an access point for everybody is root's")
     patience_s = getattr(request, "param", PATIENCE_S)
     point = AccessPoint(directory, point_conninfo, "--min-uid", "1", patience_s=patience_s).start()
+    point.slots = slots
     yield point
     if point.process is not None and point.process.poll() is None:
         assert point.stop() == 0, point.log()

@@ -13,6 +13,7 @@ from typing import Any
 
 from fetchwork.client.link import Link
 from fetchwork.process import Process
+from tests.support.direct_queue import DirectQueue
 from tests.support.waiting import PATIENCE_S, until
 
 #: a command waits this long for another command of its account before it goes on in Python: on a busy machine
@@ -28,6 +29,9 @@ sys.exit(main())
 
 class AccessPoint:
     """An access point's process, in a directory that any account may enter."""
+
+    #: plays hosts and slots on the same database, where a test needs them
+    slots: DirectQueue
 
     def __init__(
         self, directory: Path, conninfo: str, *options: str, uid: int = 0, patience_s: float = PATIENCE_S
@@ -65,13 +69,27 @@ class AccessPoint:
         except Exception:
             return False
 
+    def ask(self, op: str, **arguments: Any) -> Any:
+        """One request of this process's account."""
+        with Link(str(self.socket)) as link:
+            return link.ask(op, **arguments)
+
+    def items(self, op: str, **arguments: Any) -> list[Any]:
+        """The items of one request."""
+        with Link(str(self.socket)) as link:
+            return [item for page in link.pages(op, **arguments) for item in page]
+
+    def submit(self, account: str, text: str, *, key: str = "", **more: Any) -> Any:
+        """Submit as an account, once for each key; without one, again."""
+        asked = request(text, key=key or os.urandom(8).hex(), **more)
+        return as_account(account, lambda: self.ask("submit", **asked))
+
     def log(self) -> str:
         """The access point's log."""
         return (self.directory / "log").read_text()
 
     def status(self) -> dict[str, Any]:
-        with Link(str(self.socket)) as link:
-            state: dict[str, Any] = link.ask("status")
+        state: dict[str, Any] = self.ask("status")
         return state
 
     def kill(self) -> None:

@@ -13,71 +13,53 @@ import pytest
 from fetchwork.client.link import Link
 from fetchwork.errors import FetchworkError, SubmitError
 from tests.accesspoint.point import AccessPoint, RefusedError, as_account, request
-from tests.support.direct_queue import DirectQueue
-
-
-def ask(point: AccessPoint, op: str, **arguments: Any) -> Any:
-    """One request of this process's account."""
-    with Link(str(point.socket)) as link:
-        return link.ask(op, **arguments)
-
-
-def items(point: AccessPoint, op: str, **arguments: Any) -> list[Any]:
-    """The items of one request."""
-    with Link(str(point.socket)) as link:
-        return [item for page in link.pages(op, **arguments) for item in page]
-
-
-def submit(point: AccessPoint, account: str, text: str, key: str = "a", **more: Any) -> Any:
-    """Submit as an account."""
-    return as_account(account, lambda: ask(point, "submit", **request(text, key=key, **more)))
 
 
 def test_an_account_submits_and_sees_its_own_jobs(point: AccessPoint) -> None:
-    assert submit(point, "nobody", "executable = /bin/true\nqueue 3\n")["count"] == 3
+    assert point.submit("nobody", "executable = /bin/true\nqueue 3\n")["count"] == 3
     owners = ["Owner", "ClusterId"]
-    mine = as_account("nobody", lambda: items(point, "jobs", projection=owners))
+    mine = as_account("nobody", lambda: point.items("jobs", projection=owners))
     assert [ad["Owner"] for ad in mine] == ["nobody"] * 3
-    assert as_account("daemon", lambda: items(point, "jobs", projection=owners)) == []
+    assert as_account("daemon", lambda: point.items("jobs", projection=owners)) == []
 
 
-def test_an_account_changes_its_own_jobs_alone(point: AccessPoint, slots: DirectQueue) -> None:
-    cluster = submit(point, "nobody", "executable = /bin/true\nqueue\n")["cluster"]
+def test_an_account_changes_its_own_jobs_alone(point: AccessPoint) -> None:
+    cluster = point.submit("nobody", "executable = /bin/true\nqueue\n")["cluster"]
     for op, arguments in (
         ("change", {"action": "Remove", "spec": f"{cluster}.0"}),
         ("change", {"action": "Hold", "spec": "true"}),
         ("act", {"action": "Hold", "spec": [f"{cluster}.0"]}),
     ):
-        answer = as_account("daemon", functools.partial(ask, point, op, **arguments))
+        answer = as_account("daemon", functools.partial(point.ask, op, **arguments))
         assert answer.get("changed", answer.get("TotalSuccess")) == 0
     with pytest.raises(RefusedError, match="NotFound"):
-        as_account("daemon", lambda: ask(point, "edit", spec=f"{cluster}.0", changes={"JobPrio": 5}))
-    assert slots.value("SELECT jobstatus FROM fetchwork.jobs") == 1
-    assert as_account("nobody", lambda: ask(point, "edit", spec=f"{cluster}.0", changes={"JobPrio": 5})) == 1
-    done = as_account("nobody", lambda: ask(point, "change", action="Remove", spec=f"{cluster}.0"))
+        as_account("daemon", lambda: point.ask("edit", spec=f"{cluster}.0", changes={"JobPrio": 5}))
+    assert point.slots.value("SELECT jobstatus FROM fetchwork.jobs") == 1
+    assert as_account("nobody", lambda: point.ask("edit", spec=f"{cluster}.0", changes={"JobPrio": 5})) == 1
+    done = as_account("nobody", lambda: point.ask("change", action="Remove", spec=f"{cluster}.0"))
     assert done["changed"] == 1
-    ended = as_account("nobody", lambda: items(point, "view", name="history", projection=["ClusterId"]))
+    ended = as_account("nobody", lambda: point.items("view", name="history", projection=["ClusterId"]))
     assert [ad["ClusterId"] for ad in ended] == [cluster]
 
 
 def test_root_sees_all_jobs_and_changes_them_as_their_owner_alone(point: AccessPoint) -> None:
-    submit(point, "nobody", "executable = /bin/true\nqueue\n")
-    submit(point, "daemon", "executable = /bin/true\nqueue\n")
-    assert {ad["Owner"] for ad in items(point, "jobs", projection=["Owner"])} == {"nobody", "daemon"}
+    point.submit("nobody", "executable = /bin/true\nqueue\n")
+    point.submit("daemon", "executable = /bin/true\nqueue\n")
+    assert {ad["Owner"] for ad in point.items("jobs", projection=["Owner"])} == {"nobody", "daemon"}
     with pytest.raises(FetchworkError, match="root owns no jobs"):
-        ask(point, "change", action="Remove", spec="true")
+        point.ask("change", action="Remove", spec="true")
     with pytest.raises(FetchworkError, match="root owns no jobs"):
-        ask(point, "submit", **request("executable = /bin/true\nqueue\n", key="b"))
-    assert ask(point, "change", action="Remove", spec="true", **{"as": "nobody"})["changed"] == 1
-    assert [ad["Owner"] for ad in items(point, "jobs", projection=["Owner"])] == ["daemon"]
+        point.ask("submit", **request("executable = /bin/true\nqueue\n", key="b"))
+    assert point.ask("change", action="Remove", spec="true", **{"as": "nobody"})["changed"] == 1
+    assert [ad["Owner"] for ad in point.items("jobs", projection=["Owner"])] == ["daemon"]
     with pytest.raises(FetchworkError, match="is not served"):
-        ask(point, "totals", **{"as": "root"})
+        point.ask("totals", **{"as": "root"})
 
 
 def test_nobody_but_root_acts_for_another(point: AccessPoint) -> None:
     for op, arguments in (("totals", {}), ("submit", request("executable = /bin/true\nqueue\n", key="a"))):
         with pytest.raises(RefusedError, match="'nobody' may not act as 'daemon'"):
-            as_account("nobody", functools.partial(ask, point, op, **arguments, **{"as": "daemon"}))
+            as_account("nobody", functools.partial(point.ask, op, **arguments, **{"as": "daemon"}))
 
 
 def test_system_accounts_are_refused_by_setting(directory: Path, point_conninfo: str) -> None:
@@ -86,8 +68,8 @@ def test_system_accounts_are_refused_by_setting(directory: Path, point_conninfo:
     point = AccessPoint(directory, point_conninfo, "--min-uid", "1000").start()
     try:
         with pytest.raises(RefusedError, match=r"'daemon' \(uid 1\) is not served .* uid 1000 and above"):
-            as_account("daemon", lambda: ask(point, "totals"))
-        assert as_account("nobody", lambda: ask(point, "totals"))[0]["jobs"] == 0
+            as_account("daemon", lambda: point.ask("totals"))
+        assert as_account("nobody", lambda: point.ask("totals"))[0]["jobs"] == 0
     finally:
         assert point.stop() == 0
 
@@ -105,11 +87,11 @@ def test_an_ordinary_account_s_access_point_serves_it_alone(
     mine = postgres.conninfo("kept", user="fw_of_nobody", password="x")
     point = AccessPoint(directory, mine, uid=65534).start()
     try:
-        assert submit(point, "nobody", "executable = /bin/true\nqueue\n")["count"] == 1
+        assert point.submit("nobody", "executable = /bin/true\nqueue\n")["count"] == 1
         with pytest.raises(RefusedError, match="serves 'nobody' alone"):
-            as_account("daemon", lambda: ask(point, "totals"))
+            as_account("daemon", lambda: point.ask("totals"))
         # root's request is accepted and runs as that account
-        assert ask(point, "totals")[0]["jobs"] == 1
+        assert point.ask("totals")[0]["jobs"] == 1
     finally:
         assert point.stop() == 0
         connection.execute("DROP OWNED BY fw_of_nobody")
@@ -122,14 +104,13 @@ def test_a_description_is_read_with_the_rights_of_who_submits(point: AccessPoint
     secret.chmod(0o600)
     told = directory / "told"
     with pytest.raises(RefusedError, match="SubmitError"):
-        submit(point, "nobody", f"executable = /bin/true\nqueue x from {secret}\n")
+        point.submit("nobody", f"executable = /bin/true\nqueue x from {secret}\n")
     # a program of a description runs with its submitter's ids and environment, not with the access point's
     program = f"/bin/sh -c 'id -un; id -G; env; ls -l /proc/self/fd' > {told}"
     items_file = directory / "run"
     items_file.write_text(f"#!/bin/sh\n{program}\necho one\n")
     items_file.chmod(0o755)
-    submit(
-        point,
+    point.submit(
         "nobody",
         f"executable = /bin/true\nqueue x from {items_file} |\n",
         env={"PATH": "/bin:/usr/bin", "MINE": "1"},
@@ -141,17 +122,16 @@ def test_a_description_is_read_with_the_rights_of_who_submits(point: AccessPoint
 
 
 def test_a_description_has_the_directory_and_environment_of_who_submits(
-    point: AccessPoint, directory: Path, slots: DirectQueue
+    point: AccessPoint, directory: Path
 ) -> None:
     (directory / "items.txt").write_text("one\ntwo\n")
-    submit(
-        point,
+    point.submit(
         "nobody",
         "executable = /bin/true\ngetenv = MINE\narguments = $(x)\nqueue x from items.txt\n",
         cwd=str(directory),
         env={"MINE": "of-mine", "PATH": "/bin"},
     )
-    rows = slots.rows(
+    rows = point.slots.rows(
         "SELECT ad ->> 'Iwd', ad ->> 'Arguments', ad ->> 'Args', ad ->> 'Environment' FROM fetchwork.jobs"
     )
     assert {row[0] for row in rows} == {str(directory)}
@@ -174,12 +154,12 @@ def test_a_description_has_the_directory_and_environment_of_who_submits(
     ],
 )
 def test_what_can_not_be_submitted_is_refused_and_leaves_nothing(
-    point: AccessPoint, slots: DirectQueue, change: dict[str, Any], message: str
+    point: AccessPoint, change: dict[str, Any], message: str
 ) -> None:
     asked = {**request("executable = /bin/true\nqueue\n", key="a"), **change}
     with pytest.raises(RefusedError, match=message):
-        as_account("nobody", lambda: ask(point, "submit", **asked))
-    assert slots.value("SELECT count(*) FROM fetchwork.jobs") == 0
+        as_account("nobody", lambda: point.ask("submit", **asked))
+    assert point.slots.value("SELECT count(*) FROM fetchwork.jobs") == 0
 
 
 @pytest.mark.parametrize(
@@ -218,36 +198,36 @@ def test_a_malformed_request_is_one_line_and_the_next_one_is_answered(
     assert "\n" not in told
 
 
-def test_a_trial_is_checked_and_leaves_nothing(point: AccessPoint, slots: DirectQueue) -> None:
+def test_a_trial_is_checked_and_leaves_nothing(point: AccessPoint) -> None:
     asked = {**request("executable = /bin/true\nqueue 2\n", key="a"), "dry_run": True}
-    as_account("nobody", lambda: ask(point, "submit", **asked))
-    assert slots.value("SELECT count(*) FROM fetchwork.jobs") == 0
+    as_account("nobody", lambda: point.ask("submit", **asked))
+    assert point.slots.value("SELECT count(*) FROM fetchwork.jobs") == 0
     with pytest.raises(RefusedError, match="queue 'none' does not exist"):
-        as_account("nobody", lambda: ask(point, "submit", **{**asked, "extra": {"FetchWorkQueue": "none"}}))
+        as_account("nobody", lambda: point.ask("submit", **{**asked, "extra": {"FetchWorkQueue": "none"}}))
 
 
 def test_a_constraint_is_evaluated_as_htcondor_does(point: AccessPoint) -> None:
-    submit(point, "nobody", "executable = /bin/true\n+Size = $(Process)\nqueue 5\n")
+    point.submit("nobody", "executable = /bin/true\n+Size = $(Process)\nqueue 5\n")
     found = as_account(
         "nobody",
-        lambda: items(
-            point, "jobs", constraint='pow(Size, 2) > 4 && regexp("tr", Cmd)', projection=["ProcId"]
+        lambda: point.items(
+            "jobs", constraint='pow(Size, 2) > 4 && regexp("tr", Cmd)', projection=["ProcId"]
         ),
     )
     assert [ad["ProcId"] for ad in found] == [3, 4]
-    done = as_account("nobody", lambda: ask(point, "change", action="Hold", spec="pow(Size, 2) > 4"))
+    done = as_account("nobody", lambda: point.ask("change", action="Hold", spec="pow(Size, 2) > 4"))
     assert done["changed"] == 2
 
 
 def test_the_same_question_is_asked_of_the_database_once(point: AccessPoint) -> None:
-    submit(point, "nobody", "executable = /bin/true\nqueue\n")
+    point.submit("nobody", "executable = /bin/true\nqueue\n")
 
     def many() -> int:
         begin = time.monotonic()
         for n in range(200):
             if time.monotonic() - begin > 0.5:
                 return n
-            assert len(items(point, "jobs", projection=["ProcId"])) == 1
+            assert len(point.items("jobs", projection=["ProcId"])) == 1
         return 200
 
     before = point.status()["shared"]
@@ -285,7 +265,7 @@ def test_an_answer_is_never_older_than_what_the_asker_did(point: AccessPoint) ->
 def test_what_was_known_before_one_did_something_is_asked_anew(
     point: AccessPoint, op: str, arguments: dict[str, Any]
 ) -> None:
-    submit(point, "nobody", "executable = /bin/true\nqueue\n")
+    point.submit("nobody", "executable = /bin/true\nqueue\n")
 
     def shared() -> int:
         with Link(str(point.socket)) as link:
@@ -300,22 +280,22 @@ def test_what_was_known_before_one_did_something_is_asked_anew(
 
 
 def test_what_one_is_told_is_not_told_to_another(point: AccessPoint) -> None:
-    submit(point, "nobody", "executable = /bin/true\nqueue\n")
+    point.submit("nobody", "executable = /bin/true\nqueue\n")
     for _ in range(3):
-        assert len(as_account("nobody", lambda: items(point, "jobs", projection=["ProcId"]))) == 1
-        assert as_account("daemon", lambda: items(point, "jobs", projection=["ProcId"])) == []
-        assert len(items(point, "jobs", projection=["ProcId"])) == 1
+        assert len(as_account("nobody", lambda: point.items("jobs", projection=["ProcId"]))) == 1
+        assert as_account("daemon", lambda: point.items("jobs", projection=["ProcId"])) == []
+        assert len(point.items("jobs", projection=["ProcId"])) == 1
 
 
-def test_events_come_as_they_happen_to_their_owner_alone(point: AccessPoint, slots: DirectQueue) -> None:
-    start = as_account("nobody", lambda: ask(point, "cursor"))
-    cluster = submit(point, "nobody", "executable = /bin/true\nqueue\n")["cluster"]
-    as_account("nobody", lambda: ask(point, "change", action="Remove", spec=f"{cluster}.0"))
-    seen = as_account("nobody", lambda: items(point, "events", after=start, stop_after=1))
+def test_events_come_as_they_happen_to_their_owner_alone(point: AccessPoint) -> None:
+    start = as_account("nobody", lambda: point.ask("cursor"))
+    cluster = point.submit("nobody", "executable = /bin/true\nqueue\n")["cluster"]
+    as_account("nobody", lambda: point.ask("change", action="Remove", spec=f"{cluster}.0"))
+    seen = as_account("nobody", lambda: point.items("events", after=start, stop_after=1))
     assert [line.split("\t")[2] for line in seen] == ["0", "9"]
-    assert as_account("daemon", lambda: items(point, "events", after=start, stop_after=0)) == []
+    assert as_account("daemon", lambda: point.items("events", after=start, stop_after=0)) == []
 
 
 def test_a_refusal_is_the_exception_that_it_is_without_an_access_point(point: AccessPoint) -> None:
     with pytest.raises(SubmitError, match="makes no jobs"):
-        ask(point, "submit", **request("executable = /bin/true\nqueue 0\n", key="a"), **{"as": "nobody"})
+        point.ask("submit", **request("executable = /bin/true\nqueue 0\n", key="a"), **{"as": "nobody"})

@@ -12,8 +12,6 @@ import pytest
 from fetchwork.client.link import MAX_REQUEST
 from fetchwork.ipc import frames
 from tests.accesspoint.point import AccessPoint, RefusedError, as_account, request
-from tests.accesspoint.test_access_point import ask, items, submit
-from tests.support.direct_queue import DirectQueue
 from tests.support.waiting import PATIENCE_S, until
 
 
@@ -28,7 +26,7 @@ def connected(point: AccessPoint) -> socket.socket:
 def served(point: AccessPoint) -> Iterator[None]:
     """After the test another account is still answered."""
     yield
-    assert as_account("daemon", lambda: ask(point, "totals"))[0]["jobs"] == 0
+    assert as_account("daemon", lambda: point.ask("totals"))[0]["jobs"] == 0
 
 
 @pytest.mark.usefixtures("served")
@@ -73,20 +71,20 @@ def test_requests_that_never_end_keep_no_one_else_from_asking(point: AccessPoint
         for link in links:
             link.sendall(MAX_REQUEST.to_bytes(4, "big") + b"x" * 100)
         # a request of the same account beside these connections
-        return str(ask(point, "totals")[0]["jobs"])
+        return str(point.ask("totals")[0]["jobs"])
 
     assert as_account("nobody", halves) == "0"
 
 
-def test_an_answer_that_is_not_read_holds_up_nobody(point: AccessPoint, slots: DirectQueue) -> None:
-    submit(point, "nobody", 'executable = /bin/true\n+Text = "' + "x" * 2000 + '$(Process)"\nqueue 3000\n')
+def test_an_answer_that_is_not_read_holds_up_nobody(point: AccessPoint) -> None:
+    point.submit("nobody", 'executable = /bin/true\n+Text = "' + "x" * 2000 + '$(Process)"\nqueue 3000\n')
     reads_nothing = []
     for _ in range(6):
         link = connected(point)
         link.sendall(frames.encode({"op": "jobs", "as": "nobody"}))
         reads_nothing.append(link)
-    assert len(as_account("nobody", lambda: items(point, "jobs", projection=["ProcId"], limit=5))) == 5
-    assert as_account("daemon", lambda: ask(point, "totals"))[0]["jobs"] == 0
+    assert len(as_account("nobody", lambda: point.items("jobs", projection=["ProcId"], limit=5))) == 5
+    assert as_account("daemon", lambda: point.ask("totals"))[0]["jobs"] == 0
     for link in reads_nothing:
         link.close()
     # nothing is left of the clients that disconnected
@@ -94,8 +92,8 @@ def test_an_answer_that_is_not_read_holds_up_nobody(point: AccessPoint, slots: D
 
 
 def test_a_constraint_that_takes_for_ever_holds_up_nobody_else(point: AccessPoint) -> None:
-    submit(point, "nobody", "executable = /bin/true\nqueue 20\n")
-    submit(point, "daemon", "executable = /bin/true\nqueue 2\n")
+    point.submit("nobody", "executable = /bin/true\nqueue 20\n")
+    point.submit("daemon", "executable = /bin/true\nqueue 2\n")
     text = "a" * 40
     forever = (
         f'regexp("^(a+)+$", "{text}!") || regexp("^(a|a)*$", "{text}!") || regexp("^(a|aa)+$", "{text * 2}!")'
@@ -105,11 +103,11 @@ def test_a_constraint_that_takes_for_ever_holds_up_nobody_else(point: AccessPoin
         chain = f"(({chain}) || ({chain}))" if n < 8 else chain
     told: list[Any] = []
 
-    submit(point, "bin", "executable = /bin/true\nqueue 20\n")
+    point.submit("bin", "executable = /bin/true\nqueue 20\n")
 
     def asks(name: str, constraint: str) -> None:
         try:
-            told.append(items(point, "jobs", constraint=constraint, **{"as": name}))
+            told.append(point.items("jobs", constraint=constraint, **{"as": name}))
         except Exception as error:
             told.append(str(error))
 
@@ -119,7 +117,7 @@ def test_a_constraint_that_takes_for_ever_holds_up_nobody_else(point: AccessPoin
     for thread in threads:
         thread.start()
     for _ in range(10):
-        found = as_account("daemon", lambda: items(point, "jobs", constraint="pow(ProcId, 1) >= 0"))
+        found = as_account("daemon", lambda: point.items("jobs", constraint="pow(ProcId, 1) >= 0"))
         assert len(found) == 2
         time.sleep(0.05)
     for thread in threads:
@@ -137,9 +135,9 @@ def test_a_description_that_never_ends_holds_up_its_submitter_alone(point: Acces
 
     for _ in range(5):
         as_account("nobody", begins)
-    assert submit(point, "daemon", "executable = /bin/true\nqueue\n")["count"] == 1
+    assert point.submit("daemon", "executable = /bin/true\nqueue\n")["count"] == 1
     # and the account's own queries do not wait for its submissions
-    assert as_account("nobody", lambda: ask(point, "totals"))[0]["jobs"] == 0
+    assert as_account("nobody", lambda: point.ask("totals"))[0]["jobs"] == 0
 
 
 def test_waiting_for_events_is_bounded_and_in_nobody_s_way(point: AccessPoint) -> None:
@@ -149,31 +147,29 @@ def test_waiting_for_events_is_bounded_and_in_nobody_s_way(point: AccessPoint) -
             link.sendall(frames.encode({"op": "events", "after": "now"}))
         # six links are refused at once, no matter which were read last
         refused, _, _ = select.select(links, [], [], PATIENCE_S)
-        assert ask(point, "totals")[0]["jobs"] == 0
+        assert point.ask("totals")[0]["jobs"] == 0
         return refused[0].recv(65536).decode()
 
     assert "too many requests of this account wait for events" in as_account("nobody", waits)
     until(lambda: point.status()["connections"] <= 1)
 
 
-def test_a_client_that_goes_away_in_a_submission_is_not_left_half_way(
-    point: AccessPoint, slots: DirectQueue
-) -> None:
+def test_a_client_that_goes_away_in_a_submission_is_not_left_half_way(point: AccessPoint) -> None:
     for n in range(5):
         with connected(point) as link:
             asked = request("executable = /bin/true\nqueue 50\n", key=f"k{n}")
             link.sendall(frames.encode({"op": "submit", "as": "nobody", **asked}))
             time.sleep(0.01 * n)
     answers = [
-        ask(point, "submit", **{"as": "nobody"}, **request("executable = /bin/true\nqueue 50\n", key=f"k{n}"))
+        point.ask("submit", **{"as": "nobody"}, **request("executable = /bin/true\nqueue 50\n", key=f"k{n}"))
         for n in range(5)
     ]
     assert len({answer["cluster"] for answer in answers}) == 5
-    assert slots.value("SELECT count(*) FROM fetchwork.job") == 250
+    assert point.slots.value("SELECT count(*) FROM fetchwork.job") == 250
 
 
 def test_a_refused_submission_says_why_and_the_next_is_taken(point: AccessPoint) -> None:
     for _ in range(3):
         with pytest.raises(RefusedError, match="SubmitError"):
-            submit(point, "nobody", "executable\nqueue\n")
-    assert submit(point, "nobody", "executable = /bin/true\nqueue\n")["count"] == 1
+            point.submit("nobody", "executable\nqueue\n")
+    assert point.submit("nobody", "executable = /bin/true\nqueue\n")["count"] == 1

@@ -29,14 +29,14 @@ LARGE = os.urandom(2 * CHUNK_BYTES + 3)
 WHOLE = "SELECT string_agg(data, '' ORDER BY n) FROM fetchwork.content_chunk WHERE content_id = %s"
 
 
-def ask(point: AccessPoint, op: str, **arguments: Any) -> Any:
-    with Link(str(point.socket)) as link:
-        return link.ask(op, **arguments)
+async def account(name: str) -> Account:
+    """Any account is that of nobody."""
+    return Account(name, 65534, 65534, ())
 
 
-def submit(point: AccessPoint, account: str, text: str, **more: Any) -> Any:
-    key = os.urandom(8).hex()
-    return as_account(account, lambda: ask(point, "submit", **request(text, key=key, **more)))
+async def acts() -> bool:
+    """No statement acts for an owner."""
+    return False
 
 
 @pytest.fixture
@@ -85,64 +85,59 @@ def leave(slots: DirectQueue, outputs: dict[str, bytes]) -> str:
     return run.job
 
 
-def test_inputs_are_read_as_the_account_that_submits(
-    point: AccessPoint, slots: DirectQueue, home: Path
-) -> None:
+def test_inputs_are_read_as_the_account_that_submits(point: AccessPoint, home: Path) -> None:
     text = description(home, "transfer_input_files = a, large")
-    cluster = submit(point, "nobody", text)["cluster"]
-    rows = slots.rows("SELECT name, content_id FROM fetchwork.job_file WHERE cluster_id = %s", cluster)
-    assert {name: slots.value(WHOLE, content) for name, content in rows} == {
+    cluster = point.submit("nobody", text)["cluster"]
+    rows = point.slots.rows("SELECT name, content_id FROM fetchwork.job_file WHERE cluster_id = %s", cluster)
+    assert {name: point.slots.value(WHOLE, content) for name, content in rows} == {
         **{"a": b"a", "large": LARGE},
         "condor_exec.exe": Path("/bin/true").read_bytes(),
     }
-    assert slots.value("SELECT DISTINCT owner FROM fetchwork.content") == "nobody"
-    assert slots.value("SELECT count(*) FROM fetchwork.jobs WHERE ad ->> 'FetchWorkFiles' = 'sandbox'") == 2
+    assert point.slots.value("SELECT DISTINCT owner FROM fetchwork.content") == "nobody"
+    assert (
+        point.slots.value("SELECT count(*) FROM fetchwork.jobs WHERE ad ->> 'FetchWorkFiles' = 'sandbox'")
+        == 2
+    )
     with pytest.raises(RefusedError, match=r"cannot open input '.*/home/a': Permission denied"):
-        submit(point, "daemon", text)
+        point.submit("daemon", text)
     # the content is sent once for its owner, and reveals nothing to another owner
-    again = submit(point, "nobody", text)["cluster"]
+    again = point.submit("nobody", text)["cluster"]
     assert again != cluster
-    assert slots.value("SELECT count(*) FROM fetchwork.content") == 3
+    assert point.slots.value("SELECT count(*) FROM fetchwork.content") == 3
 
 
-def test_a_limit_is_said_and_a_trial_sends_nothing(
-    point: AccessPoint, slots: DirectQueue, home: Path
-) -> None:
+def test_a_limit_is_said_and_a_trial_sends_nothing(point: AccessPoint, home: Path) -> None:
     text = description(home, "transfer_input_files = large", "transfer_executable = false")
     trial = {**request(text, key="trial"), "dry_run": True}
-    assert as_account("nobody", lambda: ask(point, "submit", **trial))["count"] == 2
-    slots.set("max_file_bytes", 1000)
+    assert as_account("nobody", lambda: point.ask("submit", **trial))["count"] == 2
+    point.slots.set("max_file_bytes", 1000)
     with pytest.raises(RefusedError, match="allowed: 1000"):
-        submit(point, "nobody", text)
+        point.submit("nobody", text)
     with pytest.raises(RefusedError, match="allowed: 1000"):
-        as_account("nobody", lambda: ask(point, "submit", **trial))
-    assert slots.value("SELECT count(*) FROM fetchwork.content") == 0
-    assert slots.value("SELECT count(*) FROM fetchwork.job") == 0
+        as_account("nobody", lambda: point.ask("submit", **trial))
+    assert point.slots.value("SELECT count(*) FROM fetchwork.content") == 0
+    assert point.slots.value("SELECT count(*) FROM fetchwork.job") == 0
 
 
-def test_the_key_of_a_job_s_urls_is_read_as_its_owner(
-    point: AccessPoint, slots: DirectQueue, home: Path
-) -> None:
+def test_the_key_of_a_job_s_urls_is_read_as_its_owner(point: AccessPoint, home: Path) -> None:
     lines = (
         "transfer_input_files = s3://b/k", "transfer_executable = false", "aws_access_key_id_file = a",
         "aws_secret_access_key_file = {home}/a",
     )  # fmt: skip
     text = description(home, *lines).format(home=home)
-    cluster = submit(point, "nobody", text)["cluster"]
-    kept = slots.rows("SELECT cluster_id, access_key_id, secret FROM fetchwork.job_key")
+    cluster = point.submit("nobody", text)["cluster"]
+    kept = point.slots.rows("SELECT cluster_id, access_key_id, secret FROM fetchwork.job_key")
     assert kept == [(cluster, "a", "a")]
     if os.geteuid() == 0:
         with pytest.raises(RefusedError, match=r"cannot open key file .*/a': Permission denied"):
-            submit(point, "daemon", text)
+            point.submit("daemon", text)
 
 
-def test_what_a_job_left_comes_back_by_itself_as_its_owner(
-    point: AccessPoint, slots: DirectQueue, home: Path
-) -> None:
-    submit(point, "nobody", description(home, "output = out", 'transfer_output_remaps = "r=s"'))
-    leave(slots, {"_condor_stdout": b"hello", "r": LARGE})
+def test_what_a_job_left_comes_back_by_itself_as_its_owner(point: AccessPoint, home: Path) -> None:
+    point.submit("nobody", description(home, "output = out", 'transfer_output_remaps = "r=s"'))
+    leave(point.slots, {"_condor_stdout": b"hello", "r": LARGE})
     until(
-        lambda: slots.value("SELECT count(*) FROM fetchwork.content WHERE run_id IS NOT NULL") == 0,
+        lambda: point.slots.value("SELECT count(*) FROM fetchwork.content WHERE run_id IS NOT NULL") == 0,
         "the outputs",
     )
     assert ((home / "out").read_bytes(), (home / "s").read_bytes()) == (b"hello", LARGE)
@@ -152,26 +147,24 @@ def test_what_a_job_left_comes_back_by_itself_as_its_owner(
     until(lambda: point.status()["outputs_brought"] == 1, "the count")
 
 
-def test_large_files_go_to_a_bucket_and_come_back_from_there(
-    point: AccessPoint, slots: DirectQueue, home: Path
-) -> None:
+def test_large_files_go_to_a_bucket_and_come_back_from_there(point: AccessPoint, home: Path) -> None:
     with serve_bucket() as bucket:
-        slots.call("set_bucket", url=bucket.url, above=CHUNK_BYTES, **KEY)
-        submit(point, "nobody", description(home, "transfer_input_files = large", "output = out"))
+        point.slots.call("set_bucket", url=bucket.url, above=CHUNK_BYTES, **KEY)
+        point.submit("nobody", description(home, "transfer_input_files = large", "output = out"))
         assert list(bucket.objects.values()) == [LARGE]
-        run = slots.started()
+        run = point.slots.started()
         digest = hashlib.sha256(LARGE).hexdigest()
-        (begun,) = slots.call(
+        (begun,) = point.slots.call(
             "begin_content", owner=None, run_id=run.run_id, token=run.token, sha256=digest, size=len(LARGE)
         )
         content = begun["content_id"]
-        objects.put(slots.of(run, "content_url", method="PUT", content_id=content, n=0), LARGE)
-        slots.of(run, "put_chunk", content_id=content, n=0, data=b"")
+        objects.put(point.slots.of(run, "content_url", method="PUT", content_id=content, n=0), LARGE)
+        point.slots.of(run, "put_chunk", content_id=content, n=0, data=b"")
         manifest = [{"name": "back", "mode": 0o644, "size": len(LARGE), "sha256": digest}]
-        assert slots.of(run, "keep_outputs", manifest=Jsonb(manifest)) == "kept"
+        assert point.slots.of(run, "keep_outputs", manifest=Jsonb(manifest)) == "kept"
         # the job's end waits for the bucket
         bucket.broken = 503
-        slots.finish(run)
+        point.slots.finish(run)
         until(lambda: bucket.count("GET", 503) > 1, "another try")
         assert not (home / "back").exists()
         bucket.broken = 0
@@ -180,49 +173,47 @@ def test_large_files_go_to_a_bucket_and_come_back_from_there(
         assert (home / "back").owner() == "nobody"
 
 
-def test_a_job_has_not_ended_before_its_files_are_back(
-    point: AccessPoint, slots: DirectQueue, home: Path
-) -> None:
-    submit(point, "nobody", description(home, "output = out", f"log = {home}/log"))
+def test_a_job_has_not_ended_before_its_files_are_back(point: AccessPoint, home: Path) -> None:
+    point.submit("nobody", description(home, "output = out", f"log = {home}/log"))
     point.kill()
-    job = leave(slots, {"_condor_stdout": b"hello"})
-    assert (slots.status(job), slots.events(job)[-1]) == (6, 1)
+    job = leave(point.slots, {"_condor_stdout": b"hello"})
+    assert (point.slots.status(job), point.slots.events(job)[-1]) == (6, 1)
     point.start()
-    until(lambda: slots.status(job) == 4, "the end of the job")
+    until(lambda: point.slots.status(job) == 4, "the end of the job")
     assert (home / "out").read_bytes() == b"hello"
     until(lambda: "005 (" in (home / "log").read_text(), "the event in the log")
 
 
 def test_one_whose_files_cannot_be_written_is_held_and_in_nobody_s_way(
-    point: AccessPoint, slots: DirectQueue, home: Path, directory: Path
+    point: AccessPoint, home: Path, directory: Path
 ) -> None:
-    submit(point, "nobody", description(home, "output = /root/out"))
-    job = leave(slots, {"_condor_stdout": b"hello"})
-    fine = leave(slots, {"fine": b"1", "large2": LARGE})
-    until(lambda: slots.status(fine) == 4, "the other job's outputs")
+    point.submit("nobody", description(home, "output = /root/out"))
+    job = leave(point.slots, {"_condor_stdout": b"hello"})
+    fine = leave(point.slots, {"fine": b"1", "large2": LARGE})
+    until(lambda: point.slots.status(fine) == 4, "the other job's outputs")
     assert (home / "large2").read_bytes() == LARGE
-    until(lambda: slots.status(job) == 5, "the hold")
+    until(lambda: point.slots.status(job) == 5, "the hold")
     held = "SELECT hold_code, hold_subcode, hold_reason FROM fetchwork.job"
-    ((code, subcode, reason),) = slots.rows(held)
+    ((code, subcode, reason),) = point.slots.rows(held)
     assert (code, subcode) == (12, 13)
     assert reason.startswith("Transfer output files failure at access point")
     assert reason.endswith("Details: writing to file /root/out: (errno 13) Permission denied")
-    brought = as_account("nobody", lambda: ask(point, "retrieve", jobs=[job]))
+    brought = as_account("nobody", lambda: point.ask("retrieve", jobs=[job]))
     assert brought[0]["problem"] == "writing to file /root/out: (errno 13) Permission denied"
     assert brought[0]["errno"] == 13
     # another account's job is not found, and root has no jobs
-    assert as_account("daemon", lambda: ask(point, "retrieve", jobs=[job])) == []
-    assert ask(point, "retrieve", jobs=None) == []
-    slots.connection.execute(
+    assert as_account("daemon", lambda: point.ask("retrieve", jobs=[job])) == []
+    assert point.ask("retrieve", jobs=None) == []
+    point.slots.connection.execute(
         "UPDATE fetchwork.cluster SET ad = ad || %s", [Jsonb({"Out": str(directory / "home/now")})]
     )
-    slots.connection.execute("UPDATE fetchwork.job SET ad = ad - 'Out'")
-    brought = as_account("nobody", lambda: ask(point, "retrieve", jobs=[job]))
+    point.slots.connection.execute("UPDATE fetchwork.job SET ad = ad - 'Out'")
+    brought = as_account("nobody", lambda: point.ask("retrieve", jobs=[job]))
     assert [(one["files"], one["problem"]) for one in brought] == [(1, None)]
     assert (home / "now").read_bytes() == b"hello"
 
 
-def test_who_asks_hears_how_many_bytes_have_moved(point: AccessPoint, slots: DirectQueue, home: Path) -> None:
+def test_who_asks_hears_how_many_bytes_have_moved(point: AccessPoint, home: Path) -> None:
     def submitted() -> list[tuple[int, int]]:
         told: list[tuple[int, int]] = []
         text = description(home, "transfer_input_files = large", "transfer_executable = false")
@@ -233,11 +224,11 @@ def test_who_asks_hears_how_many_bytes_have_moved(point: AccessPoint, slots: Dir
     # a progress message now and then; the last message says that all files are stored
     told = as_account("nobody", submitted)
     assert told[-1] == [len(LARGE), len(LARGE)]
-    slots.value("SELECT fetchwork.set_setting('bring_wait', 0)")
+    point.slots.value("SELECT fetchwork.set_setting('bring_wait', 0)")
     point.kill()
-    job = leave(slots, {"out": LARGE, "small": b"1"})
-    slots.scalar("give_up_bringing")
-    assert slots.status(job) == 5
+    job = leave(point.slots, {"out": LARGE, "small": b"1"})
+    point.slots.scalar("give_up_bringing")
+    assert point.slots.status(job) == 5
     point.start()
 
     def retrieved() -> tuple[list[tuple[int, int]], int]:
@@ -278,23 +269,21 @@ def many_ends(slots: DirectQueue, owner: str, count: int) -> None:
     slots.connection.execute("ANALYZE fetchwork.job, fetchwork.job_file, fetchwork.bringing")
 
 
-def test_one_owner_s_hundred_thousand_ends_delay_no_other_s(
-    point: AccessPoint, slots: DirectQueue, home: Path
-) -> None:
+def test_one_owner_s_hundred_thousand_ends_delay_no_other_s(point: AccessPoint, home: Path) -> None:
     point.kill()
     # the owner has no account here: each delivery fails and is tried again later
-    many_ends(slots, "nosuchaccount", 100_000)
+    many_ends(point.slots, "nosuchaccount", 100_000)
     submitted = "SELECT fetchwork.submit_cluster(%s, ARRAY['{}'::jsonb])"
     ad = {"Cmd": "/bin/true", "Owner": "nobody", "FetchWorkAccessPoint": "point", "Iwd": str(home)}
-    slots.value(submitted, Jsonb(ad))
+    point.slots.value(submitted, Jsonb(ad))
     waiting = "SELECT count(*) FROM fetchwork.bringing WHERE owner = 'nosuchaccount'"
     point.start()
     until(lambda: "nosuchaccount" in point.log(), "the look at the many")
-    job = leave(slots, {"fine": b"1"})
-    until(lambda: slots.status(job) == 4, "the other's outputs")
+    job = leave(point.slots, {"fine": b"1"})
+    until(lambda: point.slots.status(job) == 4, "the other's outputs")
     assert (home / "fine").read_bytes() == b"1"
     # and none of the owner's outputs is lost
-    assert slots.value(waiting) == 100_000
+    assert point.slots.value(waiting) == 100_000
 
 
 @pytest.mark.parametrize(
@@ -319,12 +308,6 @@ def test_what_fails_in_a_strange_way_is_in_no_other_job_s_way(
             if f"{cluster}.0" == first:
                 raise strange
             yield {"bytes": 1}
-
-    async def account(name: str) -> Account:
-        return Account(name, 65534, 65534, ())
-
-    async def acts() -> bool:
-        return False
 
     async def brought() -> None:
         database = AsyncDatabase(conninfo)
@@ -358,12 +341,6 @@ async def test_a_child_gets_what_its_job_left_and_nothing_else() -> None:
                 await wanted({"content_id": content_id, "n": 0})
             yield {"bytes": 4}
 
-    async def account(name: str) -> Account:
-        return Account(name, 65534, 65534, ())
-
-    async def acts() -> bool:
-        return False
-
     outputs = Outputs(cast(Any, Has()), Asks(1), "point", account, acts)
     asked = [1]
     (report,) = await outputs.retrieve("nobody", None)
@@ -391,12 +368,6 @@ async def test_outputs_in_a_bucket_that_does_not_answer_are_in_nobody_s_way() ->
             if account.name != "other":
                 await never.wait()
             yield {"bytes": 4}
-
-    async def account(name: str) -> Account:
-        return Account(name, 65534, 65534, ())
-
-    async def acts() -> bool:
-        return False
 
     outputs = Outputs(cast(Any, Has()), Asks(1), "point", account, acts)
     hanging = [asyncio.ensure_future(outputs.retrieve(f"owner{n}", None)) for n in range(2 * MOST)]
@@ -436,12 +407,6 @@ async def test_what_failed_waits_for_its_next_try_though_the_database_was_away(
             tried.append(request["ad"]["ClusterId"])
             raise OSError(24, "Too many open files")
 
-    async def account(name: str) -> Account:
-        return Account(name, 65534, 65534, ())
-
-    async def acts() -> bool:
-        return False
-
     outputs = Outputs(cast(Any, Away()), Fails(1), "point", account, acts)
     keeping = asyncio.ensure_future(outputs.keep())
     await until_async(lambda: looks.count(True) > 4, "some looks after that")
@@ -450,12 +415,10 @@ async def test_what_failed_waits_for_its_next_try_though_the_database_was_away(
     assert tried == [1]
 
 
-def test_an_access_point_that_is_killed_over_it_brings_the_same(
-    point: AccessPoint, slots: DirectQueue, home: Path
-) -> None:
-    submit(point, "nobody", description(home))
+def test_an_access_point_that_is_killed_over_it_brings_the_same(point: AccessPoint, home: Path) -> None:
+    point.submit("nobody", description(home))
     point.kill()
-    leave(slots, {"out": LARGE})
+    leave(point.slots, {"out": LARGE})
     # as left by a child that was killed while it wrote
     (home / ".out.fetchwork-1").write_bytes(b"half")
     os.chown(

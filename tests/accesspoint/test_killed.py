@@ -28,27 +28,22 @@ from tests.support.direct_queue import DirectQueue
 from tests.support.waiting import PATIENCE_S, until
 
 
-def test_a_client_that_goes_away_does_not_stop_what_was_begun(point: AccessPoint, slots: DirectQueue) -> None:
-    slots.connection.execute("BEGIN")
+def test_a_client_that_goes_away_does_not_stop_what_was_begun(point: AccessPoint) -> None:
+    point.slots.connection.execute("BEGIN")
     # the access point's transaction waits for this one, at the key
-    slots.connection.execute("INSERT INTO fetchwork.submission VALUES ('nobody', 'key', 1)")
+    point.slots.connection.execute("INSERT INTO fetchwork.submission VALUES ('nobody', 'key', 1)")
     with socket.socket(socket.AF_UNIX) as client:
         client.connect(str(point.socket))
         asked = request("executable = /bin/true\nqueue 3\n", key="key")
         client.sendall(frames.encode({"op": "submit", **_as_nobody(asked)}))
-        with psycopg.connect(slots.connection.info.dsn, password=slots.connection.info.password) as other:
-            waiting = "SELECT count(*) FROM pg_locks WHERE NOT granted"
-
-            def waits() -> bool:
-                row = other.execute(waiting).fetchone()
-                other.rollback()
-                return row is not None and row[0] > 0
-
-            until(waits, "the submission")
+        waiting = "SELECT count(*) FROM pg_locks WHERE NOT granted"
+        other = point.slots.another()
+        until(lambda: other.value(waiting) > 0, "the submission")
+        point.slots.close_others()
         connections = point.status()["connections"]
     until(lambda: point.status()["connections"] < connections, "the end of the connection")
-    slots.connection.execute("ROLLBACK")
-    until(lambda: slots.value("SELECT count(*) FROM fetchwork.job") == 3, "its jobs")
+    point.slots.connection.execute("ROLLBACK")
+    until(lambda: point.slots.value("SELECT count(*) FROM fetchwork.job") == 3, "its jobs")
 
 
 def _as_nobody(asked: dict[str, Any]) -> Any:
@@ -63,7 +58,7 @@ def submit_until_answered(point: AccessPoint, text: str, key: str) -> Any:
 
 @pytest.mark.parametrize("seed", [1, *(pytest.param(seed, marks=pytest.mark.all) for seed in (2, 3))])
 def test_killed_at_any_moment_it_submits_once_and_loses_no_line(
-    point: AccessPoint, directory: Path, slots: DirectQueue, seed: int
+    point: AccessPoint, directory: Path, seed: int
 ) -> None:
     chance = random.Random(seed)
     log = directory / "a.log"
@@ -98,7 +93,7 @@ def test_killed_at_any_moment_it_submits_once_and_loses_no_line(
     for thread in threads:
         thread.join()
     assert not failures, failures
-    assert slots.value("SELECT count(*) FROM fetchwork.cluster") == len(keys)
+    assert point.slots.value("SELECT count(*) FROM fetchwork.cluster") == len(keys)
     assert len({answer["cluster"] for answer in answers.values()}) == len(keys)
     for cluster in sorted({answer["cluster"] for answer in answers.values()}):
         with Link(str(point.socket)) as link:
@@ -119,13 +114,13 @@ def entries_of_whole(log: Path) -> list[str]:
 
 
 def test_a_request_with_a_key_that_was_used_is_answered_with_the_first_cluster(
-    point: AccessPoint, directory: Path, slots: DirectQueue
+    point: AccessPoint, directory: Path
 ) -> None:
     log = directory / "a.log"
     first = submit_until_answered(point, JOBS.format(log, 2), "k")
     again = submit_until_answered(point, "executable = /bin/false\nqueue 7\n", "k")
     assert (again["cluster"], again["count"]) == (first["cluster"], 2)
-    assert slots.value("SELECT count(*) FROM fetchwork.job") == 2
+    assert point.slots.value("SELECT count(*) FROM fetchwork.job") == 2
     assert len(entries(log)) == 2
     # another person's equal key is a different key
     theirs = as_account(
@@ -136,7 +131,7 @@ def test_a_request_with_a_key_that_was_used_is_answered_with_the_first_cluster(
 
 
 def test_requests_with_one_key_at_once_make_one_cluster(
-    point: AccessPoint, directory: Path, slots: DirectQueue, connect: Callable[..., psycopg.Connection]
+    point: AccessPoint, directory: Path, connect: Callable[..., psycopg.Connection]
 ) -> None:
     with connect(autocommit=False) as old:
         # holds back the stream of events: every entry in the logs was written by a request
@@ -148,7 +143,7 @@ def test_requests_with_one_key_at_once_make_one_cluster(
                 answers = [asked.result() for asked in [requests.submit(ask) for _ in range(6)]]
             assert len({answer["cluster"] for answer in answers}) == 1
             assert len(entries(log)) == 3
-    assert slots.value("SELECT count(*) FROM fetchwork.job") == 18
+    assert point.slots.value("SELECT count(*) FROM fetchwork.job") == 18
 
 
 def test_a_child_that_is_killed_within_a_submission_leaves_nothing(
@@ -198,12 +193,12 @@ async def test_a_submission_whose_connection_to_the_database_is_lost_is_made_onc
 
 
 def test_what_happened_while_it_was_away_is_written_when_it_is_back(
-    point: AccessPoint, directory: Path, slots: DirectQueue
+    point: AccessPoint, directory: Path
 ) -> None:
     log = directory / "a.log"
     submit_until_answered(point, JOBS.format(log, 1), "k")
     point.kill()
-    slots.finish(slots.started())
+    point.slots.finish(point.slots.started())
     assert len(entries(log)) == 1
     point.start()
     until(lambda: len(entries(log)) == 3)
@@ -213,13 +208,11 @@ def test_what_happened_while_it_was_away_is_written_when_it_is_back(
     assert [line[:3] for line in entries(log)] == ["000", "001", "005", "000"]
 
 
-def test_an_entry_that_a_kill_cut_is_written_whole(
-    point: AccessPoint, directory: Path, slots: DirectQueue
-) -> None:
+def test_an_entry_that_a_kill_cut_is_written_whole(point: AccessPoint, directory: Path) -> None:
     log = directory / "a.log"
     submit_until_answered(point, JOBS.format(log, 1), "k")
     point.kill()
-    slots.finish(slots.started())
+    point.slots.finish(point.slots.started())
     with log.open("a") as cut:
         cut.write("001 (001.000.000) 2026-11-2")
     point.start()

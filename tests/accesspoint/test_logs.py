@@ -14,8 +14,6 @@ from fetchwork.accesspoint.joblogs import JobLogs
 from fetchwork.db.pool import AsyncDatabase
 from fetchwork.queue.events import JobEvent
 from tests.accesspoint.point import AccessPoint, RefusedError, as_account
-from tests.accesspoint.test_access_point import ask, submit
-from tests.support.direct_queue import DirectQueue
 from tests.support.waiting import until
 
 JOBS = "executable = /bin/true\nlog = {}\nqueue {}\n"
@@ -55,13 +53,13 @@ def test_the_submit_event_is_in_the_log_before_the_answer(
         # holds back the stream of events while this transaction is open
         old.execute("SELECT fetchwork.take_turn('events')")
         log = mine / "a.log"
-        cluster = submit(point, "nobody", JOBS.format(log, 2))["cluster"]
+        cluster = point.submit("nobody", JOBS.format(log, 2))["cluster"]
         assert [line[:17] for line in entries(log)] == [f"000 ({cluster:03}.{n:03}.000)" for n in range(2)]
         assert log.stat().st_uid == 65534
-        again = submit(point, "nobody", JOBS.format(log, 1), key="b")["cluster"]
+        again = point.submit("nobody", JOBS.format(log, 1), key="b")["cluster"]
         assert len(entries(log)) == 3
     # and not once more when the stream reaches the event
-    as_account("nobody", lambda: ask(point, "change", action="Remove", spec=[f"{again}.0"]))
+    as_account("nobody", lambda: point.ask("change", action="Remove", spec=[f"{again}.0"]))
     until(lambda: len(entries(log)) >= 4)
     assert [line[:3] for line in entries(log)] == ["000", "000", "000", "009"]
 
@@ -82,17 +80,15 @@ def test_the_submit_event_is_in_a_log_that_is_named_in_whatever_way(
     with connect(autocommit=False) as old:
         # holds back the stream of events while this transaction is open
         old.execute("SELECT fetchwork.take_turn('events')")
-        submit(point, "nobody", f"executable = /bin/true\n{line.format(log)}\nqueue 2\n")
+        point.submit("nobody", f"executable = /bin/true\n{line.format(log)}\nqueue 2\n")
         assert {line[:3] for line in entries(log)} == {"000"}
 
 
-def test_a_job_s_life_is_in_its_log_and_htcondor_reads_it(
-    point: AccessPoint, mine: Path, slots: DirectQueue
-) -> None:
+def test_a_job_s_life_is_in_its_log_and_htcondor_reads_it(point: AccessPoint, mine: Path) -> None:
     log = mine / "a.log"
-    submit(point, "nobody", JOBS.format(log, 3))
+    point.submit("nobody", JOBS.format(log, 3))
     for _ in range(3):
-        slots.finish(slots.started())
+        point.slots.finish(point.slots.started())
     until(lambda: len(entries(log)) >= 9)
     events = list(htcondor2.JobEventLog(str(log)).events(0))
     assert len(events) == 9
@@ -100,33 +96,31 @@ def test_a_job_s_life_is_in_its_log_and_htcondor_reads_it(
         assert [event.type for event in events if event.proc == proc] == [0, 1, 5]
 
 
-def test_what_a_moved_database_shows_again_is_not_written_again(
-    point: AccessPoint, mine: Path, slots: DirectQueue
-) -> None:
+def test_what_a_moved_database_shows_again_is_not_written_again(point: AccessPoint, mine: Path) -> None:
     log = mine / "a.log"
-    slots.scalar("reap")
-    job = submit(point, "nobody", JOBS.format(log, 1))["cluster"]
-    slots.act("hold", f"{job}.0")
+    point.slots.scalar("reap")
+    job = point.submit("nobody", JOBS.format(log, 1))["cluster"]
+    point.slots.act("hold", f"{job}.0")
     until(lambda: len(entries(log)) >= 2)
     # the last inspection for lost runs, and then the move
-    slots.connection.execute("UPDATE fetchwork.heartbeat SET server = 'another/1', running_as = NULL")
-    slots.act("release", f"{job}.0")
+    point.slots.connection.execute("UPDATE fetchwork.heartbeat SET server = 'another/1', running_as = NULL")
+    point.slots.act("release", f"{job}.0")
     until(lambda: len(entries(log)) >= 3)
-    slots.scalar("reap")
-    slots.act("remove", f"{job}.0")
+    point.slots.scalar("reap")
+    point.slots.act("remove", f"{job}.0")
     until(lambda: len(entries(log)) >= 4)
     assert [line[:3] for line in entries(log)] == ["000", "012", "013", "009"]
 
 
-def test_a_job_that_asks_for_xml_has_its_log_so(point: AccessPoint, mine: Path, slots: DirectQueue) -> None:
+def test_a_job_that_asks_for_xml_has_its_log_so(point: AccessPoint, mine: Path) -> None:
     log = mine / "a.xml"
-    submit(point, "nobody", "log_xml = true\n" + JOBS.format(log, 2))
+    point.submit("nobody", "log_xml = true\n" + JOBS.format(log, 2))
     assert log.read_text().count("</c>\n") == 2
     point.kill()
-    slots.finish(slots.started())
+    point.slots.finish(point.slots.started())
     # entries that the first access point wrote are not written again
     point.start()
-    slots.finish(slots.started())
+    point.slots.finish(point.slots.started())
     until(lambda: log.read_text().count("</c>\n") >= 6)
     events = list(htcondor2.JobEventLog(str(log)).events(0))
     assert Counter(int(event.type) for event in events) == {0: 2, 1: 2, 5: 2}
@@ -137,28 +131,26 @@ def test_a_log_that_its_owner_may_not_write_is_refused_at_submit(point: AccessPo
     closed.mkdir(mode=0o700)
     for path, why in ((closed / "x.log", "Permission denied"), (directory / "no/x.log", "No such file")):
         with pytest.raises(RefusedError, match=f"cannot open the event log '{path}': {why}"):
-            submit(point, "nobody", JOBS.format(path, 1))
+            point.submit("nobody", JOBS.format(path, 1))
     assert not list(closed.iterdir())
     os.mkfifo(directory / "fifo", 0o666)
     (directory / "fifo").chmod(0o666)
     with pytest.raises(RefusedError, match="cannot open the event log"):
-        submit(point, "nobody", JOBS.format(directory / "fifo", 1))
+        point.submit("nobody", JOBS.format(directory / "fifo", 1))
 
 
-def test_a_log_s_problem_is_its_owner_s_alone(
-    point: AccessPoint, mine: Path, directory: Path, slots: DirectQueue
-) -> None:
+def test_a_log_s_problem_is_its_owner_s_alone(point: AccessPoint, mine: Path, directory: Path) -> None:
     lost = mine / "lost"
     lost.mkdir()
     os.chown(lost, 65534, 65534)
-    cluster = submit(point, "nobody", JOBS.format(lost / "a.log", 1))["cluster"]
+    cluster = point.submit("nobody", JOBS.format(lost / "a.log", 1))["cluster"]
     (lost / "a.log").unlink()
     lost.rmdir()
     other = directory / "other.log"
-    theirs = submit(point, "daemon", JOBS.format(other, 1))["cluster"]
+    theirs = point.submit("daemon", JOBS.format(other, 1))["cluster"]
     assert len(entries(other)) == 1
-    as_account("nobody", lambda: ask(point, "change", action="Remove", spec=[f"{cluster}.0"]))
-    as_account("daemon", lambda: ask(point, "change", action="Remove", spec=[f"{theirs}.0"]))
+    as_account("nobody", lambda: point.ask("change", action="Remove", spec=[f"{cluster}.0"]))
+    as_account("daemon", lambda: point.ask("change", action="Remove", spec=[f"{theirs}.0"]))
     until(lambda: len(entries(other)) == 2)
     until(lambda: "log_not_written" in point.log())
     assert "No such file or directory" in point.log()
@@ -184,7 +176,7 @@ async def test_the_logs_of_what_is_submitted_are_those_that_the_database_tells(
     async with AsyncDatabase(point_conninfo, size=1) as database:
         for number, text in enumerate(texts):
             whole = f"executable = /bin/true\n{text}queue 2\n"
-            answer = submit(point, "nobody", whole, key=str(number))
+            answer = point.submit("nobody", whole, key=str(number))
             cluster = answer["cluster"]
             events = [
                 JobEvent(f"1\t1\t{event}\t{cluster}\t{proc}\t-1\t0\t{{}}")
@@ -201,14 +193,12 @@ async def test_the_logs_of_what_is_submitted_are_those_that_the_database_tells(
     assert noted == 5
 
 
-def test_jobs_of_another_access_point_are_left_to_it(
-    point: AccessPoint, mine: Path, slots: DirectQueue
-) -> None:
+def test_jobs_of_another_access_point_are_left_to_it(point: AccessPoint, mine: Path) -> None:
     log = mine / "a.log"
     for name in ("elsewhere", None):
         ad = {"Cmd": "/bin/true", "Owner": "nobody", "UserLog": str(log)}
-        slots.submit_many([{}], {**ad, **({"FetchWorkAccessPoint": name} if name else {})})
-    submit(point, "nobody", JOBS.format(log, 1))
+        point.slots.submit_many([{}], {**ad, **({"FetchWorkAccessPoint": name} if name else {})})
+    point.submit("nobody", JOBS.format(log, 1))
     assert len(entries(log)) == 1
 
 
@@ -220,12 +210,12 @@ def full_disk(mine: Path, size: int = 65536) -> None:
 
 
 def test_a_full_disk_loses_no_line_and_nobody_else_waits(
-    point: AccessPoint, mine: Path, directory: Path, slots: DirectQueue
+    point: AccessPoint, mine: Path, directory: Path
 ) -> None:
     full_disk(mine)
     try:
         log = mine / "a.log"
-        cluster = submit(point, "nobody", JOBS.format(log, 20))["cluster"]
+        cluster = point.submit("nobody", JOBS.format(log, 20))["cluster"]
         (mine / "rest").write_bytes(b"x" * 4096)
         with (mine / "rest").open("ab", buffering=0) as rest:
             try:
@@ -234,12 +224,12 @@ def test_a_full_disk_loses_no_line_and_nobody_else_waits(
             except OSError:
                 pass
         for _ in range(3):
-            as_account("nobody", lambda: ask(point, "change", action="Hold", spec=[f"{cluster}"]))
-            as_account("nobody", lambda: ask(point, "change", action="Release", spec=[f"{cluster}"]))
+            as_account("nobody", lambda: point.ask("change", action="Hold", spec=[f"{cluster}"]))
+            as_account("nobody", lambda: point.ask("change", action="Release", spec=[f"{cluster}"]))
         until(lambda: point.status()["logs_behind"] == ["nobody"])
         other = directory / "other.log"
-        theirs = submit(point, "daemon", JOBS.format(other, 1))["cluster"]
-        as_account("daemon", lambda: ask(point, "change", action="Remove", spec=[f"{theirs}.0"]))
+        theirs = point.submit("daemon", JOBS.format(other, 1))["cluster"]
+        as_account("daemon", lambda: point.ask("change", action="Remove", spec=[f"{theirs}.0"]))
         until(lambda: len(entries(other)) == 2)
         (mine / "rest").unlink()
         until(lambda: not point.status()["logs_behind"])
@@ -256,16 +246,16 @@ def test_a_log_that_does_not_answer_holds_up_nobody_else(
 ) -> None:
     """A child that hangs on a log, as on a lost file system: here the child is stopped."""
     log = mine / "a.log"
-    cluster = submit(point, "nobody", JOBS.format(log, 1))["cluster"]
+    cluster = point.submit("nobody", JOBS.format(log, 1))["cluster"]
     stopped = [pid for pid in _children(point) if _uid(pid) == 65534]
     assert stopped
     for pid in stopped:
         os.kill(pid, 19)
-    as_account("nobody", lambda: ask(point, "change", action="Remove", spec=[f"{cluster}.0"]))
+    as_account("nobody", lambda: point.ask("change", action="Remove", spec=[f"{cluster}.0"]))
     other = directory / "other.log"
-    theirs = submit(point, "daemon", JOBS.format(other, 1))["cluster"]
+    theirs = point.submit("daemon", JOBS.format(other, 1))["cluster"]
     assert len(entries(other)) == 1
-    as_account("daemon", lambda: ask(point, "change", action="Remove", spec=[f"{theirs}.0"]))
+    as_account("daemon", lambda: point.ask("change", action="Remove", spec=[f"{theirs}.0"]))
     until(lambda: len(entries(other)) == 2)
     # the first log is written when its child answers again
     until(lambda: len(entries(log)) == 2)
@@ -291,5 +281,5 @@ def _uid(pid: int) -> int:
 
 
 def test_what_is_told_about_a_log_is_told_at_submit(point: AccessPoint, mine: Path) -> None:
-    answer: Any = submit(point, "nobody", JOBS.format(mine / "a.log", 1))
+    answer: Any = point.submit("nobody", JOBS.format(mine / "a.log", 1))
     assert answer["problems"] == []

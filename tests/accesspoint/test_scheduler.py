@@ -12,6 +12,7 @@ from fetchwork.client.link import Link
 from fetchwork.process import Process
 from tests.accesspoint.point import AccessPoint, request
 from tests.support.direct_queue import DirectQueue
+from tests.support.there import there
 from tests.support.waiting import until
 
 # waits for the file "go", and writes down its signals and its end
@@ -86,9 +87,7 @@ class Program:
         job = f"{self.cluster}.0"
         until(lambda: self.slots.status(job) == 2, "Running")
         # each start has already written its number
-        process = Process.find(int((self.directory / "pid").read_text()))
-        assert process is not None
-        return process
+        return there(Process.find(int((self.directory / "pid").read_text())))
 
     def wait_for_end(self) -> tuple[int, int | None]:
         """Wait for the end; return JobStatus and ExitCode of the history."""
@@ -115,8 +114,7 @@ def test_it_runs_as_its_owner_takes_no_slot_and_leaves_nothing_behind(program: P
     program.wait_for_starts(1)
     assert program.said() == [f"start nobody {program.cluster}.0 one word good day"]
     assert program.slots.candidates(host) == []
-    left = Process.find(int((program.directory / "left").read_text()))
-    assert left is not None
+    left = there(Process.find(int((program.directory / "left").read_text())))
     program.go(7)
     assert program.wait_for_end() == (4, 7)
     until(lambda: not left.alive, "the end of what the job left")
@@ -200,8 +198,7 @@ def test_a_dag_where_htcondor_is_missing_is_held_with_what_to_install(program: P
 def test_after_a_crash_of_its_supervisor_it_runs_again(program: Program) -> None:
     program.submit()
     process = program.wait_for_starts(1)
-    supervisor = process.parent
-    assert supervisor is not None
+    supervisor = there(process.parent)
     supervisor.signal(signal.SIGKILL)
     until(lambda: not process.alive, "the job's end")
     program.wait_for_starts(2)
@@ -245,8 +242,7 @@ def test_an_end_that_nobody_heard_of_is_the_jobs_end(program: Program) -> None:
     """The job ends by itself while its access point is away: it is not run again."""
     job = program.submit()
     process = program.wait_for_starts(1)
-    supervisor = process.parent
-    assert supervisor is not None
+    supervisor = there(process.parent)
     supervisor.signal(signal.SIGSTOP)
     program.go(5)
     until(lambda: not process.alive, "the job's end")

@@ -10,9 +10,7 @@ from fetchwork import cli
 from fetchwork.cli import COMMANDS
 from fetchwork.client.link import OWNER_VARIABLE, VARIABLE
 from tests.accesspoint.point import AccessPoint, as_account, request
-from tests.accesspoint.test_access_point import ask
 from tests.queue.test_analyze import Hosts
-from tests.support.direct_queue import DirectQueue
 
 SLOT = 'MyType = "Machine"\nName = "slot1@h1"\nCpus = 4\nMemory = 4096\nDisk = 1000000\n'
 NEEDS_DATABASE = "the access point does not do this; it needs the database itself: name it with --dsn"
@@ -75,10 +73,10 @@ def test_every_command_of_a_person_is_tried_here() -> None:
     assert of_people == set(CALLS) | OTHERS
 
 
-def test_every_command_goes_by_way_of_the_access_point(point: AccessPoint, slots: DirectQueue) -> None:
+def test_every_command_goes_by_way_of_the_access_point(point: AccessPoint) -> None:
     text = "executable = /bin/true\nrequirements = TARGET.Memory > 999999\nqueue 1\n"
-    cluster = as_account("nobody", lambda: ask(point, "submit", **request(text, key="a")))["cluster"]
-    Hosts(slots).tell("slot1@h1")
+    cluster = as_account("nobody", lambda: point.ask("submit", **request(text, key="a")))["cluster"]
+    Hosts(point.slots).tell("slot1@h1")
     (point.directory / "sub").write_text("executable = /bin/true\nqueue 1\n")
     (point.directory / "slot").write_text(SLOT)
     for words, text in itertools.chain.from_iterable(CALLS.values()):
