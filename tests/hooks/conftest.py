@@ -85,8 +85,6 @@ class StandIn:
 
 
 Behave = Callable[[StandIn, socket.socket], None]
-#: starts an agent that answers or behaves as given
-StartAgent = Callable[[Behave | Reply], StandIn]
 
 
 def answering(reply: Reply) -> Behave:
@@ -105,7 +103,17 @@ class Hooks:
         self.directory = directory / "hooks"
         self.socket = directory / "agent.sock"
         self.spool = directory / "spool"
+        self._agents: list[StandIn] = []
         self.configure()
+
+    def agent(self, behave: Behave | Reply) -> StandIn:
+        """Start an agent that answers or behaves as given."""
+        self._agents.append(StandIn(self.socket, answering(behave) if isinstance(behave, Reply) else behave))
+        return self._agents[-1]
+
+    def stop_agents(self) -> None:
+        for agent in self._agents:
+            agent.stop()
 
     def configure(self, **more: object) -> None:
         """Write hook.conf anew."""
@@ -155,26 +163,14 @@ def _installed(public_directory: Callable[[], Path], language: str) -> Path:
 
 
 @pytest.fixture
-def hooks(_installed: Path, public_directory: Callable[[], Path]) -> Hooks:
+def hooks(_installed: Path, public_directory: Callable[[], Path]) -> Iterator[Hooks]:
     home = public_directory()
     shutil.copytree(_installed / "hooks", home / "hooks", symlinks=True)
     (home / "spool").mkdir()
     (home / "spool").chmod(0o3733)
-    return Hooks(home)
-
-
-@pytest.fixture
-def agent(hooks: Hooks) -> Iterator[StartAgent]:
-    """Starts an agent that answers or behaves as given."""
-    started: list[StandIn] = []
-
-    def start(behave: Behave | Reply) -> StandIn:
-        started.append(StandIn(hooks.socket, answering(behave) if isinstance(behave, Reply) else behave))
-        return started[-1]
-
-    yield start
-    for one in started:
-        one.stop()
+    hooks = Hooks(home)
+    yield hooks
+    hooks.stop_agents()
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ import pytest
 
 from fetchwork.hook.wire import Reply
 
-from .conftest import Hooks, StartAgent
+from .conftest import Hooks
 from .test_small_files import answering
 
 STARTS = b"""\
@@ -26,9 +26,7 @@ exit 1
 
 
 @pytest.mark.parametrize("url", ["file:///no/such/file", "toy://host/x"])
-def test_the_job_is_held_for_its_inputs_with_the_plugin_s_code(
-    hooks: Hooks, agent: StartAgent, url: str
-) -> None:
+def test_the_job_is_held_for_its_inputs_with_the_plugin_s_code(hooks: Hooks, url: str) -> None:
     sandbox = hooks.home / "dir_1"
     sandbox.mkdir()
     plugin = hooks.home / "curl_plugin"
@@ -47,7 +45,7 @@ def test_the_job_is_held_for_its_inputs_with_the_plugin_s_code(
         "input_plan": Reply(json.dumps(plan).encode()),
         "input_failed": Reply(),
     }
-    started = agent(answering(replies))
+    started = hooks.agent(answering(replies))
     done = hooks.run("prepare_job", stdin=STARTS, cwd=sandbox)
     assert done.returncode == 1
     assert [one.name for one in started.requests[-2:]] == ["input_plan", "input_failed"]

@@ -13,8 +13,9 @@ import pytest
 from fetchwork.hook.wire import Reply, Request, encode_reply
 from fetchwork.sandbox import inline, outputs
 from fetchwork.sandbox.leave import read_notes
+from tests.support.there import there
 
-from .conftest import Behave, Hooks, StandIn, StartAgent
+from .conftest import Behave, Hooks, StandIn
 
 AD = {"Out": "/home/out", "Err": "/home/err", "WhenToTransferOutput": "ON_EXIT", "Cmd": "/bin/cat"}
 STARTS = b"""\
@@ -40,8 +41,7 @@ def sandbox(hooks: Hooks, language: str) -> Path:
 
 
 def brings(files: list[tuple[str, int, bytes]] = FILES, ad: dict[str, Any] = AD, **more: Any) -> Reply:
-    section = inline.encode_inputs(ad, 60.0, files, executable=more.pop("executable", True))
-    assert section is not None
+    section = there(inline.encode_inputs(ad, 60.0, files, executable=more.pop("executable", True)))
     return Reply(b"X = 1\n" + section, files=len(section), **more)
 
 
@@ -61,8 +61,8 @@ def names(agent: StandIn) -> list[str]:
     return [request.name for request in agent.requests]
 
 
-def prepared(hooks: Hooks, agent: StartAgent, sandbox: Path, reply: Reply) -> StandIn:
-    started = agent(answering({"prepare_job": reply}))
+def prepared(hooks: Hooks, sandbox: Path, reply: Reply) -> StandIn:
+    started = hooks.agent(answering({"prepare_job": reply}))
     done = hooks.run("prepare_job", stdin=STARTS, cwd=sandbox)
     assert (done.returncode, done.stderr) == (0, b""), done.stderr
     cmd = f'Cmd = "{sandbox}/condor_exec.exe"\n'.encode()
@@ -85,10 +85,10 @@ def left(request: Request) -> dict[str, tuple[int, bytes]]:
     return {name: (mode, data) for name, mode, data in inline.decode_outputs(request.body[ad:])}
 
 
-def test_inputs_that_come_with_the_answer_are_written(hooks: Hooks, agent: StartAgent, sandbox: Path) -> None:
+def test_inputs_that_come_with_the_answer_are_written(hooks: Hooks, sandbox: Path) -> None:
     # of two files with a name the later wins, over the starter's files, and through no link
     (sandbox / "in").symlink_to(hooks.home / "elsewhere")
-    started = prepared(hooks, agent, sandbox, brings([("in", 0o600, b"first"), *FILES]))
+    started = prepared(hooks, sandbox, brings([("in", 0o600, b"first"), *FILES]))
     assert names(started) == ["prepare_job"]
     assert started.requests[0].inline == inline.MAX_INPUT
     assert not (hooks.home / "elsewhere").exists()
@@ -96,8 +96,7 @@ def test_inputs_that_come_with_the_answer_are_written(hooks: Hooks, agent: Start
         path = sandbox / name
         assert path.read_bytes() == data
         assert path.stat().st_mode & 0o777 == (0o755 if name == "condor_exec.exe" else mode)
-    notes = read_notes(str(sandbox))
-    assert notes is not None
+    notes = there(read_notes(str(sandbox)))
     assert notes["ad"] == AD
     assert notes["before"] == {
         name: value for name, value in outputs.catalogue(str(sandbox)).items() if name != ".fetchwork.files"
@@ -123,9 +122,9 @@ def test_inputs_that_come_with_the_answer_are_written(hooks: Hooks, agent: Start
     ],
 )
 def test_what_is_not_plain_is_left_to_python_which_asks_anew(
-    hooks: Hooks, agent: StartAgent, sandbox: Path, reply: Reply
+    hooks: Hooks, sandbox: Path, reply: Reply
 ) -> None:
-    started = agent(answering({"prepare_job": reply}))
+    started = hooks.agent(answering({"prepare_job": reply}))
     done = hooks.run("prepare_job", stdin=STARTS, cwd=sandbox)
     assert names(started)[:2] == ["prepare_job", "prepare_job"]
     assert (started.requests[0].inline, started.requests[1].inline) == (inline.MAX_INPUT, 0)
@@ -134,9 +133,9 @@ def test_what_is_not_plain_is_left_to_python_which_asks_anew(
     assert not (hooks.home / "up").exists()
 
 
-def test_a_start_that_is_refused_is_refused(hooks: Hooks, agent: StartAgent, sandbox: Path) -> None:
+def test_a_start_that_is_refused_is_refused(hooks: Hooks, sandbox: Path) -> None:
     refused = Reply(b"HookStatusCode = 350\n", exit=1, stderr="run 7 is over")
-    started = agent(answering({"prepare_job": refused}))
+    started = hooks.agent(answering({"prepare_job": refused}))
     done = hooks.run("prepare_job", stdin=STARTS, cwd=sandbox)
     assert (done.returncode, done.stdout) == (1, b"HookStatusCode = 350\n")
     assert names(started) == ["prepare_job"]
@@ -168,14 +167,11 @@ def work(sandbox: Path) -> None:
 
 
 @pytest.mark.parametrize("case", LEFT)
-def test_what_a_job_leaves_is_what_python_would_choose(
-    hooks: Hooks, agent: StartAgent, sandbox: Path, case: str
-) -> None:
+def test_what_a_job_leaves_is_what_python_would_choose(hooks: Hooks, sandbox: Path, case: str) -> None:
     ad, expected = LEFT[case]
-    started = prepared(hooks, agent, sandbox, brings(ad={**AD, **ad}))
+    started = prepared(hooks, sandbox, brings(ad={**AD, **ad}))
     work(sandbox)
-    notes = read_notes(str(sandbox))
-    assert notes is not None
+    notes = there(read_notes(str(sandbox)))
     chosen = outputs.Choice({**AD, **ad}, str(sandbox), notes["before"]).choose("success")
     assert chosen.failure is None
     sent = left(exited(hooks, sandbox, started))
@@ -185,8 +181,8 @@ def test_what_a_job_leaves_is_what_python_would_choose(
     assert sorted(sent) == sorted([*expected, "_condor_stdout"])
 
 
-def test_where_the_agent_takes_it_that_is_all(hooks: Hooks, agent: StartAgent, sandbox: Path) -> None:
-    started = agent(answering({"prepare_job": brings(), "job_left": Reply()}))
+def test_where_the_agent_takes_it_that_is_all(hooks: Hooks, sandbox: Path) -> None:
+    started = hooks.agent(answering({"prepare_job": brings(), "job_left": Reply()}))
     assert hooks.run("prepare_job", stdin=STARTS, cwd=sandbox).returncode == 0
     work(sandbox)
     done = hooks.run("job_exit", "exit", stdin=ENDS, cwd=sandbox)
@@ -210,10 +206,8 @@ def test_where_the_agent_takes_it_that_is_all(hooks: Hooks, agent: StartAgent, s
         {"WantFTOnCheckpoint": True},
     ],
 )
-def test_more_than_plain_output_is_parked(
-    hooks: Hooks, agent: StartAgent, sandbox: Path, ad: dict[str, object]
-) -> None:
-    started = prepared(hooks, agent, sandbox, brings(ad={**AD, **ad}))
+def test_more_than_plain_output_is_parked(hooks: Hooks, sandbox: Path, ad: dict[str, object]) -> None:
+    started = prepared(hooks, sandbox, brings(ad={**AD, **ad}))
     work(sandbox)
     assert exited(hooks, sandbox, started).name == "output_plan"
 
@@ -221,11 +215,9 @@ def test_more_than_plain_output_is_parked(
 @pytest.mark.parametrize(
     "oddity", ["link", "pipe listed", "name", "large", "many", "notes", "evict", "no end"]
 )
-def test_what_is_odd_in_a_sandbox_is_parked(
-    hooks: Hooks, agent: StartAgent, sandbox: Path, oddity: str
-) -> None:
+def test_what_is_odd_in_a_sandbox_is_parked(hooks: Hooks, sandbox: Path, oddity: str) -> None:
     listed = {"TransferOutput": "pipe"} if oddity == "pipe listed" else {}
-    started = prepared(hooks, agent, sandbox, brings(ad={**AD, **listed}))
+    started = prepared(hooks, sandbox, brings(ad={**AD, **listed}))
     work(sandbox)
     args, stdin = ["exit"], ENDS
     match oddity:
@@ -252,9 +244,9 @@ def test_what_is_odd_in_a_sandbox_is_parked(
     assert asked[0] == ("job_exit" if oddity == "no end" else "output_plan")
 
 
-def test_what_the_agent_cannot_take_is_parked(hooks: Hooks, agent: StartAgent, sandbox: Path) -> None:
+def test_what_the_agent_cannot_take_is_parked(hooks: Hooks, sandbox: Path) -> None:
     (hooks.home / "spool.outputs").mkdir(mode=0o3733)
-    started = prepared(hooks, agent, sandbox, brings())
+    started = prepared(hooks, sandbox, brings())
     work(sandbox)
     hooks.run("job_exit", "exit", stdin=ENDS, cwd=sandbox)
     assert names(started)[1:3] == ["job_left", "output_plan"]

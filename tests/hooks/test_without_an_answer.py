@@ -10,7 +10,7 @@ import pytest
 
 from fetchwork.hook.spool import Spool
 from fetchwork.hook.wire import HOOKS, Reply
-from tests.hooks.conftest import Behave, Done, Hooks, StandIn, StartAgent
+from tests.hooks.conftest import Behave, Done, Hooks, StandIn
 from tests.support.waiting import PATIENCE_S
 
 from .conftest import ADS
@@ -115,11 +115,11 @@ def check_outcome(name: str, done: Done) -> None:
 
 @pytest.mark.parametrize(("name", "behave"), cases())
 def test_no_answer_is_told_in_time_and_in_the_direction_that_htcondor_reads(
-    hooks: Hooks, agent: StartAgent, name: str, behave: Behave
+    hooks: Hooks, name: str, behave: Behave
 ) -> None:
     hooks.configure(deadline_s=1)
     if behave is not absent:
-        agent(behave)
+        hooks.agent(behave)
     begun = time.time()
     done = hooks.run(name, *ARGS.get(name, []), stdin=JOB)
     check_outcome(name, done)
@@ -135,8 +135,8 @@ def test_no_answer_is_told_in_time_and_in_the_direction_that_htcondor_reads(
 
 @pytest.mark.parametrize("code", ["unavailable", "failed", "unknown_request", "denied", "bad_request"])
 @pytest.mark.parametrize("name", HOOKS)
-def test_an_error_of_the_agent_is_no_answer(hooks: Hooks, agent: StartAgent, name: str, code: str) -> None:
-    agent(Reply(code=code, message="something is wrong"))
+def test_an_error_of_the_agent_is_no_answer(hooks: Hooks, name: str, code: str) -> None:
+    hooks.agent(Reply(code=code, message="something is wrong"))
     done = hooks.run(name, *ARGS.get(name, []), stdin=JOB)
     assert b"something is wrong" in done.stderr
     if name == "job_exit" and code in ("denied", "bad_request"):
@@ -194,10 +194,10 @@ def test_a_stdin_without_bound_is_given_up(hooks: Hooks) -> None:
     assert run.stderr == b"fetchwork update_job_info: stdin is larger than 16777216 bytes\n"
 
 
-def test_a_stdout_that_nobody_reads_is_given_up(hooks: Hooks, agent: StartAgent) -> None:
+def test_a_stdout_that_nobody_reads_is_given_up(hooks: Hooks) -> None:
     # on a busy machine the answer is slow, and must arrive before the deadline
     hooks.configure(deadline_s=4)
-    agent(Reply(b"x" * 1_000_000))
+    hooks.agent(Reply(b"x" * 1_000_000))
     with subprocess.Popen(
         hooks.command("fetch_work"), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE
     ) as process:
@@ -205,8 +205,8 @@ def test_a_stdout_that_nobody_reads_is_given_up(hooks: Hooks, agent: StartAgent)
         assert process.stderr.read() == b"fetchwork fetch_work: stdout is not read\n"
 
 
-def test_a_closed_stdout_is_no_traceback(hooks: Hooks, agent: StartAgent) -> None:
-    agent(Reply(b"x" * 1_000_000))
+def test_a_closed_stdout_is_no_traceback(hooks: Hooks) -> None:
+    hooks.agent(Reply(b"x" * 1_000_000))
     with subprocess.Popen(
         hooks.command("fetch_work"), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE
     ) as process:
@@ -251,9 +251,9 @@ def test_a_bad_hook_conf_is_named(hooks: Hooks, text: str | None, message: str) 
     assert message.encode() in done.stderr
 
 
-def test_only_fetch_work_may_wait_longer_than_by_default(hooks: Hooks, agent: StartAgent) -> None:
+def test_only_fetch_work_may_wait_longer_than_by_default(hooks: Hooks) -> None:
     hooks.configure(deadline_s=500)
-    stand_in = agent(Reply())
+    stand_in = hooks.agent(Reply())
     hooks.run("fetch_work")
     hooks.run("job_exit", "exit", stdin=JOB)
     fetch, report = stand_in.requests
@@ -261,9 +261,9 @@ def test_only_fetch_work_may_wait_longer_than_by_default(hooks: Hooks, agent: St
     assert report.deadline_ms <= 20_000
 
 
-def test_job_exit_has_a_deadline_of_its_own(hooks: Hooks, agent: StartAgent) -> None:
+def test_job_exit_has_a_deadline_of_its_own(hooks: Hooks) -> None:
     hooks.configure(deadline_s=500, job_exit_deadline_s=6)
-    stand_in = agent(Reply())
+    stand_in = hooks.agent(Reply())
     hooks.run("job_exit", "exit", stdin=JOB)
     assert stand_in.requests[0].deadline_ms <= 6000
 
@@ -302,12 +302,10 @@ def test_the_jobs_user_leaves_its_report_under_its_own_name(hooks: Hooks, as_nob
 
 @pytest.mark.parametrize("name", HOOKS)
 @pytest.mark.parametrize("behave", [absent, answers_nonsense], ids=lambda behave: behave.__name__)
-def test_no_token_and_no_environment_is_ever_printed(
-    hooks: Hooks, agent: StartAgent, name: str, behave: Any
-) -> None:
+def test_no_token_and_no_environment_is_ever_printed(hooks: Hooks, name: str, behave: Any) -> None:
     hooks.configure(deadline_s=1)
     if behave is not absent:
-        agent(behave)
+        hooks.agent(behave)
     stdin = b'FetchWorkToken = "s3cret"\nClaimId = "s3cret"\nJobPid = 1\nbad line s3cret\n'
     done = hooks.run(name, *ARGS.get(name, []), stdin=stdin, env={"CONDOR_PRIVATE_INHERIT": "s3cret"})
     assert b"s3cret" not in done.stdout + done.stderr
