@@ -97,6 +97,15 @@ class TestHost:
     def failures(self) -> list[Line]:
         return [line for line in self.diagnose() if line.verdict == "FAIL"]
 
+    def fails(self, *, subject: str = "", text: str = "", remedy: str = "") -> Line:
+        """The only failure; its subject, and parts of its text and remedy, are these."""
+        (line,) = self.failures()
+        assert subject in ("", line.subject), line
+        assert text in line.text
+        assert line.remedy
+        assert remedy in line.remedy
+        return line
+
 
 def serve(path: Path, rights: str = "root part") -> Callable[[], None]:
     """Answer ``status`` on a socket as an agent does; return a function that stops it."""

@@ -2,12 +2,16 @@
 
 import json
 import os
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
 from fetchwork.cli import run
 from fetchwork.deploy import CONDOR_FILE
 from tests.doctor.conftest import TestHost
+
+Command = Callable[..., str]
 
 
 @pytest.fixture
@@ -22,36 +26,39 @@ def on_path(host: TestHost, monkeypatch: pytest.MonkeyPatch) -> TestHost:
     return host
 
 
-def test_check_finds_nothing_on_a_host_where_nothing_is_wrong(
-    on_path: TestHost, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert run(["config", "check", "-c", str(on_path.file)]) == 0
-    assert capsys.readouterr().out == f"{on_path.file}: nothing wrong\n"
+@pytest.fixture
+def command(on_path: TestHost, capsys: pytest.CaptureFixture[str]) -> Command:
+    """Runs a command on the host file, or on another one; returns what it prints and complains about."""
+
+    def command(*words: str, status: int, file: Path = on_path.file) -> str:
+        assert run(["config", *words, "-c", str(file)]) == status
+        return "".join(capsys.readouterr())
+
+    return command
 
 
-def test_check_finds_a_world_writable_hook(on_path: TestHost, capsys: pytest.CaptureFixture[str]) -> None:
+def test_check_finds_nothing_on_a_host_where_nothing_is_wrong(on_path: TestHost, command: Command) -> None:
+    assert command("check", status=0) == f"{on_path.file}: nothing wrong\n"
+
+
+def test_check_finds_a_world_writable_hook(on_path: TestHost, command: Command) -> None:
     (on_path.hooks / "prepare_job").chmod(0o757)
-    assert run(["config", "check", "-c", str(on_path.file)]) == 1
-    out, err = capsys.readouterr()
-    assert out.startswith(
+    told = command("check", status=1)
+    assert told.startswith(
         f"{on_path.file}:16:keyword.FETCHWORK.hooks: hook '{on_path.hooks}/prepare_job' is world-wri"
     )
-    assert out.count("\n") == 1
-    assert err == f"fetchwork: error: 1 thing is wrong with '{on_path.file}'\n"
+    assert told.count("\n") == 2
+    assert told.endswith(f"\nfetchwork: error: 1 thing is wrong with '{on_path.file}'\n")
 
 
-def test_slots_that_are_more_than_the_machine_has_are_refused(
-    on_path: TestHost, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_slots_that_are_more_than_the_machine_has_are_refused(on_path: TestHost, command: Command) -> None:
     text = on_path.file.read_text().replace("cpus = 4\n", "", 1)
     on_path.file.write_text(text.replace("count = 4\n", "count = 99\n"))
     on_path.settings["NUM_CPUS"] = "8"
     on_path.diagnose()
     problem = "asks for 99 cpus, and HTCondor has 8 here (NUM_CPUS)"
-    assert run(["config", "check", "-c", str(on_path.file)]) == 1
-    assert f"slots.type: {problem}; allowed: fewer or smaller slots" in capsys.readouterr().out
-    assert run(["config", "install", "-c", str(on_path.file)]) == 1
-    assert f"slots.type {problem}: the startd would not start" in capsys.readouterr().err
+    assert f"slots.type: {problem}; allowed: fewer or smaller slots" in command("check", status=1)
+    assert f"slots.type {problem}: the startd would not start" in command("install", status=1)
     told = next(line for line in on_path.diagnose() if line.subject == "slots")
     assert told.text == f"slots.type {problem}"
 
@@ -64,28 +71,24 @@ def test_check_finds_a_missing_hook(on_path: TestHost, capsys: pytest.CaptureFix
     assert finding["warning"] is False
 
 
-def test_check_finds_a_password_that_everyone_can_read(
-    on_path: TestHost, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_check_finds_a_password_that_everyone_can_read(on_path: TestHost, command: Command) -> None:
     on_path.file.chmod(0o644)
-    assert run(["config", "check", "-c", str(on_path.file)]) == 1
-    assert (
-        "database.main.conninfo: holds a password in a file that everyone can read" in capsys.readouterr().out
+    assert "database.main.conninfo: holds a password in a file that everyone can read" in command(
+        "check", status=1
     )
 
 
-def test_check_warns_of_a_file_that_the_agent_does_not_read(
-    on_path: TestHost, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_check_warns_of_a_file_that_the_agent_does_not_read(on_path: TestHost, command: Command) -> None:
     copy = on_path.directory / "copy.toml"
     copy.write_text(on_path.file.read_text())
     copy.chmod(0o600)
-    assert run(["config", "check", "-c", str(copy)]) == 0
-    assert f"warning: the agent will read '{on_path.file}', not this file" in capsys.readouterr().out
+    assert f"warning: the agent will read '{on_path.file}', not this file" in command(
+        "check", file=copy, status=0
+    )
 
 
 def test_install_writes_hooks_and_configuration_where_htcondor_reads_last(
-    on_path: TestHost, capsys: pytest.CaptureFixture[str]
+    on_path: TestHost, command: Command
 ) -> None:
     first, last = on_path.directory / "share.d", on_path.directory / "config.d"
     first.mkdir()
@@ -93,27 +96,22 @@ def test_install_writes_hooks_and_configuration_where_htcondor_reads_last(
     on_path.settings["LOCAL_CONFIG_DIR"] = f"{first},{last}"
     on_path.diagnose()
     (on_path.hooks / "job_exit").unlink()
-    assert run(["config", "install", "-c", str(on_path.file)]) == 0
+    told = command("install", status=0)
     assert (on_path.hooks / "job_exit").stat().st_mode & 0o777 == 0o755
     assert [path.name for path in last.iterdir()] == [CONDOR_FILE]
     assert list(first.iterdir()) == []
     assert "for HTCondor 23.9.6." in (last / CONDOR_FILE).read_text()
-    assert "wrote 6 hooks of FETCHWORK into" in capsys.readouterr().err
+    assert "wrote 6 hooks of FETCHWORK into" in told
 
 
-def test_install_says_where_if_htcondor_does_not(
-    on_path: TestHost, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_install_says_where_if_htcondor_does_not(on_path: TestHost, command: Command) -> None:
     on_path.settings["LOCAL_CONFIG_DIR"] = "/nowhere"
     on_path.diagnose()
-    assert run(["config", "install", "-c", str(on_path.file)]) == 1
-    assert "say where with --output DIR" in capsys.readouterr().err
+    assert "say where with --output DIR" in command("install", status=1)
 
 
-def test_install_refuses_a_file_that_the_agent_would_not_read(
-    on_path: TestHost, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_install_refuses_a_file_that_the_agent_would_not_read(on_path: TestHost, command: Command) -> None:
     copy = on_path.directory / "copy.toml"
     copy.write_text(on_path.file.read_text())
-    assert run(["config", "install", "-c", str(copy)]) == 1
-    assert f"the agent will read '{on_path.file}', not '{copy}'" in capsys.readouterr().err
+    told = command("install", file=copy, status=1)
+    assert f"the agent will read '{on_path.file}', not '{copy}'" in told

@@ -69,9 +69,7 @@ def test_nothing_fails_on_a_host_where_nothing_is_wrong(
 
 def test_agent_down(host: TestHost) -> None:
     host.stop_agent()
-    line = only(host.failures())
-    assert line.subject == "agent"
-    assert "cannot connect to agent socket" in line.text
+    line = host.fails(subject="agent", text="cannot connect to agent socket")
     assert line.remedy.startswith("condor_on -daemon FETCHWORK_AGENT; FetchworkAgentLog")
 
 
@@ -177,33 +175,26 @@ def test_agent_that_hangs(host: TestHost, monkeypatch: pytest.MonkeyPatch, tmp_p
     with socket.socket(socket.AF_UNIX) as deaf:
         deaf.bind(str(path))
         deaf.listen()
-        line = only(host.failures())
-    assert "does not answer within" in line.text
+        host.fails(text="does not answer within")
 
 
 def test_database_down(host: TestHost) -> None:
     text = host.file.read_text()
     port = text.partition("port=")[2].split()[0].rstrip('"')
     host.file.write_text(text.replace(f"port={port}", "port=1"))
-    line = only(host.failures())
-    assert line.subject == "database"
-    assert "main: database does not answer" in line.text
-    assert "[database.main] conninfo" in line.remedy
+    host.fails(subject="database", text="main: database does not answer", remedy="[database.main] conninfo")
 
 
 def test_database_of_an_older_schema(host: TestHost) -> None:
     host.connection.execute("DELETE FROM fetchwork.migration WHERE version = %s", [schema.latest()])
-    line = only(host.failures())
-    assert line.subject == "schema"
+    line = host.fails(subject="schema")
     assert f"this fetchwork speaks {schema.latest()}" in line.text
     assert "fetchwork db upgrade" in line.remedy
 
 
 def test_database_of_an_earlier_checkout(host: TestHost) -> None:
     host.connection.execute("INSERT INTO fetchwork.migration (version, name) VALUES (4, 'restore')")
-    line = only(host.failures())
-    assert "version 4 of a checkout from before the first release" in line.text
-    assert "fetchwork db init" in line.remedy
+    host.fails(text="version 4 of a checkout from before the first release", remedy="fetchwork db init")
 
 
 def test_database_of_a_newer_schema(host: TestHost) -> None:
@@ -223,8 +214,7 @@ def test_database_without_schema(host: TestHost) -> None:
 def test_role_without_an_agents_rights(host: TestHost, agent_role: tuple[str, str]) -> None:
     host.connection.execute(f"REVOKE fetchwork_agent FROM {agent_role[0]}")
     host.connection.execute(f"GRANT fetchwork_reader TO {agent_role[0]}")
-    line = only(host.failures())
-    assert line.subject == "role"
+    line = host.fails(subject="role")
     assert line.remedy == f'GRANT fetchwork_agent TO "{agent_role[0]}"'
 
 
@@ -237,31 +227,27 @@ def test_role_whose_rights_were_revoked(host: TestHost, agent_role: tuple[str, s
 
 def test_hook_not_executable(host: TestHost) -> None:
     (host.hooks / "job_exit").chmod(0o644)
-    line = only(host.failures())
-    assert line.subject == "hooks"
+    line = host.fails(subject="hooks")
     assert f"hook '{host.hooks}/job_exit' is not executable for everyone (mode 644)" in line.text
     assert "chmod 755" in line.remedy
 
 
 def test_hook_world_writable(host: TestHost) -> None:
     (host.hooks / "fetch_work").chmod(0o777)
-    line = only(host.failures())
-    assert f"hook '{host.hooks}/fetch_work' is world-writable, HTCondor refuses it" in line.text
-    assert "chmod 755" in line.remedy
+    host.fails(
+        text=f"hook '{host.hooks}/fetch_work' is world-writable, HTCondor refuses it", remedy="chmod 755"
+    )
 
 
 def test_hook_directory_world_writable(host: TestHost) -> None:
     host.hooks.chmod(0o777)
-    line = only(host.failures())
-    assert f"hook directory '{host.hooks}' is world-writable, HTCondor refuses it" in line.text
+    host.fails(text=f"hook directory '{host.hooks}' is world-writable, HTCondor refuses it")
 
 
 def test_hook_without_its_interpreter(host: TestHost) -> None:
     hook = host.hooks / "fetch_work"
     hook.write_text(hook.read_text().replace("#!/", "#!/nowhere/", 1))
-    line = only(host.failures())
-    assert "interpreter '/nowhere/" in line.text
-    assert f"fetchwork hooks install -c '{host.file}'" in line.remedy
+    host.fails(text="interpreter '/nowhere/", remedy=f"fetchwork hooks install -c '{host.file}'")
 
 
 @pytest.fixture
@@ -317,24 +303,23 @@ def test_hooks_of_another_keyword_in_the_directory(host: TestHost) -> None:
 def test_hooks_installed_for_another_socket(host: TestHost) -> None:
     conf = host.hooks / "hook.conf"
     conf.write_text(conf.read_text().replace("agent.sock", "old.sock"))
-    line = only(host.failures())
-    assert "run/old.sock; the host file has '" in line.text
-    assert f"fetchwork hooks install -c {host.file}" in line.remedy
+    host.fails(text="run/old.sock; the host file has '", remedy=f"fetchwork hooks install -c {host.file}")
 
 
 def test_settings_of_hooks_that_did_without_an_agent(host: TestHost) -> None:
     conf = host.hooks / "hook.conf"
     conf.write_text(conf.read_text() + "direct_python = /usr/bin/python3\ndirect_config = /etc/x.toml\n")
-    line = only(host.failures())
-    assert "still sets direct_python, direct_config" in line.text
-    assert f"fetchwork hooks install -c {host.file}" in line.remedy
+    host.fails(
+        text="still sets direct_python, direct_config", remedy=f"fetchwork hooks install -c {host.file}"
+    )
 
 
 def test_hooks_not_installed(host: TestHost) -> None:
     host.hooks.rename(host.directory / "elsewhere")
-    line = only(host.failures())
-    assert f"hook directory '{host.hooks}': no such file or directory" in line.text
-    assert f"fetchwork hooks install -c {host.file}" in line.remedy
+    host.fails(
+        text=f"hook directory '{host.hooks}': no such file or directory",
+        remedy=f"fetchwork hooks install -c {host.file}",
+    )
 
 
 def test_hooks_of_a_removed_keyword_are_named(host: TestHost) -> None:
@@ -381,9 +366,7 @@ def test_htcondor_without_our_configuration(host: TestHost) -> None:
 
 def test_htcondor_that_uses_another_setting(host: TestHost) -> None:
     host.settings["PIPE_BUFFER_MAX"] = "10240"
-    line = only(host.failures())
-    assert line.subject == "settings"
-    assert "PIPE_BUFFER_MAX: HTCondor uses '10240', the host file says '65536'" in line.text
+    host.fails(subject="settings", text="PIPE_BUFFER_MAX: HTCondor uses '10240', the host file says '65536'")
 
 
 def slots_line(host: TestHost) -> Line:
@@ -415,8 +398,7 @@ def test_partitionable_slot_that_fills_slowly_is_a_warning(host: TestHost) -> No
 
 def test_start_that_is_false_without_a_job(host: TestHost) -> None:
     host.settings["START"] = 'TARGET.X =?= "good"'
-    line = only(host.failures())
-    assert "is false without a job, so no slot will ever fetch" in line.text
+    host.fails(text="is false without a job, so no slot will ever fetch")
 
 
 def test_start_that_is_undefined_without_a_job_is_fine(host: TestHost) -> None:
@@ -426,15 +408,12 @@ def test_start_that_is_undefined_without_a_job_is_fine(host: TestHost) -> None:
 
 def test_no_htcondor(host: TestHost) -> None:
     (host.directory / "condor_config_val").unlink()
-    line = only(host.failures())
-    assert line.subject == "HTCondor"
-    assert "no HTCondor found" in line.text
+    host.fails(subject="HTCondor", text="no HTCondor found")
 
 
 def test_host_that_does_not_read_all_that_submit_takes(host: TestHost) -> None:
     host.connection.execute("SELECT fetchwork.set_setting('max_ad_bytes', 100000)")
-    line = only(host.failures())
-    assert line.subject == "ad size"
+    line = host.fails(subject="ad size")
     assert line.text == (
         "main: submit takes ads of up to 100000 bytes (setting max_ad_bytes), and this host reads 65536"
     )
@@ -480,8 +459,7 @@ def test_owner_unknown_on_the_host(host: TestHost) -> None:
         "SELECT fetchwork.submit(cmd => '/bin/true', owner => owner) FROM unnest(%s::text[]) AS owner",
         [["nobody", "nosuchuser"]],
     )
-    line = only(host.failures())
-    assert line.subject == "owners"
+    line = host.fails(subject="owners")
     assert line.text == "main: owner 'nosuchuser' (1 jobs) has no account here: none can start"
     assert "make the account" in line.remedy
 
@@ -513,17 +491,12 @@ def test_clock_off_by_ten_seconds_is_a_warning(host: TestHost) -> None:
 
 def test_spool_that_jobs_accounts_cannot_write_to(host: TestHost) -> None:
     (host.directory / "run/spool").chmod(0o700)
-    line = only(host.failures())
-    assert line.subject == "spool"
-    assert "not every account can leave a report" in line.text
-    assert "chmod 3733" in line.remedy
+    host.fails(subject="spool", text="not every account can leave a report", remedy="chmod 3733")
 
 
 def test_spool_whose_reports_the_agent_cannot_read(host: TestHost) -> None:
     (host.directory / "run/spool").chmod(0o1733)
-    line = only(host.failures())
-    assert "the agent can't read the reports in it" in line.text
-    assert "chmod 3733" in line.remedy
+    host.fails(text="the agent can't read the reports in it", remedy="chmod 3733")
 
 
 @root_only
