@@ -4,33 +4,33 @@ import os
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-import psycopg
 import pytest
 
-from fetchwork import cli
-from fetchwork.pool.postgres import PostgresServer
-from fetchwork.queue import Queue
+from fetchwork import cli, queue
+from fetchwork.queue.session import Session
 from tests.support.direct_queue import DirectQueue
-from tests.support.kept import kept_database
 
 
 @pytest.fixture
-def conninfo(postgres: PostgresServer) -> str:
-    """As in tests/conftest.py, for a database restored for each test: no process here outlives a test."""
-    return kept_database(postgres)
+def session(conninfo: str) -> Iterator[Session]:
+    """The commands' session with the test's database."""
+    with Session(conninfo) as session:
+        yield session
 
 
-@pytest.fixture
-def queue(conninfo: str) -> Iterator[Queue]:
+class Queue(queue.Queue):
     """The Python API on the test's own database."""
-    with Queue(conninfo) as queue:
+
+    #: plays hosts and slots there
+    direct: DirectQueue
+
+
+@pytest.fixture(name="queue")
+def queue_of_test(conninfo: str, slots: DirectQueue) -> Iterator[Queue]:
+    queue = Queue(conninfo)
+    queue.direct = slots
+    with queue:
         yield queue
-
-
-@pytest.fixture
-def slots(connection: psycopg.Connection) -> DirectQueue:
-    """Plays hosts and slots on the same database."""
-    return DirectQueue(connection)
 
 
 class Told(NamedTuple):
@@ -41,10 +41,11 @@ class Told(NamedTuple):
     err: str
 
 
+Run = Callable[..., Told]
+
+
 @pytest.fixture
-def fetchwork(
-    conninfo: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> Callable[..., Told]:
+def fetchwork(conninfo: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
     """Runs the command line on the test's own database."""
     monkeypatch.setenv("FETCHWORK_DSN", conninfo)
     monkeypatch.setenv("COLUMNS", "200")

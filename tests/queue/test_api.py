@@ -9,7 +9,8 @@ import pytest
 
 import fetchwork
 from fetchwork.errors import ClassAdError, NotFound
-from fetchwork.queue import AsyncQueue, Queue
+from fetchwork.queue import AsyncQueue
+from tests.queue.conftest import Queue
 from tests.support.direct_queue import DirectQueue
 
 
@@ -25,21 +26,22 @@ def methods(kind: type) -> dict[str, list[tuple[str, inspect._ParameterKind, obj
     }
 
 
-@pytest.mark.parametrize("name", sorted(methods(Queue) | methods(AsyncQueue)))
+@pytest.mark.parametrize("name", sorted(methods(fetchwork.Queue) | methods(AsyncQueue)))
 def test_method_has_the_same_parameters_in_both(name: str) -> None:
-    assert methods(AsyncQueue)[name] == methods(Queue)[name]
+    assert methods(AsyncQueue)[name] == methods(fetchwork.Queue)[name]
 
 
-def test_a_queue_shows_nothing_but_its_methods(queue: Queue) -> None:
-    public = {name for name in dir(queue) if not name.startswith("_")}
-    assert public == set(methods(Queue))
+def test_a_queue_shows_nothing_but_its_methods(conninfo: str) -> None:
+    with fetchwork.Queue(conninfo) as queue:
+        public = {name for name in dir(queue) if not name.startswith("_")}
+    assert public == set(methods(fetchwork.Queue))
 
 
-def test_pool_is_shown_as_ads(queue: Queue, slots: DirectQueue) -> None:
-    slots.submit(ConcurrencyLimits="license")
-    slots.scalar("set_limit", name="license", maximum=3.0)
-    slots.started()
-    slots.connection.execute(
+def test_pool_is_shown_as_ads(queue: Queue) -> None:
+    queue.direct.submit(ConcurrencyLimits="license")
+    queue.direct.scalar("set_limit", name="license", maximum=3.0)
+    queue.direct.started()
+    queue.direct.connection.execute(
         'SELECT fetchwork.report_slots(1, \'[{"name": "slot1@h1", "state": "Claimed", "activity": "Busy",'
         ' "cpus": 1, "memory_mib": 512, "fetched_at": 1795225768, "last_answer": "offered",'
         ' "queues": ["default", "urgent"], "ad": {"OpSys": "LINUX"}}]\')'
@@ -73,9 +75,9 @@ async def test_asynchronous_queue_shows_the_same_pool(conninfo: str, slots: Dire
 
 
 @pytest.mark.parametrize("constraint", ["", "  ", "\t"])
-def test_empty_constraint_changes_nothing(queue: Queue, slots: DirectQueue, constraint: str) -> None:
+def test_empty_constraint_changes_nothing(queue: Queue, constraint: str) -> None:
     """In a query it selects all; a program with a bug must not remove the whole queue."""
-    slots.submit_many([{}] * 2)
+    queue.direct.submit_many([{}] * 2)
     with pytest.raises(ValueError, match="constraint is empty"):
         queue.act(fetchwork.JobAction.Remove, constraint)
     with pytest.raises(ValueError, match="constraint is empty"):
@@ -83,18 +85,18 @@ def test_empty_constraint_changes_nothing(queue: Queue, slots: DirectQueue, cons
     assert [ad["JobPrio"] for ad in queue.query(constraint)] == [0, 0]
 
 
-def test_empty_list_of_jobs_means_no_job(queue: Queue, slots: DirectQueue) -> None:
-    slots.submit()
+def test_empty_list_of_jobs_means_no_job(queue: Queue) -> None:
+    queue.direct.submit()
     counts = queue.act(fetchwork.JobAction.Remove, [])
     assert {name: counts[name] for name in counts} == dict.fromkeys(counts, 0)
     assert queue.edit([], "JobPrio", "1") == 0
 
 
-def test_reason_that_is_no_text_is_a_type_error(queue: Queue, slots: DirectQueue) -> None:
-    job = slots.submit()
+def test_reason_that_is_no_text_is_a_type_error(queue: Queue) -> None:
+    job = queue.direct.submit()
     with pytest.raises(TypeError, match="reason must be a string"):
         queue.act(fetchwork.JobAction.Hold, job, reason=5)  # type: ignore[arg-type]
-    assert slots.status(job) == 1
+    assert queue.direct.status(job) == 1
 
 
 def test_wrong_constraint_is_a_value_error_as_in_the_bindings(queue: Queue) -> None:
@@ -103,10 +105,10 @@ def test_wrong_constraint_is_a_value_error_as_in_the_bindings(queue: Queue) -> N
     assert issubclass(ClassAdError, ValueError)
 
 
-def test_history_is_a_list_and_xhistory_an_iterator(queue: Queue, slots: DirectQueue) -> None:
-    slots.submit_many([{}] * 3)
+def test_history_is_a_list_and_xhistory_an_iterator(queue: Queue) -> None:
+    queue.direct.submit_many([{}] * 3)
     for _ in range(3):
-        slots.finish(slots.started())
+        queue.direct.finish(queue.direct.started())
     history = queue.history()
     assert len(history) == len(queue.jobEpochHistory()) == 3
     assert [ad["ProcId"] for ad in history] == [ad["ProcId"] for ad in queue.xhistory()] == [2, 1, 0]
@@ -116,8 +118,8 @@ def test_history_is_a_list_and_xhistory_an_iterator(queue: Queue, slots: DirectQ
     assert [ad["ProcId"] for ad in queue.history(since="1.0")] == [2, 1]
 
 
-def test_queue_is_pickled_with_its_connection_string(queue: Queue, slots: DirectQueue) -> None:
-    slots.submit()
+def test_queue_is_pickled_with_its_connection_string(queue: Queue) -> None:
+    queue.direct.submit()
     with pickle.loads(pickle.dumps(queue)) as again:
         assert len(again.query()) == 1
 
@@ -127,19 +129,19 @@ def log_of(slots: DirectQueue, path: Path) -> str:
     return str(path)
 
 
-def test_exhausted_event_log_yields_what_came_since(queue: Queue, slots: DirectQueue, tmp_path: Path) -> None:
-    events = fetchwork.JobEventLog(log_of(slots, tmp_path / "log"), queue).events(stop_after=0)
+def test_exhausted_event_log_yields_what_came_since(queue: Queue, tmp_path: Path) -> None:
+    events = fetchwork.JobEventLog(log_of(queue.direct, tmp_path / "log"), queue).events(stop_after=0)
     assert [event.type_number for event in events] == [0]
     assert list(events) == []
-    slots.act("hold", "1.0")
+    queue.direct.act("hold", "1.0")
     assert [event.type_number for event in events] == [12]
     with pytest.raises(StopIteration):
         next(events)
 
 
-def test_event_log_is_an_iterator_without_events(queue: Queue, slots: DirectQueue, tmp_path: Path) -> None:
-    log = fetchwork.JobEventLog(log_of(slots, tmp_path / "log"), queue)
-    slots.act("hold", "1.0")
+def test_event_log_is_an_iterator_without_events(queue: Queue, tmp_path: Path) -> None:
+    log = fetchwork.JobEventLog(log_of(queue.direct, tmp_path / "log"), queue)
+    queue.direct.act("hold", "1.0")
     assert next(log).type_number == 0
     for event in log:
         assert event.type_number == 12
@@ -148,21 +150,19 @@ def test_event_log_is_an_iterator_without_events(queue: Queue, slots: DirectQueu
     assert list(log) == []
 
 
-def test_event_log_goes_on_where_it_was_pickled(queue: Queue, slots: DirectQueue, tmp_path: Path) -> None:
-    log = fetchwork.JobEventLog(log_of(slots, tmp_path / "log"), queue)
-    slots.act("hold", "1.0")
-    slots.act("release", "1.0")
+def test_event_log_goes_on_where_it_was_pickled(queue: Queue, tmp_path: Path) -> None:
+    log = fetchwork.JobEventLog(log_of(queue.direct, tmp_path / "log"), queue)
+    queue.direct.act("hold", "1.0")
+    queue.direct.act("release", "1.0")
     assert next(log.events(stop_after=0)).type_number == 0
     for again in (pickle.loads(pickle.dumps(log)), copy.deepcopy(log)):
         assert [event.type_number for event in again] == [12, 13]
 
 
-def test_event_log_from_now_on_misses_nothing_between_two_looks(
-    queue: Queue, slots: DirectQueue, tmp_path: Path
-) -> None:
-    log = fetchwork.JobEventLog(log_of(slots, tmp_path / "log"), queue, after="now")
+def test_event_log_from_now_on_misses_nothing_between_two_looks(queue: Queue, tmp_path: Path) -> None:
+    log = fetchwork.JobEventLog(log_of(queue.direct, tmp_path / "log"), queue, after="now")
     assert list(log.events(stop_after=0)) == []
-    slots.act("hold", "1.0")
+    queue.direct.act("hold", "1.0")
     assert [event.type_number for event in log.events(stop_after=0)] == [12]
 
 
@@ -177,8 +177,8 @@ def test_log_of_no_job_is_an_error_unless_there_is_the_file(queue: Queue, tmp_pa
     assert [event.type_number for event in log] == [0]
 
 
-def test_link_to_a_log_is_that_log(queue: Queue, slots: DirectQueue, tmp_path: Path) -> None:
-    (tmp_path / "link").symlink_to(log_of(slots, tmp_path / "log"))
+def test_link_to_a_log_is_that_log(queue: Queue, tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(log_of(queue.direct, tmp_path / "log"))
     log = fetchwork.JobEventLog(str(tmp_path / "link"), queue)
     assert [event.type_number for event in log.events(stop_after=0)] == [0]
 

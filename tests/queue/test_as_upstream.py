@@ -9,19 +9,19 @@ from typing import Any
 import pytest
 from classad2 import ExprTree
 
-from fetchwork.queue import Queue
-from tests.support.direct_queue import DirectQueue
+from tests.queue.conftest import Queue
 
 # -- test_num_holds
 
 
-def test_holds_are_counted_by_reason_and_the_last_one_is_remembered(queue: Queue, slots: DirectQueue) -> None:
+def test_holds_are_counted_by_reason_and_the_last_one_is_remembered(queue: Queue) -> None:
     """A job that its own policy holds at each end, released in between."""
-    job = slots.submit(OnExitHold=True)
+    job = queue.direct.submit(OnExitHold=True)
     for _ in range(2):
-        slots.act("release", job)
-        slots.finish(
-            slots.started(), verdict={"action": "hold", "code": 3, "subcode": 0, "reason": "OnExitHold"}
+        queue.direct.act("release", job)
+        queue.direct.finish(
+            queue.direct.started(),
+            verdict={"action": "hold", "code": 3, "subcode": 0, "reason": "OnExitHold"},
         )
     (ad,) = queue.query()
     assert (ad["HoldReasonCode"], ad["HoldReasonSubCode"]) == (3, 0)
@@ -46,9 +46,9 @@ CASES: dict[str, tuple[Any, list[str]]] = {
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_every_form_of_a_job_spec_edits_its_jobs(queue: Queue, slots: DirectQueue, name: str) -> None:
+def test_every_form_of_a_job_spec_edits_its_jobs(queue: Queue, name: str) -> None:
     for _ in range(11):
-        slots.submit_many([{}] * 2)
+        queue.direct.submit_many([{}] * 2)
     spec, expected = CASES[name]
     assert queue.edit(spec, name, '"valid"') == len(expected)
     ads = queue.query(projection=["ClusterID", "ProcID", name])
@@ -61,9 +61,9 @@ def test_every_form_of_a_job_spec_edits_its_jobs(queue: Queue, slots: DirectQueu
     [(7.5, "7.5", TypeError), (["a", "b"], "1", ValueError), ("a!b", '"a!b"', ValueError)],
 )
 def test_what_is_no_job_spec_raises_as_in_the_bindings(
-    queue: Queue, slots: DirectQueue, spec: Any, value: str, error: type[Exception]
+    queue: Queue, spec: Any, value: str, error: type[Exception]
 ) -> None:
-    slots.submit()
+    queue.direct.submit()
     with pytest.raises(error):
         queue.edit(spec, "Mine", value)
     assert queue.query("Mine isnt undefined") == []

@@ -1,14 +1,14 @@
 """Checkpoints at their destination that no run needs: the rights to delete them, and the deleting program."""
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from fetchwork.sandbox import hostsettings
-from tests.queue.conftest import Told
+from tests.queue.conftest import Run
 from tests.support.direct_queue import Claimed, DirectQueue
 
 DELETE = """\
@@ -71,7 +71,7 @@ def left(slots: DirectQueue) -> list[str]:
 
 
 def test_what_a_later_one_has_replaced_and_what_ended_jobs_left_is_deleted(
-    slots: DirectQueue, log: Path, fetchwork: Callable[..., Told]
+    slots: DirectQueue, log: Path, fetchwork: Run
 ) -> None:
     slots.connection.execute("SELECT fetchwork.grant_owner('postgres', 'alice')")
     slots.submit()
@@ -96,9 +96,7 @@ def test_what_a_later_one_has_replaced_and_what_ended_jobs_left_is_deleted(
     assert fetchwork("checkpoints", "--clean-up").out == ""
 
 
-def test_what_cannot_be_deleted_is_told_and_stays(
-    slots: DirectQueue, log: Path, fetchwork: Callable[..., Told]
-) -> None:
+def test_what_cannot_be_deleted_is_told_and_stays(slots: DirectQueue, log: Path, fetchwork: Run) -> None:
     slots.connection.execute("SELECT fetchwork.grant_owner('postgres', 'alice')")
     slots.submit()
     run = slots.started()
@@ -115,9 +113,7 @@ def test_what_cannot_be_deleted_is_told_and_stays(
     assert left(slots) == [refused]
 
 
-def test_what_nobody_can_delete_is_in_nothings_way(
-    slots: DirectQueue, log: Path, fetchwork: Callable[..., Told]
-) -> None:
+def test_what_nobody_can_delete_is_in_nothings_way(slots: DirectQueue, log: Path, fetchwork: Run) -> None:
     slots.connection.execute("SELECT fetchwork.grant_owner('postgres', 'alice')")
     slots.submit()
     run = slots.started()

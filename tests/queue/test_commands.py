@@ -6,17 +6,14 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import psycopg
 import pytest
 from psycopg.types.json import Jsonb
 
-from tests.queue.conftest import Told
+from tests.queue.conftest import Run
 from tests.support.direct_queue import DirectQueue
-
-Run = Callable[..., Told]
 
 
 @pytest.fixture

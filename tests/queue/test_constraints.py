@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from fetchwork.classad.ads import quote
 from fetchwork.classad.bindings import JobAction
 from fetchwork.classad.jsonform import from_json
-from fetchwork.queue import Queue
 from fetchwork.queue.constraints.constraint import compile_constraint
 from fetchwork.queue.constraints.source import Source
 from fetchwork.queue.evaluating import Evaluation
@@ -20,6 +19,7 @@ from fetchwork.queue.paging import Position
 from fetchwork.queue.selecting import compiled
 from fetchwork.queue.sifting import Sieve
 from fetchwork.queue.views import JOBS
+from tests.queue.conftest import Queue
 from tests.support.direct_queue import DirectQueue
 from tests.support.sessions import session_of
 
@@ -333,10 +333,10 @@ def test_what_is_beside_an_error_is_as_htcondor_has_it(
                 assert [f"{ad['ClusterId']}.{ad['ProcId']}" for ad in found] == expected, constraint
 
 
-def test_long_values_are_neither_combined_nor_remembered(slots: DirectQueue, queue: Queue) -> None:
+def test_long_values_are_neither_combined_nor_remembered(queue: Queue) -> None:
     """Thousands of them would fill the memory of a process that serves every client."""
-    slots.submit_many([{"Args": f"{number} " + "x" * 5000, "Owner": "alice"} for number in range(30)])
-    slots.submit_many([{"Args": "7", "Owner": "alice"}])
+    queue.direct.submit_many([{"Args": f"{number} " + "x" * 5000, "Owner": "alice"} for number in range(30)])
+    queue.direct.submit_many([{"Args": "7", "Owner": "alice"}])
     constraint = 'substr(Args, 0, 1) == "7"'
     session = session_of(queue)
     selection = session.run(compiled(JOBS, constraint, session.memory))

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from fetchwork.credentials.keys import KeyFile
 from fetchwork.credentials.secret import decode
-from tests.queue.test_commands import Run
+from tests.queue.conftest import Run
 from tests.support.direct_queue import DirectQueue
 
 

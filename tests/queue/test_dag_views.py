@@ -5,7 +5,6 @@ import os
 import pty
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,13 +12,10 @@ import pytest
 
 from fetchwork.cli import dag as dag_command
 from fetchwork.cli import dagview
-from fetchwork.queue import Queue
-from tests.queue.conftest import Told
+from tests.queue.conftest import Queue, Run
 from tests.support.direct_queue import DirectQueue
 from tests.support.sessions import session_of
 from tests.support.waiting import PATIENCE_S
-
-Run = Callable[..., Told]
 
 COUNTS = {
     "Total": 9,
@@ -91,14 +87,12 @@ def test_a_line_for_each_change_until_the_dag_has_ended(fetchwork: Run, dag: Dag
     )
 
 
-def test_one_that_has_ended_and_stays_in_the_queue_has_ended(
-    fetchwork: Run, slots: DirectQueue, queue: Queue
-) -> None:
+def test_one_that_has_ended_and_stays_in_the_queue_has_ended(fetchwork: Run, queue: Queue) -> None:
     stays: dict[str, Any] = {"LeaveJobInQueue": "/Expr(JobStatus == 4)/"}
-    dag = Dag(slots, **stays)
-    node = slots.submit({**stays, "DAGManJobId": dag.cluster})
-    slots.finish(slots.started())
-    assert slots.status(node) == 4
+    dag = Dag(queue.direct, **stays)
+    node = queue.direct.submit({**stays, "DAGManJobId": dag.cluster})
+    queue.direct.finish(queue.direct.started())
+    assert queue.direct.status(node) == 4
     (view,) = dagview.look(session_of(queue), dag.cluster)
     assert (view["ended"], view["running"]) == (False, 0)
     dag.end(0)

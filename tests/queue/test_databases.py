@@ -12,9 +12,7 @@ from fetchwork.classad.bindings import DaemonType
 from fetchwork.errors import ConfigError, FetchworkError
 from fetchwork.queue import Queue, databases
 from fetchwork.queue.collector import Collector
-from tests.queue.conftest import Told
-
-Run = Callable[..., Told]
+from tests.queue.conftest import Run, Told
 
 
 def write(path: Path, text: str, monkeypatch: pytest.MonkeyPatch) -> None:

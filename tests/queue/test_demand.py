@@ -2,7 +2,6 @@
 
 import json
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -10,9 +9,7 @@ import pytest
 from fetchwork.classad.ads import parse_old
 from fetchwork.classad.bindings import JobAction
 from fetchwork.explain.demand import fill, packed
-from fetchwork.queue import Queue
-from tests.queue.conftest import Told
-from tests.support.direct_queue import DirectQueue
+from tests.queue.conftest import Queue, Run
 from tests.support.sessions import session_of
 
 ADS = Path(__file__).parent.parent / "data" / "ads"
@@ -27,7 +24,7 @@ def submit(queue: Queue, count: int, *, name: str = "default", **commands: objec
     return queue.submit(text, count=count, owner="alice").cluster()
 
 
-def test_jobs_that_ask_for_the_same_are_one_line(queue: Queue, fetchwork: Callable[..., Told]) -> None:
+def test_jobs_that_ask_for_the_same_are_one_line(queue: Queue, fetchwork: Run) -> None:
     submit(queue, 3)
     submit(queue, 2, batch_name="other")
     large = submit(queue, 4, request_cpus=8, request_gpus=1)
@@ -39,24 +36,24 @@ def test_jobs_that_ask_for_the_same_are_one_line(queue: Queue, fetchwork: Callab
     assert second["oldest_qdate"] == ad["QDate"]
 
 
-def test_jobs_that_run_or_are_held_are_no_demand(queue: Queue, slots: DirectQueue) -> None:
+def test_jobs_that_run_or_are_held_are_no_demand(queue: Queue) -> None:
     cluster = submit(queue, 3)
     queue.act(JobAction.Hold, f"{cluster}.0")
-    slots.started()
-    (line,) = slots.rows("SELECT IdleJobs, Autoclusters FROM fetchwork.demand_now")
+    queue.direct.started()
+    (line,) = queue.direct.rows("SELECT IdleJobs, Autoclusters FROM fetchwork.demand_now")
     assert line == (1, 1)
 
 
-def test_a_deferred_job_has_not_waited(queue: Queue, slots: DirectQueue) -> None:
+def test_a_deferred_job_has_not_waited(queue: Queue) -> None:
     submit(queue, 1)
-    slots.connection.execute(
+    queue.direct.connection.execute(
         "WITH gone AS (DELETE FROM fetchwork.waiting)"
         " UPDATE fetchwork.job SET not_before = now() + interval '1 hour', position = NULL"
     )
-    assert slots.rows("SELECT IdleJobs, OldestQDate FROM fetchwork.demand_now") == [(1, None)]
+    assert queue.direct.rows("SELECT IdleJobs, OldestQDate FROM fetchwork.demand_now") == [(1, None)]
 
 
-def test_demand_of_named_queues_only(queue: Queue, fetchwork: Callable[..., Told]) -> None:
+def test_demand_of_named_queues_only(queue: Queue, fetchwork: Run) -> None:
     fetchwork("queues", "urgent", "--open")
     submit(queue, 1)
     submit(queue, 2, name="urgent")
@@ -81,7 +78,7 @@ def test_jobs_share_a_partitionable_slot(queue: Queue) -> None:
     assert (filled.jobs, filled.slots) == (10, 3)
 
 
-def test_how_many_slots_like_an_ad_is_said_in_words(queue: Queue, fetchwork: Callable[..., Told]) -> None:
+def test_how_many_slots_like_an_ad_is_said_in_words(queue: Queue, fetchwork: Run) -> None:
     submit(queue, 2, requirements='TARGET.Name == "another"')
     submit(queue, 1)
     said = fetchwork("demand", "--slot-ad", str(STATIC))
@@ -91,7 +88,7 @@ def test_how_many_slots_like_an_ad_is_said_in_words(queue: Queue, fetchwork: Cal
     ], said
 
 
-def test_an_ad_that_can_t_be_read_is_named(fetchwork: Callable[..., Told], tmp_path: Path) -> None:
+def test_an_ad_that_can_t_be_read_is_named(fetchwork: Run, tmp_path: Path) -> None:
     bad = tmp_path / "pilot.ad"
     bad.write_text("Cpus = = 1\n")
     said = fetchwork("demand", "--slot-ad", str(bad))

@@ -11,11 +11,10 @@ import pytest
 from fetchwork.db.calls.call import Call
 from fetchwork.errors import NotFound
 from fetchwork.following.eventlog import JobEventLog
-from fetchwork.queue import Queue
 from fetchwork.queue.ask import Ask, Found, Pause
 from fetchwork.queue.events import CursorExpired, JobEvent
 from fetchwork.queue.reader import Reader
-from tests.support.direct_queue import DirectQueue
+from tests.queue.conftest import Queue
 from tests.support.sessions import session_of
 from tests.support.waiting import PATIENCE_S, until
 
@@ -51,16 +50,16 @@ def submit_in(connection: psycopg.Connection) -> str:
     return str(row[0])
 
 
-def test_a_job_s_life_is_seen_in_order_with_all_transitions(queue: Queue, slots: DirectQueue) -> None:
+def test_a_job_s_life_is_seen_in_order_with_all_transitions(queue: Queue) -> None:
     """Polling a schedd shows snapshots, and not the events between them."""
-    job = slots.submit()
-    run = slots.started()
-    slots.heartbeat(run, JobState="Suspended")
-    slots.heartbeat(run)
-    slots.finish(run, "evict", JobPid=7)
-    slots.act("hold", job)
-    slots.act("release", job)
-    slots.finish(slots.started())
+    job = queue.direct.submit()
+    run = queue.direct.started()
+    queue.direct.heartbeat(run, JobState="Suspended")
+    queue.direct.heartbeat(run)
+    queue.direct.finish(run, "evict", JobPid=7)
+    queue.direct.act("hold", job)
+    queue.direct.act("release", job)
+    queue.direct.finish(queue.direct.started())
     events = list(queue.events(stop_after=0))
     assert [event.type.name for event in events] == [
         "SUBMIT",
@@ -138,12 +137,12 @@ def test_many_writers_and_a_reader_that_stops_and_goes_on(queue: Queue, conninfo
     assert sorted(seen, key=float) == [f"{n}.0" for n in range(1, 91)]
 
 
-def test_readers_of_one_job_or_several_see_only_these(queue: Queue, slots: DirectQueue) -> None:
-    slots.submit_many([{}] * 3)
-    slots.submit_many([{}] * 2)
+def test_readers_of_one_job_or_several_see_only_these(queue: Queue) -> None:
+    queue.direct.submit_many([{}] * 3)
+    queue.direct.submit_many([{}] * 2)
     start = queue.cursor()
     for job in ("1.0", "1.2", "2.1"):
-        slots.act("hold", job)
+        queue.direct.act("hold", job)
     assert told(queue.events(job="1.2", stop_after=0)) == [("1.2", 0), ("1.2", 12)]
     assert told(queue.events(after=start, job=1, stop_after=0)) == [("1.0", 12), ("1.2", 12)]
     assert told(queue.events(after=start, job=["1.0", "2"], stop_after=0)) == [("1.0", 12), ("2.1", 12)]
@@ -154,21 +153,19 @@ def test_readers_of_one_job_or_several_see_only_these(queue: Queue, slots: Direc
 # -- cursors -------------------------------------------------------------------------------------------------
 
 
-def test_a_cursor_goes_on_behind_its_event_on_any_connection(
-    queue: Queue, slots: DirectQueue, conninfo: str
-) -> None:
-    slots.submit_many([{}] * 5)
+def test_a_cursor_goes_on_behind_its_event_on_any_connection(queue: Queue, conninfo: str) -> None:
+    queue.direct.submit_many([{}] * 5)
     events = list(queue.events(stop_after=0))
     with Queue(conninfo) as other:
         for n, event in enumerate(events):
             assert told(other.events(after=event.cursor, stop_after=0)) == told(iter(events[n + 1 :]))
 
 
-def test_now_is_behind_all_that_was(queue: Queue, slots: DirectQueue) -> None:
-    slots.submit()
+def test_now_is_behind_all_that_was(queue: Queue) -> None:
+    queue.direct.submit()
     now = queue.cursor()
     assert told(queue.events(after="now", stop_after=0)) == []
-    slots.act("hold", "1.0")
+    queue.direct.act("hold", "1.0")
     assert told(queue.events(after=now, stop_after=0)) == [("1.0", 12)]
 
 
@@ -184,31 +181,31 @@ def age_events(connection: psycopg.Connection, days: int) -> None:
     connection.execute("UPDATE fetchwork.event SET at = at - make_interval(days => %s)", [days])
 
 
-def test_a_cursor_ahead_of_the_stream_says_so(queue: Queue, slots: DirectQueue) -> None:
-    slots.scalar("reap")
-    slots.submit()
+def test_a_cursor_ahead_of_the_stream_says_so(queue: Queue) -> None:
+    queue.direct.scalar("reap")
+    queue.direct.submit()
     with pytest.raises(CursorExpired, match=r"cursor 'e4000000000\.7' lies behind the last event"):
         list(queue.events(after="e4000000000.7", stop_after=0))
 
 
-def test_a_cursor_waits_for_a_move_that_was_not_dealt_with(queue: Queue, slots: DirectQueue) -> None:
-    slots.scalar("reap")
-    slots.connection.execute(
+def test_a_cursor_waits_for_a_move_that_was_not_dealt_with(queue: Queue) -> None:
+    queue.direct.scalar("reap")
+    queue.direct.connection.execute(
         "UPDATE fetchwork.heartbeat SET server = 'another/1', events_server = 'another/1', running_as = NULL"
     )
     assert list(queue.events(after="e4000000000.7", stop_after=0)) == []
-    slots.scalar("reap")
-    slots.submit()
+    queue.direct.scalar("reap")
+    queue.direct.submit()
     assert len(list(queue.events(after="e4000000000.7", stop_after=0))) == 1
 
 
-def test_a_cursor_that_fell_off_retention_says_so(queue: Queue, slots: DirectQueue) -> None:
-    slots.submit_many([{}] * 3)
+def test_a_cursor_that_fell_off_retention_says_so(queue: Queue) -> None:
+    queue.direct.submit_many([{}] * 3)
     old = next(iter(queue.events(stop_after=0))).cursor
     last = list(queue.events(stop_after=0))[-1].cursor
-    age_events(slots.connection, 91)
-    slots.submit()
-    slots.connection.execute("SELECT fetchwork.maintain_tables()")
+    age_events(queue.direct.connection, 91)
+    queue.direct.submit()
+    queue.direct.connection.execute("SELECT fetchwork.maintain_tables()")
     with pytest.raises(CursorExpired, match=f"events behind cursor '{old}' are not kept") as caught:
         list(queue.events(after=old, stop_after=0))
     assert isinstance(caught.value, NotFound)
@@ -218,14 +215,14 @@ def test_a_cursor_that_fell_off_retention_says_so(queue: Queue, slots: DirectQue
 
 
 def test_a_reader_that_falls_behind_while_it_reads_is_told(
-    queue: Queue, slots: DirectQueue, monkeypatch: pytest.MonkeyPatch
+    queue: Queue, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("fetchwork.queue.reader.PAGE", 2)
-    slots.submit_many([{}] * 5)
+    queue.direct.submit_many([{}] * 5)
     reader = queue.events(stop_after=None)
     assert [next(reader).job_id for _ in range(2)] == ["1.0", "1.1"]
-    age_events(slots.connection, 91)
-    slots.connection.execute("SELECT fetchwork.maintain_tables()")
+    age_events(queue.direct.connection, 91)
+    queue.direct.connection.execute("SELECT fetchwork.maintain_tables()")
     with pytest.raises(CursorExpired):
         next(reader)
 
@@ -253,9 +250,7 @@ def test_stop_after_bounds_the_waiting(queue: Queue) -> None:
     assert time.monotonic() - begin >= 0.3
 
 
-def test_where_nothing_happens_a_reader_asks_for_no_page_until_something_does(
-    queue: Queue, slots: DirectQueue
-) -> None:
+def test_where_nothing_happens_a_reader_asks_for_no_page_until_something_does(queue: Queue) -> None:
     database = session_of(queue).database
     stream = Reader().lines(None)
     pages = 0
@@ -276,15 +271,15 @@ def test_where_nothing_happens_a_reader_asks_for_no_page_until_something_does(
         while not isinstance(asked(), Pause):
             pass
     assert pages == 1
-    slots.submit()
+    queue.direct.submit()
     until(lambda: isinstance(asked(), Found), "the event")
     assert pages == 2
     stream.close()
 
 
-def test_none_waits_for_the_next_event(queue: Queue, slots: DirectQueue) -> None:
+def test_none_waits_for_the_next_event(queue: Queue) -> None:
     start = queue.cursor()
-    timer = threading.Timer(0.3, slots.submit)
+    timer = threading.Timer(0.3, queue.direct.submit)
     timer.start()
     event = next(queue.events(after=start))
     timer.join()
@@ -296,29 +291,27 @@ def test_none_waits_for_the_next_event(queue: Queue, slots: DirectQueue) -> None
 
 
 def test_the_log_of_several_jobs_is_read_from_the_database(
-    queue: Queue, slots: DirectQueue, tmp_path: object, monkeypatch: pytest.MonkeyPatch
+    queue: Queue, tmp_path: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """No file, no place: HTCondor's event logs are local to the schedd's machine."""
     monkeypatch.chdir(str(tmp_path))
     queue.submit("executable = /bin/true\nlog = all.log\nqueue 2\n", owner="alice")
-    slots.submit()
+    queue.direct.submit()
     queue.submit("executable = /bin/true\nlog = $(Process).log\nqueue 2\n", owner="alice")
     queue.submit("executable = /bin/true\nlog = ./x/../all.log\nqueue\n", owner="alice")
     log = JobEventLog("all.log", queue)
     assert told(log.events(stop_after=0))[:2] == [("1.0", 0), ("1.1", 0)]
     assert told(JobEventLog("1.log", queue).events(stop_after=0)) == [("3.1", 0)]
     assert told(JobEventLog("0.log", queue).events(stop_after=0)) == [("3.0", 0)]
-    slots.finish(slots.started())
+    queue.direct.finish(queue.direct.started())
     assert told(log.events(stop_after=0)) == [("1.0", 1), ("1.0", 5)]
     assert told(log.events(stop_after=0)) == []
     with pytest.raises(TypeError):
         log.events(stop_after="1")  # type: ignore[arg-type]
 
 
-def test_a_log_s_reader_goes_on_where_it_was_even_if_it_stopped_within_a_page(
-    queue: Queue, slots: DirectQueue
-) -> None:
-    slots.submit_many([{"UserLog": "/home/alice/a.log"}] * 4)
+def test_a_log_s_reader_goes_on_where_it_was_even_if_it_stopped_within_a_page(queue: Queue) -> None:
+    queue.direct.submit_many([{"UserLog": "/home/alice/a.log"}] * 4)
     with JobEventLog("/home/alice/a.log", queue) as log:
         for event in log.events(stop_after=0):
             if event.proc == 1:
@@ -329,11 +322,9 @@ def test_a_log_s_reader_goes_on_where_it_was_even_if_it_stopped_within_a_page(
     assert told(again.events(stop_after=0)) == []
 
 
-def test_the_index_of_the_cursor_is_used_whatever_the_reader_s_rights(
-    queue: Queue, connect: Connect, slots: DirectQueue
-) -> None:
+def test_the_index_of_the_cursor_is_used_whatever_the_reader_s_rights(queue: Queue, connect: Connect) -> None:
     """Else every query of a waiting reader would read all events."""
-    slots.submit_many([{}] * 50)
+    queue.direct.submit_many([{}] * 50)
     connection = connect(role="fetchwork_reader")
     connection.execute("SET enable_seqscan = off")
     plan = connection.execute(

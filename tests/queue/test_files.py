@@ -13,9 +13,10 @@ from psycopg.types.json import Jsonb
 from fetchwork import QueryOpts
 from fetchwork.db.calls.files import CHUNK_BYTES, PART_BYTES
 from fetchwork.errors import DatabaseRefused, SubmitError
-from fetchwork.queue import Queue, inputs
 from fetchwork.queue import contents as stored
+from fetchwork.queue import inputs
 from fetchwork.queue.jobads import Jobs
+from tests.queue.conftest import Queue
 from tests.support.buckets import ACCESS_KEY_ID, SECRET, serve_bucket
 from tests.support.direct_queue import DirectQueue
 
@@ -215,7 +216,7 @@ def test_a_key_that_can_t_be_used_is_said_at_submit(
     assert problem.format(home=home) in str(caught.value)
 
 
-def test_a_submitted_key_is_kept_and_shown_to_nobody(queue: Queue, slots: DirectQueue, home: Path) -> None:
+def test_a_submitted_key_is_kept_and_shown_to_nobody(queue: Queue, home: Path) -> None:
     key_files(home)
     lines = (
         "transfer_input_files = s3://b/k",
@@ -223,7 +224,7 @@ def test_a_submitted_key_is_kept_and_shown_to_nobody(queue: Queue, slots: Direct
         f"aws_secret_access_key_file = {home}/secret",
     )
     job = queue.submit(description(home, *lines, "aws_region = eu-west-1"), owner=ME)
-    kept = slots.rows("SELECT cluster_id, access_key_id, secret, session_token FROM fetchwork.job_key")
+    kept = queue.direct.rows("SELECT cluster_id, access_key_id, secret, session_token FROM fetchwork.job_key")
     assert kept == [(job.cluster(), "AKID", "of/alice+", None)]
     assert "of/alice" not in str(queue.query(f"ClusterId == {job.cluster()}"))
     assert "of/alice" not in str(job.clusterad())
@@ -272,7 +273,7 @@ def rows(slots: DirectQueue, cluster: int) -> dict[tuple[int, str], bytes | None
     }
 
 
-def test_a_description_s_files_are_stored_with_it(queue: Queue, slots: DirectQueue, home: Path) -> None:
+def test_a_description_s_files_are_stored_with_it(queue: Queue, home: Path) -> None:
     large = os.urandom(2 * CHUNK_BYTES + 7)
     (home / "large").write_bytes(large)
     told: list[tuple[int, int]] = []
@@ -286,7 +287,7 @@ def test_a_description_s_files_are_stored_with_it(queue: Queue, slots: DirectQue
         owner=ME,
         progress=lambda sent, total: told.append((sent, total)),
     )
-    assert rows(slots, result.cluster()) == {
+    assert rows(queue.direct, result.cluster()) == {
         (-1, "large"): large,
         (-1, "condor_exec.exe"): b"#!/bin/sh\n",
         (-1, "a"): b"a",
@@ -301,7 +302,7 @@ def test_a_description_s_files_are_stored_with_it(queue: Queue, slots: DirectQue
 
 
 def test_ten_thousand_jobs_with_one_input_store_and_read_it_once(
-    queue: Queue, slots: DirectQueue, home: Path, monkeypatch: pytest.MonkeyPatch
+    queue: Queue, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     read: list[str] = []
     measure = stored._measure
@@ -316,40 +317,38 @@ def test_ten_thousand_jobs_with_one_input_store_and_read_it_once(
     )
     assert result.num_procs() == 10000
     assert sorted(read) == [str(home / "a"), str(home / "exe")]
-    assert rows(slots, result.cluster()) == {(-1, "a"): b"a", (-1, "condor_exec.exe"): b"#!/bin/sh\n"}
+    assert rows(queue.direct, result.cluster()) == {(-1, "a"): b"a", (-1, "condor_exec.exe"): b"#!/bin/sh\n"}
     queue.submit(description(home, "transfer_input_files = a"), owner=ME)
-    assert slots.value("SELECT count(*) FROM fetchwork.content") == 2
+    assert queue.direct.value("SELECT count(*) FROM fetchwork.content") == 2
 
 
 def test_a_job_that_says_nothing_stores_nothing(
-    queue: Queue, slots: DirectQueue, home: Path, monkeypatch: pytest.MonkeyPatch
+    queue: Queue, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plain = f"initialdir = {home}\nexecutable = exe\ntransfer_input_files = a\nqueue\n"
     queue.submit(plain, owner=ME)
-    assert slots.value("SELECT count(*) FROM fetchwork.content") == 0
-    assert slots.value("SELECT count(*) FROM fetchwork.jobs WHERE ad ? 'FetchWorkFiles'") == 0
+    assert queue.direct.value("SELECT count(*) FROM fetchwork.content") == 0
+    assert queue.direct.value("SELECT count(*) FROM fetchwork.jobs WHERE ad ? 'FetchWorkFiles'") == 0
     monkeypatch.setenv(inputs.VARIABLE, "")
     monkeypatch.chdir(home)
     result = queue.submit(plain, owner=ME)
-    assert rows(slots, result.cluster()) == {(-1, "a"): b"a", (-1, "condor_exec.exe"): b"#!/bin/sh\n"}
+    assert rows(queue.direct, result.cluster()) == {(-1, "a"): b"a", (-1, "condor_exec.exe"): b"#!/bin/sh\n"}
 
 
-def test_a_submission_that_is_refused_leaves_no_job_and_no_reservation(
-    queue: Queue, slots: DirectQueue, home: Path
-) -> None:
-    slots.set("max_file_bytes", 5)
+def test_a_submission_that_is_refused_leaves_no_job_and_no_reservation(queue: Queue, home: Path) -> None:
+    queue.direct.set("max_file_bytes", 5)
     with pytest.raises(DatabaseRefused, match="a file has 10 bytes; allowed: 5"):
         queue.submit(description(home, "transfer_input_files = a"), owner=ME)
     # no content was sent
-    assert slots.value("SELECT count(*) FROM fetchwork.content") == 0
+    assert queue.direct.value("SELECT count(*) FROM fetchwork.content") == 0
     with pytest.raises(SubmitError, match="input 'missing' can't be transferred"):
         queue.submit(description(home, "transfer_input_files = missing"), owner=ME)
-    assert slots.value("SELECT count(*) FROM fetchwork.job") == 0
-    assert slots.value("SELECT count(*) FROM fetchwork.cluster_reservation") == 1
+    assert queue.direct.value("SELECT count(*) FROM fetchwork.job") == 0
+    assert queue.direct.value("SELECT count(*) FROM fetchwork.cluster_reservation") == 1
 
 
 def test_a_file_that_changes_while_it_is_sent_is_noticed(
-    queue: Queue, slots: DirectQueue, home: Path, monkeypatch: pytest.MonkeyPatch
+    queue: Queue, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for size in (10, CHUNK_BYTES + 10):
         (home / "a").write_bytes(os.urandom(size))
@@ -363,11 +362,11 @@ def test_a_file_that_changes_while_it_is_sent_is_noticed(
         with pytest.raises(SubmitError, match="a' changed while it was sent"):
             queue.submit(description(home, "transfer_input_files = a"), owner=ME)
         monkeypatch.setattr(stored, "send", send)
-    assert slots.value("SELECT count(*) FROM fetchwork.job") == 0
+    assert queue.direct.value("SELECT count(*) FROM fetchwork.job") == 0
 
 
 def test_a_content_that_goes_before_it_is_named_is_sent_again(
-    queue: Queue, slots: DirectQueue, home: Path, monkeypatch: pytest.MonkeyPatch
+    queue: Queue, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     send = stored.send
     times = 0
@@ -377,15 +376,15 @@ def test_a_content_that_goes_before_it_is_named_is_sent_again(
         send(*arguments, **more)
         times += 1
         if times == 1:
-            slots.connection.execute("DELETE FROM fetchwork.content")
+            queue.direct.connection.execute("DELETE FROM fetchwork.content")
 
     monkeypatch.setattr(stored, "send", lose)
     result = queue.submit(description(home, "transfer_input_files = a"), owner=ME)
-    assert (times, rows(slots, result.cluster())[-1, "a"]) == (2, b"a")
+    assert (times, rows(queue.direct, result.cluster())[-1, "a"]) == (2, b"a")
 
 
 def test_an_upload_that_was_killed_goes_on_where_it_was(
-    queue: Queue, slots: DirectQueue, home: Path, monkeypatch: pytest.MonkeyPatch
+    queue: Queue, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     large = os.urandom(20 * CHUNK_BYTES)
     (home / "large").write_bytes(large)
@@ -399,7 +398,7 @@ def test_an_upload_that_was_killed_goes_on_where_it_was(
 
     with pytest.raises(Killed):
         queue.submit(description(home, "transfer_input_files = large"), owner=ME, progress=kill)
-    there = slots.value(
+    there = queue.direct.value(
         "SELECT count(*) FROM fetchwork.content_chunk WHERE octet_length(data) = %s", CHUNK_BYTES
     )
     assert 0 < there < 20
@@ -413,7 +412,7 @@ def test_an_upload_that_was_killed_goes_on_where_it_was(
     monkeypatch.setattr(stored.send, "__kwdefaults__", {"source": watched, "progress": None})
     result = queue.submit(description(home, "transfer_input_files = large"), owner=ME)
     assert read == list(range(there, 20))
-    assert rows(slots, result.cluster())[-1, "large"] == large
+    assert rows(queue.direct, result.cluster())[-1, "large"] == large
 
 
 def test_the_command_submits_files_and_a_trial_sends_none(
@@ -449,14 +448,14 @@ def test_q_shows_which_way_files_are_moved_and_runs_how_many(
 
 
 def test_a_job_whose_files_an_access_point_has_yet_to_bring_counts_as_running(
-    fetchwork: Callable[..., Any], queue: Queue, slots: DirectQueue, home: Path
+    fetchwork: Callable[..., Any], queue: Queue, home: Path
 ) -> None:
-    (job,) = slots.submit_many(
+    (job,) = queue.direct.submit_many(
         [{}], {"Cmd": "/bin/true", "Owner": ME, "Iwd": str(home), "FetchWorkAccessPoint": "ap"}
     )
-    run = slots.started()
-    assert slots.of(run, "keep_outputs", manifest=Jsonb([{"name": "made/", "mode": 0o755}])) == "kept"
-    assert slots.finish(run) == "completed"
+    run = queue.direct.started()
+    assert queue.direct.of(run, "keep_outputs", manifest=Jsonb([{"name": "made/", "mode": 0o755}])) == "kept"
+    assert queue.direct.finish(run) == "completed"
     lines = fetchwork("q", "-nobatch").out.splitlines()
     assert any(f" {job} " in line and " > " in line for line in lines)
     assert "1 running" in lines[-1]
@@ -465,8 +464,8 @@ def test_a_job_whose_files_an_access_point_has_yet_to_bring_counts_as_running(
     for constraint in ("true", f'Owner == "{ME}"', 'regexp("a", "a")'):
         (summary,) = queue.query(constraint, opts=QueryOpts.SummaryOnly)
         assert summary["Running"] == 1
-    assert slots.scalar("drop_outputs", cluster=1, proc=0, run_id=run.run_id) is True
-    assert slots.status(job) == 4
+    assert queue.direct.scalar("drop_outputs", cluster=1, proc=0, run_id=run.run_id) is True
+    assert queue.direct.status(job) == 4
 
 
 @pytest.mark.parametrize(
@@ -494,7 +493,7 @@ def test_what_the_slot_decides_is_read_where_directories_are_shared(
 
 
 def test_an_administrator_names_a_bucket_and_large_inputs_go_there(
-    fetchwork: Callable[..., Any], queue: Queue, slots: DirectQueue, home: Path
+    fetchwork: Callable[..., Any], queue: Queue, home: Path
 ) -> None:
     key_files(home)
     large = os.urandom(PART_BYTES + 1)
@@ -507,8 +506,8 @@ def test_an_administrator_names_a_bucket_and_large_inputs_go_there(
         assert fetchwork("db", "bucket", bucket.url, "--above", "1", *keys).status == 0
         cluster = queue.submit(description(home, "transfer_input_files = large, a"), owner=ME).cluster()
         assert sorted(map(len, bucket.objects.values())) == [1, PART_BYTES]
-        assert rows(slots, cluster)[-1, "large"] == b""
-        assert rows(slots, cluster)[-1, "a"] == b"a"
+        assert rows(queue.direct, cluster)[-1, "large"] == b""
+        assert rows(queue.direct, cluster)[-1, "a"] == b"a"
     shown = json.loads(fetchwork("db", "bucket", "none", "--json").out)
     expected = {"url": bucket.url, "used": False, "above": 1 << 20, "contents": 1, "bytes": len(large)}
     assert shown == [{**expected, "objects_over": 0}]

@@ -17,16 +17,13 @@ import htcondor2
 import pytest
 
 from fetchwork.following import progress as waiting
-from fetchwork.queue import Queue
 from fetchwork.queue.ask import Steps
 from fetchwork.queue.reader import Reader
 from tests.accesspoint.point import as_account
-from tests.queue.conftest import Told
+from tests.queue.conftest import Queue, Run
 from tests.support.direct_queue import DirectQueue
 from tests.support.sessions import session_of
 from tests.support.waiting import PATIENCE_S, until
-
-Run = Callable[..., Told]
 
 
 def when_it_waits(monkeypatch: pytest.MonkeyPatch, function: Callable[[], object]) -> None:
@@ -56,9 +53,9 @@ def test_wait_ends_with_the_jobs_and_tells_how(
 
 
 def test_a_job_that_ends_while_it_is_asked_for_is_counted_once(
-    queue: Queue, slots: DirectQueue, monkeypatch: pytest.MonkeyPatch
+    queue: Queue, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    jobs = slots.submit_many([{}] * 6)
+    jobs = queue.direct.submit_many([{}] * 6)
     left = list(jobs)
     session = session_of(queue)
     query = session.database.query
@@ -66,7 +63,7 @@ def test_a_job_that_ends_while_it_is_asked_for_is_counted_once(
     def ending(*arguments: Any, **options: Any) -> Any:
         rows = query(*arguments, **options)
         if left:
-            slots.act("remove", left.pop(0))
+            queue.direct.act("remove", left.pop(0))
         return rows
 
     # a job ends after each statement
@@ -76,11 +73,11 @@ def test_a_job_that_ends_while_it_is_asked_for_is_counted_once(
     assert (state.total, state.removed, state.counts()["idle"]) == (len(jobs), len(jobs), 0)
 
 
-def test_where_the_jobs_of_a_large_cluster_are_is_soon_said(queue: Queue, slots: DirectQueue) -> None:
+def test_where_the_jobs_of_a_large_cluster_are_is_soon_said(queue: Queue) -> None:
     assert queue.submit("executable = /bin/true\n", count=3000, owner="alice").cluster() == 1
     for job in ("1.0", "1.7", "1.8", "1.2999"):
-        slots.act("hold", job)
-    slots.act("remove", "1.5")
+        queue.direct.act("hold", job)
+    queue.direct.act("remove", "1.5")
     session = session_of(queue)
     told = session.perform("progress", cluster=1, proc=None)
     assert sorted(told["waiting"]) == [
@@ -145,16 +142,16 @@ def test_wait_for_a_job_that_never_was_is_an_error(fetchwork: Run) -> None:
 
 
 def test_nothing_that_happens_around_the_snapshot_is_counted_twice(
-    queue: Queue, slots: DirectQueue, monkeypatch: pytest.MonkeyPatch
+    queue: Queue, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    slots.submit_many([{}] * 2)
+    queue.direct.submit_many([{}] * 2)
     snapshot = waiting.snapshot
 
     def late(*arguments: object) -> waiting.Progress:
         # ends after the cursor was taken, before the snapshot
-        slots.finish(slots.started())
+        queue.direct.finish(queue.direct.started())
         found = snapshot(*arguments)  # type: ignore[arg-type]
-        slots.finish(slots.started())
+        queue.direct.finish(queue.direct.started())
         return found
 
     monkeypatch.setattr(waiting, "snapshot", late)

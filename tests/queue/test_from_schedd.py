@@ -2,22 +2,19 @@
 
 import json
 import re
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from fetchwork.queue import Queue
 from fetchwork.queue.jobads import read_ads
-from tests.queue.conftest import Told
+from tests.queue.conftest import Run
 
 DATA = Path(__file__).parents[1] / "data/jobs"
 
 
 @pytest.mark.parametrize("version", ["23.9.6", "25.14.1"])
-def test_the_idle_jobs_of_a_real_schedd_come_over(
-    fetchwork: Callable[..., Told], queue: Queue, version: str
-) -> None:
+def test_the_idle_jobs_of_a_real_schedd_come_over(fetchwork: Run, queue: Queue, version: str) -> None:
     file = DATA / f"{version}.queue.ads"
     ads = read_ads(file.read_text())
     idle = [ad for ad in ads if ad["JobStatus"] == 1]
@@ -66,7 +63,7 @@ def written(tmp_path: Path, *changes: dict[str, object]) -> str:
 
 
 def test_what_cannot_come_is_listed_first_and_then_nothing_does(
-    fetchwork: Callable[..., Told], queue: Queue, tmp_path: Path
+    fetchwork: Run, queue: Queue, tmp_path: Path
 ) -> None:
     file = written(
         tmp_path,
@@ -93,9 +90,7 @@ def test_what_cannot_come_is_listed_first_and_then_nothing_does(
     assert [ad.get("Args") for ad in queue.query()] == [None, "last"]
 
 
-def test_a_move_that_is_made_again_brings_no_job_twice(
-    fetchwork: Callable[..., Told], queue: Queue, tmp_path: Path
-) -> None:
+def test_a_move_that_is_made_again_brings_no_job_twice(fetchwork: Run, queue: Queue, tmp_path: Path) -> None:
     file = written(tmp_path, {}, {"Args": "x"})
     first = fetchwork("submit", "--ads", file)
     again = fetchwork("submit", "--ads", file)
@@ -104,23 +99,19 @@ def test_a_move_that_is_made_again_brings_no_job_twice(
     assert len(queue.query()) == 2
 
 
-def test_the_schedd_s_file_system_domain_stays_behind(
-    fetchwork: Callable[..., Told], queue: Queue, tmp_path: Path
-) -> None:
+def test_the_schedd_s_file_system_domain_stays_behind(fetchwork: Run, queue: Queue, tmp_path: Path) -> None:
     requirements = '/Expr((TARGET.Arch == "X86_64") && (TARGET.FileSystemDomain == MY.FileSystemDomain))/'
     assert fetchwork("submit", "--ads", written(tmp_path, {"Requirements": requirements})).status == 0
     (ad,) = queue.query()
     assert "FileSystemDomain" not in str(ad["Requirements"])
 
 
-def test_ads_of_no_schedd_are_submitted_as_before(
-    fetchwork: Callable[..., Told], queue: Queue, tmp_path: Path
-) -> None:
+def test_ads_of_no_schedd_are_submitted_as_before(fetchwork: Run, queue: Queue, tmp_path: Path) -> None:
     file = tmp_path / "jobs.json"
     file.write_text(json.dumps({"Owner": "alice", "Cmd": "/bin/true"}))
     assert fetchwork("submit", "--ads", str(file)).out == "1 job(s) submitted to cluster 1.\n"
 
 
-def test_options_that_do_not_go_together_are_refused(fetchwork: Callable[..., Told]) -> None:
+def test_options_that_do_not_go_together_are_refused(fetchwork: Run) -> None:
     assert fetchwork("submit", "--originals", "hold", "x.sub").status == 2
     assert fetchwork("submit", "--from-schedd", "ap", "-a", "x = 1").status == 2

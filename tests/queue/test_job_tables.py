@@ -5,11 +5,9 @@ from typing import Any
 
 import pytest
 
-from fetchwork.pool.postgres import PostgresServer
 from fetchwork.queue.paging import Position
 from fetchwork.queue.session import Session
 from fetchwork.queue.submission import put
-from tests.support.kept import kept_database
 
 ODD = """
 executable = /bin/sleep
@@ -20,12 +18,6 @@ arguments = $(Process)
 +Both = {}
 queue 7
 """
-
-
-@pytest.fixture
-def session(postgres: PostgresServer) -> Iterator[Session]:
-    with Session(kept_database(postgres)) as session:
-        yield session
 
 
 def as_ads(items: list[Any]) -> Iterator[dict[str, Any]]:

@@ -8,8 +8,7 @@ import pytest
 
 from fetchwork.errors import NotFound
 from fetchwork.following.liveoutput import follow_output
-from fetchwork.queue import Queue
-from tests.queue.conftest import Told
+from tests.queue.conftest import Queue, Run
 from tests.support.direct_queue import Claimed, DirectQueue
 from tests.support.sessions import session_of
 from tests.support.waiting import until
@@ -36,31 +35,31 @@ def followed(queue: Queue, *steps: Callable[[], object]) -> list[tuple[int, str,
 WAITS = (0, "job 1.0 does not run now; its output follows when it does", 0)
 
 
-def test_a_job_is_followed_from_before_its_start_to_its_end(queue: Queue, slots: DirectQueue) -> None:
-    slots.submit()
+def test_a_job_is_followed_from_before_its_start_to_its_end(queue: Queue) -> None:
+    queue.direct.submit()
     run: list[Claimed] = []
     assert followed(
         queue,
-        lambda: run.append(slots.started()),
-        lambda: ship(slots, run[0], stdout_at=7, stdout=b"one\n", stderr_at=0, stderr=b"bad\n"),
-        lambda: ship(slots, run[0], stdout_at=11, stdout=b"two\n"),
-        lambda: slots.finish(run[0], ExitCode=0),
-        lambda: ship(slots, run[0], stdout_at=15, stdout=b"three\n", ended=True),
+        lambda: run.append(queue.direct.started()),
+        lambda: ship(queue.direct, run[0], stdout_at=7, stdout=b"one\n", stderr_at=0, stderr=b"bad\n"),
+        lambda: ship(queue.direct, run[0], stdout_at=11, stdout=b"two\n"),
+        lambda: queue.direct.finish(run[0], ExitCode=0),
+        lambda: ship(queue.direct, run[0], stdout_at=15, stdout=b"three\n", ended=True),
     ) == [WAITS, (1, "one\n", 7), (2, "bad\n", 0), (1, "two\n", 0), (1, "three\n", 0)]
 
 
-def test_a_run_that_is_evicted_is_followed_by_the_next(queue: Queue, slots: DirectQueue) -> None:
-    slots.submit()
-    runs = [slots.started()]
+def test_a_run_that_is_evicted_is_followed_by_the_next(queue: Queue) -> None:
+    queue.direct.submit()
+    runs = [queue.direct.started()]
 
     def evict() -> None:
-        ship(slots, runs[0], stdout_at=0, stdout=b"first\n", ended=True)
-        slots.of(runs[0], "finish", hook_reason="evict", report={}, verdict=None)
+        ship(queue.direct, runs[0], stdout_at=0, stdout=b"first\n", ended=True)
+        queue.direct.of(runs[0], "finish", hook_reason="evict", report={}, verdict=None)
 
     def again() -> None:
-        slots.connection.execute("UPDATE fetchwork.job SET not_before = now() - interval '1 s'")
-        slots.call("wake")
-        runs.append(slots.started("slot2@h1"))
+        queue.direct.connection.execute("UPDATE fetchwork.job SET not_before = now() - interval '1 s'")
+        queue.direct.call("wake")
+        runs.append(queue.direct.started("slot2@h1"))
 
     assert followed(
         queue,
@@ -68,19 +67,19 @@ def test_a_run_that_is_evicted_is_followed_by_the_next(queue: Queue, slots: Dire
         # the first run's output is not shown again
         lambda: None,
         again,
-        lambda: ship(slots, runs[1], stdout_at=0, stdout=b"second\n", ended=True),
-        lambda: slots.finish(runs[1], ExitCode=0),
+        lambda: ship(queue.direct, runs[1], stdout_at=0, stdout=b"second\n", ended=True),
+        lambda: queue.direct.finish(runs[1], ExitCode=0),
     ) == [(1, "first\n", 0), WAITS, (1, "second\n", 0)]
 
 
-def test_why_nothing_comes_is_said_once(queue: Queue, slots: DirectQueue) -> None:
-    slots.submit()
-    run = slots.started()
+def test_why_nothing_comes_is_said_once(queue: Queue) -> None:
+    queue.direct.submit()
+    run = queue.direct.started()
     assert followed(
         queue,
-        lambda: ship(slots, run, ended=True, problem="may not"),
+        lambda: ship(queue.direct, run, ended=True, problem="may not"),
         lambda: None,
-        lambda: slots.finish(run, ExitCode=0),
+        lambda: queue.direct.finish(run, ExitCode=0),
     ) == [(0, "job 1.0 can't be followed: may not", 0)]
 
 
@@ -89,7 +88,7 @@ def test_a_job_that_is_not_there_is_not_found(queue: Queue) -> None:
         followed(queue)
 
 
-def test_the_command_follows_until_the_end(fetchwork: Callable[..., Told], slots: DirectQueue) -> None:
+def test_the_command_follows_until_the_end(fetchwork: Run, slots: DirectQueue) -> None:
     slots.submit()
     run = slots.started()
 

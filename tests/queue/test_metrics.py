@@ -6,7 +6,6 @@ import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -20,11 +19,9 @@ from fetchwork.metrics.events import EventCounters
 from fetchwork.metrics.pool import MAX_AGE_S, MAX_LABELS, OTHER, PoolCollector
 from fetchwork.metrics.serving import Server, text_of
 from fetchwork.pool.ports import free_port
-from fetchwork.queue import Queue
 from fetchwork.queue.session import Session
 from tests.metrics.names import documented
-from tests.queue.conftest import Told
-from tests.support.direct_queue import DirectQueue
+from tests.queue.conftest import Queue, Run
 from tests.support.waiting import PATIENCE_S, until
 
 Samples = dict[tuple[str, frozenset[tuple[str, str]]], float]
@@ -57,12 +54,6 @@ def clock() -> Clock:
 
 
 @pytest.fixture
-def session(conninfo: str) -> Iterator[Session]:
-    with Session(conninfo) as session:
-        yield session
-
-
-@pytest.fixture
 def registry(session: Session, clock: Clock) -> CollectorRegistry:
     registry = CollectorRegistry()
     registry.register(PoolCollector(session, clock=clock))
@@ -73,13 +64,11 @@ def submit(queue: Queue, count: int, owner: str = "alice") -> int:
     return queue.submit("executable = /bin/true\n", count=count, owner=owner).cluster()
 
 
-def test_jobs_are_counted_by_state_submitter_and_queue(
-    registry: CollectorRegistry, queue: Queue, slots: DirectQueue
-) -> None:
+def test_jobs_are_counted_by_state_submitter_and_queue(registry: CollectorRegistry, queue: Queue) -> None:
     cluster = submit(queue, 5)
     submit(queue, 2, "bob")
     queue.act(JobAction.Hold, f"{cluster}.0")
-    slots.started()
+    queue.direct.started()
     read = samples(text_of(registry))
     states = ("TotalJobAds", "TotalIdleJobs", "TotalRunningJobs", "TotalHeldJobs")
     assert [value(read, name, submitter="alice", queue="default") for name in states] == [5, 3, 1, 1]
@@ -89,11 +78,9 @@ def test_jobs_are_counted_by_state_submitter_and_queue(
     assert value(read, "HostsAlive") == 1
 
 
-def test_the_oldest_idle_job_has_an_age(
-    registry: CollectorRegistry, queue: Queue, slots: DirectQueue
-) -> None:
+def test_the_oldest_idle_job_has_an_age(registry: CollectorRegistry, queue: Queue) -> None:
     submit(queue, 1)
-    slots.connection.execute("UPDATE fetchwork.job SET q_date = q_date - interval '1 hour'")
+    queue.direct.connection.execute("UPDATE fetchwork.job SET q_date = q_date - interval '1 hour'")
     submit(queue, 1)
     age = value(samples(text_of(registry)), "OldestIdleJob_seconds", queue="default")
     assert age is not None
@@ -130,12 +117,10 @@ def test_a_database_that_does_not_answer_is_said_and_nothing_else() -> None:
         assert samples(text_of(registry)) == {("DatabaseUp", frozenset()): 0.0}
 
 
-def test_what_happens_is_counted_from_the_events(
-    session: Session, conninfo: str, queue: Queue, slots: DirectQueue
-) -> None:
+def test_what_happens_is_counted_from_the_events(session: Session, conninfo: str, queue: Queue) -> None:
     registry = CollectorRegistry()
     submit(queue, 1, "before")
-    slots.finish(slots.started())
+    queue.direct.finish(queue.direct.started())
     counters = EventCounters(registry, session)
     counters.start()
     try:
@@ -146,11 +131,17 @@ def test_what_happens_is_counted_from_the_events(
         queue.act(JobAction.Hold, f"{cluster}.0")
         queue.act(JobAction.Release, f"{cluster}.0")
         queue.act(JobAction.Remove, f"{cluster}.1")
-        slots.connection.execute("SELECT fetchwork.set_queue('default', '{\"paused\": false}')")
+        queue.direct.connection.execute("SELECT fetchwork.set_queue('default', '{\"paused\": false}')")
         queue.act(JobAction.Remove, 'Owner != "alice"')
-        slots.finish(slots.started(), JobState="Exited", JobPid=77, ExitBySignal=False, ExitCode=0)
-        slots.finish(slots.started(), JobState="Exited", JobPid=77, ExitBySignal=False, ExitCode=3)
-        slots.finish(slots.started(), JobState="Exited", JobPid=77, ExitBySignal=True, ExitSignal=9)
+        queue.direct.finish(
+            queue.direct.started(), JobState="Exited", JobPid=77, ExitBySignal=False, ExitCode=0
+        )
+        queue.direct.finish(
+            queue.direct.started(), JobState="Exited", JobPid=77, ExitBySignal=False, ExitCode=3
+        )
+        queue.direct.finish(
+            queue.direct.started(), JobState="Exited", JobPid=77, ExitBySignal=True, ExitSignal=9
+        )
         until(lambda: counted(registry, "JobsExited_total", ending="signal") == 1)
         assert counted(registry, "JobsSubmitted_total") >= base["JobsSubmitted_total"] + 5
         assert counted(registry, "JobsHeld_total", code="1") == 1
@@ -158,8 +149,8 @@ def test_what_happens_is_counted_from_the_events(
         assert counted(registry, "JobsExited_total", ending="success") == 1
         assert counted(registry, "JobsExited_total", ending="failure") == 1
         assert counted(registry, "JobsStarted_total") == 3
-        run = slots.started()
-        slots.finish(run, "evict", JobState="Exited", JobPid=77)
+        run = queue.direct.started()
+        queue.direct.finish(run, "evict", JobState="Exited", JobPid=77)
         until(lambda: counted(registry, "JobsEvicted_total", outcome="evicted") == 1)
     finally:
         counters.stop()
@@ -170,14 +161,14 @@ def counted(registry: CollectorRegistry, name: str, **labels: str) -> float:
 
 
 def test_the_document_lists_every_metric_and_no_other(
-    session: Session, registry: CollectorRegistry, queue: Queue, slots: DirectQueue
+    session: Session, registry: CollectorRegistry, queue: Queue
 ) -> None:
     submit(queue, 2)
-    slots.started()
-    slots.call("set_limit", name="licence", maximum=2)
-    slots.connection.execute(
+    queue.direct.started()
+    queue.direct.call("set_limit", name="licence", maximum=2)
+    queue.direct.connection.execute(
         "SELECT fetchwork.report_slots(%s, %s)",
-        [slots.host(), '[{"name": "slot1@h1", "fetched_at": 1e9, "cpus": 1, "state": "Unclaimed"}]'],
+        [queue.direct.host(), '[{"name": "slot1@h1", "fetched_at": 1e9, "cpus": 1, "state": "Unclaimed"}]'],
     )
     EventCounters(registry, session)
     families = text_string_to_metric_families(text_of(registry))
@@ -188,9 +179,7 @@ def test_the_document_lists_every_metric_and_no_other(
 
 
 @pytest.mark.slow
-def test_prometheus_accepts_what_is_printed(
-    fetchwork: Callable[..., Told], queue: Queue, promtool: Path
-) -> None:
+def test_prometheus_accepts_what_is_printed(fetchwork: Run, queue: Queue, promtool: Path) -> None:
     submit(queue, 1)
     printed = fetchwork("exporter", "--once")
     assert printed.status == 0, printed.err
@@ -242,7 +231,7 @@ def test_addresses(text: str, address: tuple[str, int]) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "9118", "127.0.0.1:", "127.0.0.1:0", "127.0.0.1:65536", "h:x", "h:²"])
-def test_what_is_no_address_is_refused(text: str, fetchwork: Callable[..., Told]) -> None:
+def test_what_is_no_address_is_refused(text: str, fetchwork: Run) -> None:
     with pytest.raises(ValueError, match="is not an address; allowed: ADDRESS:PORT"):
         listen_address(text)
     said = fetchwork("exporter", "--listen", text)
@@ -250,7 +239,7 @@ def test_what_is_no_address_is_refused(text: str, fetchwork: Callable[..., Told]
     assert "--listen" in said.err
 
 
-def test_a_wrong_database_is_told_at_once(fetchwork: Callable[..., Told]) -> None:
+def test_a_wrong_database_is_told_at_once(fetchwork: Run) -> None:
     began = time.monotonic()
     said = fetchwork("exporter", "--dsn", "host=127.0.0.1 port=1 connect_timeout=2")
     assert said.status == 1

@@ -10,8 +10,7 @@ import pytest
 
 import fetchwork
 from fetchwork.errors import FetchworkError, NotFound
-from fetchwork.queue import Queue
-from tests.support.direct_queue import DirectQueue
+from tests.queue.conftest import Queue
 
 
 @pytest.mark.parametrize("name", fetchwork.__all__)
@@ -53,11 +52,9 @@ def test_a_program_that_imports_the_bindings_itself_catches_what_fetchwork_raise
     assert answer.stdout == "True True\n"
 
 
-def test_a_collector_locates_the_queue_and_knows_the_slots(
-    queue: Queue, slots: DirectQueue, conninfo: str
-) -> None:
-    slots.submit_many([{}] * 2)
-    slots.started()
+def test_a_collector_locates_the_queue_and_knows_the_slots(queue: Queue, conninfo: str) -> None:
+    queue.direct.submit_many([{}] * 2)
+    queue.direct.started()
     collector = fetchwork.Collector(conninfo)
     ad = collector.locate(fetchwork.DaemonType.Schedd)
     assert (ad["MyType"], ad["TotalIdleJobs"], ad["TotalRunningJobs"]) == ("Scheduler", 1, 1)

@@ -6,9 +6,8 @@ from typing import Any
 import pytest
 
 from fetchwork.credentials.keys import key_id
-from fetchwork.queue import Queue
 from fetchwork.queue.operations import STEPS, STREAMS
-from tests.support.direct_queue import DirectQueue
+from tests.queue.conftest import Queue
 from tests.support.sessions import session_of
 
 OWNER = "alice"
@@ -41,9 +40,9 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("name", sorted([*STEPS, *STREAMS]))
-def test_an_operation_answers_in_json(queue: Queue, slots: DirectQueue, name: str) -> None:
-    slots.submit_many([{}] * 2)
-    slots.call("publish_credential_key", public_key=KEY)
+def test_an_operation_answers_in_json(queue: Queue, name: str) -> None:
+    queue.direct.submit_many([{}] * 2)
+    queue.direct.call("publish_credential_key", public_key=KEY)
     session = session_of(queue)
     arguments = ARGUMENTS.get(name, {})
     answer = list(session.items(name, **arguments)) if name in STREAMS else session.perform(name, **arguments)

@@ -12,15 +12,15 @@ import fetchwork
 from fetchwork.classad.ads import parse_expr, parse_old, quote
 from fetchwork.classad.values import ClassAd
 from fetchwork.errors import DatabaseRefused, FetchworkError, NotFound, SubmitError
-from fetchwork.queue import Queue, submission
+from fetchwork.queue import submission
 from fetchwork.queue.ask import Steps
 from fetchwork.queue.constraints.constraint import Constraint
 from fetchwork.queue.constraints.source import Source
 from fetchwork.queue.paging import Position
 from fetchwork.queue.projecting import Projected
 from fetchwork.queue.views import JOBS
+from tests.queue.conftest import Queue
 from tests.support.by_name import call
-from tests.support.direct_queue import DirectQueue
 from tests.support.sessions import session_of
 from tests.support.waiting import PATIENCE_S
 
@@ -70,8 +70,8 @@ def test_nothing_of_a_cluster_stays_if_a_part_is_refused(
     assert list(queue.events(stop_after=0)) == []
 
 
-def test_nobody_appends_to_a_cluster_that_others_see(queue: Queue, slots: DirectQueue) -> None:
-    cluster = int(slots.submit().partition(".")[0])
+def test_nobody_appends_to_a_cluster_that_others_see(queue: Queue) -> None:
+    cluster = int(queue.direct.submit().partition(".")[0])
     with pytest.raises(SubmitError, match="was not made in this transaction"):
         call(session_of(queue).database, "submit_cluster", common=None, procs=[{}], cluster=cluster)
     with pytest.raises(SubmitError, match="was not reserved"):
@@ -107,9 +107,9 @@ def test_ads_go_in_as_objects_or_in_json_form(queue: Queue) -> None:
     assert str(found[0].lookup("Requirements")) == "TARGET.Memory > 5"
 
 
-def test_projection_of_many_attributes_takes_each_ad_apart_once(queue: Queue, slots: DirectQueue) -> None:
+def test_projection_of_many_attributes_takes_each_ad_apart_once(queue: Queue) -> None:
     queue.submit([{"Cmd": "/bin/true", "Owner": "alice", "Args": "x", "MyOwn": [1]}])
-    names = [name for (name,) in slots.rows("SELECT name FROM fetchwork.attribute")]
+    names = [name for (name,) in queue.direct.rows("SELECT name FROM fetchwork.attribute")]
     source = Source(JOBS.columns(), JOBS.inner, {name.lower(): name for name in names}, layers=JOBS.layers)
     few, many = (
         Projected(JOBS, frozenset(name.lower() for name in some), source)
@@ -132,8 +132,8 @@ def test_spooling_is_refused(queue: Queue) -> None:
 # -- query ---------------------------------------------------------------------------------------------------
 
 
-def test_query_takes_constraint_projection_callback_and_limit(queue: Queue, slots: DirectQueue) -> None:
-    slots.submit_many([{"JobPrio": n} for n in range(5)])
+def test_query_takes_constraint_projection_callback_and_limit(queue: Queue) -> None:
+    queue.direct.submit_many([{"JobPrio": n} for n in range(5)])
     assert [dict(ad) for ad in queue.query("JobPrio > 2", ["ProcId", "jobprio"])] == [
         {"ProcId": 3, "JobPrio": 3},
         {"ProcId": 4, "JobPrio": 4},
@@ -144,15 +144,15 @@ def test_query_takes_constraint_projection_callback_and_limit(queue: Queue, slot
     assert ids(queue.query(parse_expr("JobPrio == 1"))) == ["1.1"]
 
 
-def test_a_limit_holds_where_htcondor_sorts_out_the_rest(queue: Queue, slots: DirectQueue) -> None:
-    slots.submit_many([{"JobPrio": n} for n in range(5)])
+def test_a_limit_holds_where_htcondor_sorts_out_the_rest(queue: Queue) -> None:
+    queue.direct.submit_many([{"JobPrio": n} for n in range(5)])
     assert ids(queue.query("JobPrio % 2 == 0", limit=2)) == ["1.0", "1.2"]
 
 
 @pytest.mark.parametrize("short", [-1, 4, 10**6])
 @pytest.mark.parametrize("smallest", [1, 3, 50])
 def test_pages_follow_each_other_without_gap_or_repetition(
-    queue: Queue, slots: DirectQueue, monkeypatch: pytest.MonkeyPatch, short: int, smallest: int
+    queue: Queue, monkeypatch: pytest.MonkeyPatch, short: int, smallest: int
 ) -> None:
     """Read as a whole, in pieces, or first as a whole and then in pieces."""
     monkeypatch.setattr("fetchwork.queue.paging.Position.PAGE", 3)
@@ -160,7 +160,7 @@ def test_pages_follow_each_other_without_gap_or_repetition(
     monkeypatch.setattr("fetchwork.queue.paging.Position.SMALLEST", smallest)
     monkeypatch.setattr("fetchwork.queue.paging.Position.LARGEST", 2 * smallest)
     for _ in range(4):
-        slots.submit_many([{"JobPrio": n} for n in range(4)])
+        queue.direct.submit_many([{"JobPrio": n} for n in range(4)])
     every = [f"{c}.{p}" for c in range(1, 5) for p in range(4)]
     some = [f"{c}.{p}" for c in range(1, 5) for p in (0, 3)]
     assert ids(queue.xquery()) == every
@@ -168,11 +168,13 @@ def test_pages_follow_each_other_without_gap_or_repetition(
     assert ids(queue.xquery("ProcId % 3 == 0")) == some
     assert ids(queue.xquery("ProcId > 7")) == []
     assert ids(queue.xquery(limit=7)) == every[:7]
-    slots.finish(slots.started(), ExitCode=1, JobPid=7)
-    slots.finish(slots.started("slot2@h1"))
+    queue.direct.finish(queue.direct.started(), ExitCode=1, JobPid=7)
+    queue.direct.finish(queue.direct.started("slot2@h1"))
     # as many as possible leave the queue at one moment
-    slots.act("remove", "1", "2", "3", "4")
-    slots.connection.execute("UPDATE fetchwork.job_history SET completed_at = now() WHERE cluster_id > 2")
+    queue.direct.act("remove", "1", "2", "3", "4")
+    queue.direct.connection.execute(
+        "UPDATE fetchwork.job_history SET completed_at = now() WHERE cluster_id > 2"
+    )
     last = ids(queue.history())
     assert sorted(last) == every
     assert last[:8] == [f"{c}.{p}" for c in (4, 3) for p in (3, 2, 1, 0)]
@@ -183,26 +185,26 @@ def test_pages_follow_each_other_without_gap_or_repetition(
 
 
 def test_no_job_is_missed_when_others_leave_while_a_page_is_read(
-    queue: Queue, slots: DirectQueue, monkeypatch: pytest.MonkeyPatch
+    queue: Queue, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The page's end is looked up first; the page then has fewer rows than that."""
     monkeypatch.setattr("fetchwork.queue.paging.Position.PAGE", 3)
-    slots.submit_many([{"JobPrio": n} for n in range(20)])
-    slots.connection.execute("ANALYZE")
+    queue.direct.submit_many([{"JobPrio": n} for n in range(20)])
+    queue.direct.connection.execute("ANALYZE")
     bound = Position.bound
     leaving = iter(["1.1", "1.4"])
 
     def bound_and_leave(self: Position, selection: Constraint, size: int) -> Steps[None]:
         yield from bound(self, selection, size)
         for job in itertools.islice(leaving, 1):
-            slots.act("remove", job)
+            queue.direct.act("remove", job)
 
     monkeypatch.setattr(Position, "bound", bound_and_leave)
     assert ids(queue.xquery()) == [f"1.{n}" for n in range(20) if n not in (1, 4)]
 
 
-def test_autoclusters_and_groups_are_counted(queue: Queue, slots: DirectQueue) -> None:
-    slots.submit_many([{"RequestCpus": n % 2 + 1, "Colour": n} for n in range(5)])
+def test_autoclusters_and_groups_are_counted(queue: Queue) -> None:
+    queue.direct.submit_many([{"RequestCpus": n % 2 + 1, "Colour": n} for n in range(5)])
     for constraint in ("true", "ProcId >= 0", "ProcId + 1 > 0"):
         clusters = queue.query(constraint, opts=fetchwork.QueryOpts.AutoCluster)
         assert sorted((ad["RequestCpus"], ad["JobCount"]) for ad in clusters) == [(1, 3), (2, 2)]
@@ -213,9 +215,9 @@ def test_autoclusters_and_groups_are_counted(queue: Queue, slots: DirectQueue) -
     assert sorted(groups[0]) == ["Id", "JobCount", "JobIds", "MyType", "RequestCpus"]
 
 
-def test_cluster_ads_come_with_the_jobs_if_asked_for(queue: Queue, slots: DirectQueue) -> None:
-    slots.submit_many([{"Args": str(n)} for n in range(2)], {"Cmd": "/bin/sh", "Owner": "alice"})
-    slots.submit()
+def test_cluster_ads_come_with_the_jobs_if_asked_for(queue: Queue) -> None:
+    queue.direct.submit_many([{"Args": str(n)} for n in range(2)], {"Cmd": "/bin/sh", "Owner": "alice"})
+    queue.direct.submit()
     opts = fetchwork.QueryOpts.IncludeClusterAd | fetchwork.QueryOpts.IncludeJobsetAds
     first, second, *jobs = queue.query(opts=opts)
     assert ["ProcId" in ad for ad in (first, second)] == [False, False]
@@ -227,10 +229,10 @@ def test_cluster_ads_come_with_the_jobs_if_asked_for(queue: Queue, slots: Direct
     assert len(queue.query("ProcId == 1", opts=opts)) == 1
 
 
-def test_the_summary_counts_by_status(queue: Queue, slots: DirectQueue) -> None:
-    slots.submit_many([{}] * 4)
-    slots.started()
-    slots.act("hold", "1.1")
+def test_the_summary_counts_by_status(queue: Queue) -> None:
+    queue.direct.submit_many([{}] * 4)
+    queue.direct.started()
+    queue.direct.act("hold", "1.1")
     for constraint in ("true", "ClusterId == 1", "ClusterId + 0 == 1"):
         (ad,) = queue.query(constraint, opts=fetchwork.QueryOpts.SummaryOnly)
         assert (ad["Jobs"], ad["Idle"], ad["Running"], ad["Held"]) == (4, 2, 1, 1)
@@ -239,11 +241,9 @@ def test_the_summary_counts_by_status(queue: Queue, slots: DirectQueue) -> None:
     assert (ad["Jobs"], ad["Held"], ad["AllusersJobs"], ad["AllusersHeld"]) == (1, 1, 4, 1)
 
 
-def test_my_jobs_only_are_those_of_the_calling_account(
-    queue: Queue, slots: DirectQueue, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_my_jobs_only_are_those_of_the_calling_account(queue: Queue, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("getpass.getuser", lambda: "bob")
-    slots.submit_many([{"Owner": "bob"}, {"Owner": "alice"}])
+    queue.direct.submit_many([{"Owner": "bob"}, {"Owner": "alice"}])
     assert ids(queue.query(opts=fetchwork.QueryOpts.DefaultMyJobsOnly)) == ["1.0"]
 
 
@@ -270,26 +270,24 @@ def test_memory_of_xquery_does_not_grow_with_the_queue(queue: Queue, monkeypatch
     assert sizes[1] < sizes[0] * 1.5
 
 
-def test_a_submitter_sees_its_own_jobs_only(
-    queue: Queue, slots: DirectQueue, connect: Any, conninfo: str
-) -> None:
-    slots.submit_many([{"Owner": "alice"}, {"Owner": "bob"}])
-    slots.connection.execute("CREATE ROLE portal_user LOGIN PASSWORD 'x' IN ROLE fetchwork_submitter")
+def test_a_submitter_sees_its_own_jobs_only(queue: Queue, connect: Any, conninfo: str) -> None:
+    queue.direct.submit_many([{"Owner": "alice"}, {"Owner": "bob"}])
+    queue.direct.connection.execute("CREATE ROLE portal_user LOGIN PASSWORD 'x' IN ROLE fetchwork_submitter")
     try:
-        slots.connection.execute("SELECT fetchwork.grant_owner('portal_user', 'bob')")
+        queue.direct.connection.execute("SELECT fetchwork.grant_owner('portal_user', 'bob')")
         theirs = psycopg.conninfo.make_conninfo(conninfo, user="portal_user", password="x")
         with Queue(theirs) as own:
             assert ids(own.query()) == ["1.1"]
             assert ids(own.query('Owner == "alice"')) == []
-            slots.call("sequence_events")
+            queue.direct.call("sequence_events")
             assert {event.job_id for event in own.events(stop_after=0)} == {"1.1"}
             assert own.act(fetchwork.JobAction.Hold, ["1.0"])["TotalNotFound"] == 1
             assert own.act(fetchwork.JobAction.Hold, "true")["TotalSuccess"] == 1
             with pytest.raises(DatabaseRefused, match="may not submit as Owner 'alice'"):
                 own.submit(SLEEP + "queue\n", owner="alice")
     finally:
-        slots.connection.execute("DROP OWNED BY portal_user")
-        slots.connection.execute("DROP ROLE portal_user")
+        queue.direct.connection.execute("DROP OWNED BY portal_user")
+        queue.direct.connection.execute("DROP ROLE portal_user")
 
 
 # -- act, edit -----------------------------------------------------------------------------------------------
@@ -307,11 +305,9 @@ def test_a_submitter_sees_its_own_jobs_only(
         (parse_expr("JobPrio > 0 && ClusterId + 1 == 3"), ["2.1"]),
     ],
 )
-def test_act_takes_every_kind_of_job_spec(
-    queue: Queue, slots: DirectQueue, spec: Any, held: list[str]
-) -> None:
+def test_act_takes_every_kind_of_job_spec(queue: Queue, spec: Any, held: list[str]) -> None:
     for _ in range(2):
-        slots.submit_many([{"JobPrio": n} for n in range(2)])
+        queue.direct.submit_many([{"JobPrio": n} for n in range(2)])
     result = queue.act(fetchwork.JobAction.Hold, spec, "to look at them")
     assert ids(queue.query("JobStatus == 5")) == held
     assert (result["TotalSuccess"], result["TotalJobAds"], result["TotalNotFound"]) == (len(held), 4, 0)
@@ -319,10 +315,10 @@ def test_act_takes_every_kind_of_job_spec(
     assert {ad["HoldReason"] for ad in queue.query("JobStatus == 5")} == {"to look at them"}
 
 
-def test_act_counts_what_is_not_there_and_what_can_t_be(queue: Queue, slots: DirectQueue) -> None:
+def test_act_counts_what_is_not_there_and_what_can_t_be(queue: Queue) -> None:
     # the names and numbers of a schedd 23.9.6
-    slots.submit_many([{}] * 3)
-    slots.act("hold", "1.0")
+    queue.direct.submit_many([{}] * 3)
+    queue.direct.act("hold", "1.0")
     hold, release, remove = (getattr(fetchwork.JobAction, name) for name in ("Hold", "Release", "Remove"))
 
     def counted(action: Any, spec: Any) -> tuple[int, ...]:
@@ -338,18 +334,18 @@ def test_act_counts_what_is_not_there_and_what_can_t_be(queue: Queue, slots: Dir
     assert counted(release, "true") == (0, 0, 0, 0, 0)
     assert counted(fetchwork.JobAction.Vacate, ["1.0"]) == (0, 0, 1, 0, 0)
     assert counted(fetchwork.JobAction.RemoveX, ["1.0", "1.1"]) == (0, 0, 2, 0, 0)
-    run = slots.started()
+    run = queue.direct.started()
     assert counted(remove, [run.job]) == (1, 0, 0, 0, 1)
     assert counted(remove, [run.job]) == (0, 1, 0, 0, 0)
     with pytest.raises(TypeError, match="reason"):
         queue.act(hold, "1.1", 5)  # type: ignore[arg-type]
 
 
-def test_all_actions_that_fetched_work_knows(queue: Queue, slots: DirectQueue) -> None:
-    slots.submit_many([{}] * 2)
-    run = slots.started()
+def test_all_actions_that_fetched_work_knows(queue: Queue) -> None:
+    queue.direct.submit_many([{}] * 2)
+    run = queue.direct.started()
     assert queue.act(fetchwork.JobAction.Vacate, "true")["TotalSuccess"] == 1
-    assert slots.heartbeat(run)["requested"] == "vacate"
+    assert queue.direct.heartbeat(run)["requested"] == "vacate"
     queue.act(fetchwork.JobAction.Hold, "1.1")
     assert queue.act(fetchwork.JobAction.Release, 1)["TotalSuccess"] == 1
     assert queue.act(fetchwork.JobAction.Remove, 1)["TotalSuccess"] == 2
@@ -364,8 +360,8 @@ def test_what_is_no_job_spec_is_refused(queue: Queue, spec: Any) -> None:
         queue.act(fetchwork.JobAction.Hold, spec)
 
 
-def test_edit_takes_an_expression_or_its_text(queue: Queue, slots: DirectQueue) -> None:
-    slots.submit_many([{}] * 2)
+def test_edit_takes_an_expression_or_its_text(queue: Queue) -> None:
+    queue.direct.submit_many([{}] * 2)
     assert queue.edit("1.0", "JobPrio", "5") == 1
     assert queue.edit(1, "Department", quote("physics")) == 2
     assert queue.edit("JobPrio == 5", "Requirements", parse_expr("TARGET.Memory > 5")) == 1
@@ -383,11 +379,11 @@ def test_edit_takes_an_expression_or_its_text(queue: Queue, slots: DirectQueue) 
 # -- what was ------------------------------------------------------------------------------------------------
 
 
-def test_history_has_how_jobs_ended_the_last_first(queue: Queue, slots: DirectQueue) -> None:
-    slots.submit_many([{}] * 3)
-    slots.finish(slots.started(), ExitCode=3, JobPid=7, ExitBySignal=False)
-    slots.finish(slots.started(), ExitSignal=9, JobPid=7, ExitBySignal=True)
-    slots.act("remove", "1.2", reason="not needed")
+def test_history_has_how_jobs_ended_the_last_first(queue: Queue) -> None:
+    queue.direct.submit_many([{}] * 3)
+    queue.direct.finish(queue.direct.started(), ExitCode=3, JobPid=7, ExitBySignal=False)
+    queue.direct.finish(queue.direct.started(), ExitSignal=9, JobPid=7, ExitBySignal=True)
+    queue.direct.act("remove", "1.2", reason="not needed")
     removed, killed, failed = queue.history()
     assert (failed["JobStatus"], failed["ExitCode"], failed["ExitBySignal"]) == (4, 3, False)
     assert (killed["JobStatus"], killed["ExitSignal"], killed["ExitBySignal"]) == (4, 9, True)
@@ -399,34 +395,34 @@ def test_history_has_how_jobs_ended_the_last_first(queue: Queue, slots: DirectQu
     assert queue.query() == []
 
 
-def test_a_job_that_vanished_from_the_queue_is_explained(queue: Queue, slots: DirectQueue) -> None:
+def test_a_job_that_vanished_from_the_queue_is_explained(queue: Queue) -> None:
     """Polling HTCondor's queue leaves open whether the job finished or was removed."""
-    job = slots.submit()
-    slots.act("remove", job, reason="budget is used up")
+    job = queue.direct.submit()
+    queue.direct.act("remove", job, reason="budget is used up")
     assert queue.query("ClusterId == 1") == []
     (ad,) = queue.history("ClusterId == 1")
     assert (ad["JobStatus"], ad["LastReason"]) == (3, "budget is used up")
 
 
-def test_epochs_are_the_runs_of_a_job(queue: Queue, slots: DirectQueue) -> None:
-    slots.submit()
-    slots.finish(slots.started(), "evict", JobPid=7, VacateReason="drained")
-    slots.finish(slots.started("slot2@h1"))
+def test_epochs_are_the_runs_of_a_job(queue: Queue) -> None:
+    queue.direct.submit()
+    queue.direct.finish(queue.direct.started(), "evict", JobPid=7, VacateReason="drained")
+    queue.direct.finish(queue.direct.started("slot2@h1"))
     last, first = queue.jobEpochHistory("ClusterId == 1")
     assert (first["Outcome"], first["Reason"], first["RemoteHost"]) == ("evicted", "drained", "slot1@h1")
     assert (last["Outcome"], last["ExitCode"], last["RemoteHost"]) == ("completed", 0, "slot2@h1")
     assert ids(queue.runs('Outcome == "evicted"')) == ["1.0"]
 
 
-def test_an_epoch_tells_what_its_job_is(queue: Queue, slots: DirectQueue) -> None:
-    slots.submit(
+def test_an_epoch_tells_what_its_job_is(queue: Queue) -> None:
+    queue.direct.submit(
         {"Cmd": "/bin/sh", "Args": "x", "Mine": 7, "UserLog": "/tmp/log", "Requirements": "/Expr(Mine > 6)/"},
         JobUniverse=5,
         RequestMemory=5,
         JobPrio=3,
     )
-    slots.finish(slots.started(), "evict", JobPid=7, VacateReason="drained")
-    slots.started()
+    queue.direct.finish(queue.direct.started(), "evict", JobPid=7, VacateReason="drained")
+    queue.direct.started()
     live, first = queue.jobEpochHistory("Mine == 7 && QDate > 0 && JobUniverse == 5", ad_type="EPOCH")
     assert [ad["NumShadowStarts"] for ad in (live, first)] == [2, 1]
     assert [ad["JobStatus"] for ad in (live, first)] == [2, 2]
@@ -441,9 +437,9 @@ def test_an_epoch_tells_what_its_job_is(queue: Queue, slots: DirectQueue) -> Non
     assert queue.jobEpochHistory(ad_type=["TRANSFER", "INPUT"]) == []
     assert len(queue.jobEpochHistory(ad_type=["TRANSFER", "epoch"])) == 2
     assert first["EpochWriteDate"] >= first["QDate"]
-    slots.act("remove", "1.0")
+    queue.direct.act("remove", "1.0")
     # also for a job in history
-    slots.reap()
+    queue.direct.reap()
     assert len(queue.jobEpochHistory('Cmd == "/bin/sh"', projection=["Cmd", "RunId"])) == 2
     assert sorted(queue.jobEpochHistory("NumShadowStarts == 1", ["Cmd"])[0]) == ["Cmd"]
 
@@ -457,19 +453,19 @@ def test_names_of_the_bindings_are_there() -> None:
         assert hasattr(fetchwork.AsyncQueue, method)
 
 
-def test_a_connection_that_was_lost_is_made_again(queue: Queue, slots: DirectQueue) -> None:
-    slots.submit()
+def test_a_connection_that_was_lost_is_made_again(queue: Queue) -> None:
+    queue.direct.submit()
     assert len(queue.query()) == 1
     ours = "FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'fetchwork'"
     # the second argument: wait until it is gone; the previous test's session may be ending as well
-    assert (True,) in slots.rows(f"SELECT pg_terminate_backend(pid, 10000) {ours}")
+    assert (True,) in queue.direct.rows(f"SELECT pg_terminate_backend(pid, 10000) {ours}")
     assert len(queue.query()) == 1
 
 
-def test_reschedule_wakes_who_waits_for_work(queue: Queue, slots: DirectQueue) -> None:
-    slots.connection.execute("LISTEN fetchwork_work")
+def test_reschedule_wakes_who_waits_for_work(queue: Queue) -> None:
+    queue.direct.connection.execute("LISTEN fetchwork_work")
     queue.reschedule()
-    assert [note.channel for note in slots.connection.notifies(timeout=PATIENCE_S, stop_after=1)] == [
+    assert [note.channel for note in queue.direct.connection.notifies(timeout=PATIENCE_S, stop_after=1)] == [
         "fetchwork_work"
     ]
 
@@ -477,7 +473,7 @@ def test_reschedule_wakes_who_waits_for_work(queue: Queue, slots: DirectQueue) -
 # -- the attributes of ads ----------------------------------------------------------------------------------
 
 
-def test_an_ad_has_what_every_ad_of_a_schedd_has(queue: Queue, slots: DirectQueue) -> None:
+def test_an_ad_has_what_every_ad_of_a_schedd_has(queue: Queue) -> None:
     queue.submit(SLEEP + "queue 2\n", owner="alice")
     (ad, _) = queue.query()
     for name in [
@@ -520,10 +516,10 @@ def test_an_ad_has_what_every_ad_of_a_schedd_has(queue: Queue, slots: DirectQueu
     assert len(queue.query('MyType == "Job" && User == strcat(Owner, "@", split(User, "@")[1])')) == 2
 
 
-def test_an_ad_tells_the_job_s_life(queue: Queue, slots: DirectQueue) -> None:
-    job = slots.submit()
-    run = slots.started()
-    slots.heartbeat(run, ImageSize=5000, ResidentSetSize=3000)
+def test_an_ad_tells_the_job_s_life(queue: Queue) -> None:
+    job = queue.direct.submit()
+    run = queue.direct.started()
+    queue.direct.heartbeat(run, ImageSize=5000, ResidentSetSize=3000)
     (ad,) = queue.query()
     assert [
         ad[name] for name in ("ImageSize", "MemoryUsage", "JobRunCount", "NumShadowStarts", "CurrentHosts")
@@ -534,29 +530,27 @@ def test_an_ad_tells_the_job_s_life(queue: Queue, slots: DirectQueue) -> None:
         1,
         1,
     ]
-    slots.finish(run, "evict", JobPid=1, JobState="Exited", JobDuration=5.0, VacateReason="drained")
-    slots.act("hold", job, reason="look", code=3, subcode=42)
-    slots.act("release", job, reason="looked")
+    queue.direct.finish(run, "evict", JobPid=1, JobState="Exited", JobDuration=5.0, VacateReason="drained")
+    queue.direct.act("hold", job, reason="look", code=3, subcode=42)
+    queue.direct.act("release", job, reason="looked")
     (ad,) = queue.query("LastHoldReasonCode == 3 && LastVacateTime > 0")
     assert ad["LastRemoteHost"] == "slot1@h1"
     assert (ad["LastHoldReason"], ad["LastHoldReasonSubCode"], ad["ReleaseReason"]) == ("look", 42, "looked")
     assert (ad["NumHoldsByReason"]["JobPolicy"], ad["LastJobStatus"], ad["MemoryUsage"]) == (1, 5, 3)
-    slots.act("remove", job, reason="enough")
+    queue.direct.act("remove", job, reason="enough")
     (ad,) = queue.history('RemoveReason =?= "enough" && !ExitBySignal && CompletionDate =?= undefined')
     assert "CompletionDate" not in ad
     assert ad["LastHoldReason"] == "look"
-    held = slots.submit()
-    slots.act("hold", held, reason="stay", code=3, subcode=1)
-    slots.act("remove", held)
+    held = queue.direct.submit()
+    queue.direct.act("hold", held, reason="stay", code=3, subcode=1)
+    queue.direct.act("remove", held)
     (ad,) = queue.history("ClusterId == 2")
     assert (ad["LastHoldReason"], ad["LastHoldReasonCode"], ad["LastHoldReasonSubCode"]) == ("stay", 3, 1)
     assert ad["JobFinishedHookDone"] == ad["EnteredCurrentStatus"]
 
 
-def test_a_projection_is_the_same_part_of_an_ad_that_the_whole_ad_has(
-    queue: Queue, slots: DirectQueue
-) -> None:
-    slots.submit_many(
+def test_a_projection_is_the_same_part_of_an_ad_that_the_whole_ad_has(queue: Queue) -> None:
+    queue.direct.submit_many(
         [{"Args": "1", "oddName": [1, {"a": 2}]}, {"Args": "", "Env": None}, {"ODDNAME": 1.0, "Env": "a=é"}],
         {"Owner": "alice", "Cmd": "/bin/sleep", "RequestMemory": 10, "CoreSize": True, "OddName": "common"},
     )
@@ -571,8 +565,8 @@ def test_a_projection_is_the_same_part_of_an_ad_that_the_whole_ad_has(
     assert len(whole) == 3 and "Env" in whole[1]
 
 
-def test_a_projection_brings_what_its_expressions_refer_to(queue: Queue, slots: DirectQueue) -> None:
-    slots.submit({"E": "/Expr(Num + f)/", "F": "/Expr(JobStatus * 10)/", "Num": 3, "Other": 1})
+def test_a_projection_brings_what_its_expressions_refer_to(queue: Queue) -> None:
+    queue.direct.submit({"E": "/Expr(Num + f)/", "F": "/Expr(JobStatus * 10)/", "Num": 3, "Other": 1})
     (ad,) = queue.query(projection=["E"])
     assert sorted(ad) == ["E", "F", "JobStatus", "Num"]
     assert ad.eval("E") == 13
@@ -588,8 +582,8 @@ def test_a_cluster_s_ad_says_when_it_came(queue: Queue) -> None:
     assert ad["QDate"] == ad["EnteredCurrentStatus"] == queue.query()[0]["QDate"]
 
 
-def test_an_edit_that_matches_nothing_is_an_error(queue: Queue, slots: DirectQueue) -> None:
-    slots.submit()
+def test_an_edit_that_matches_nothing_is_an_error(queue: Queue) -> None:
+    queue.direct.submit()
     assert queue.edit("1.0", "Foo", "1", flags=0) == 1
     assert queue.edit([], "Foo", "1") == 0
     with pytest.raises(NotFound):

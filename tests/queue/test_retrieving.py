@@ -17,9 +17,10 @@ import pytest
 from psycopg.types.json import Jsonb
 
 from fetchwork.db.calls.files import CHUNK_BYTES
-from fetchwork.queue import AsyncQueue, Queue, bringing, retrieving
+from fetchwork.queue import AsyncQueue, bringing, retrieving
 from fetchwork.queue.destinations import TransferFailed, destination
 from fetchwork.queue.remote import ended_too
+from tests.queue.conftest import Queue
 from tests.support.direct_queue import DirectQueue
 from tests.support.sessions import session_of
 
@@ -134,12 +135,12 @@ def test_a_name_that_leaves_the_directory_is_refused_here_too(name: str) -> None
 # Bringing
 
 
-def test_outputs_come_back_and_are_acknowledged(queue: Queue, slots: DirectQueue, home: Path) -> None:
+def test_outputs_come_back_and_are_acknowledged(queue: Queue, home: Path) -> None:
     (home / "old").write_bytes(b"old")
     (home / "sub").mkdir()
     _give(home / "old", home / "sub")
     end(
-        slots,
+        queue.direct,
         home,
         {
             "_condor_stdout": b"hello",
@@ -163,16 +164,16 @@ def test_outputs_come_back_and_are_acknowledged(queue: Queue, slots: DirectQueue
     assert not (home / "sub/out").stat().st_mode & 0o111
     size = len(LARGE) + len("hellonewf")
     assert told[-1] == (size, size)
-    assert slots.value("SELECT count(*) FROM fetchwork.content") == 0
+    assert queue.direct.value("SELECT count(*) FROM fetchwork.content") == 0
     # nothing is left to deliver, and existing files stay as they are
     (home / "old").write_bytes(b"mine")
     assert queue.retrieve() == 0
     assert (home / "old").read_bytes() == b"mine"
 
 
-def test_jobs_are_brought_by_their_names(queue: Queue, slots: DirectQueue, home: Path) -> None:
-    first, _ = end(slots, home, {"a": b"1"})
-    second, _ = end(slots, home, {"b": b"2"})
+def test_jobs_are_brought_by_their_names(queue: Queue, home: Path) -> None:
+    first, _ = end(queue.direct, home, {"a": b"1"})
+    second, _ = end(queue.direct, home, {"b": b"2"})
     assert queue.retrieve(second) == 1
     assert tree(home) == {"b": b"2"}
     assert queue.retrieve([first.split(".")[0]]) == 1
@@ -191,35 +192,37 @@ def test_jobs_are_brought_by_their_names(queue: Queue, slots: DirectQueue, home:
     ],
 )
 def test_what_cannot_be_written_leaves_nothing_and_stays_to_be_brought(
-    queue: Queue, slots: DirectQueue, home: Path, outputs: dict[str, bytes], ad: dict[str, Any], number: int
+    queue: Queue, home: Path, outputs: dict[str, bytes], ad: dict[str, Any], number: int
 ) -> None:
     (home / "there").mkdir()
     (home / "file").write_bytes(b"")
     _give(home / "there", home / "file")
     before = tree(home)
-    job, _ = end(slots, home, dict(outputs), **ad)
-    other, _ = end(slots, home, {"fine": b"1"})
+    job, _ = end(queue.direct, home, dict(outputs), **ad)
+    other, _ = end(queue.direct, home, {"fine": b"1"})
     with pytest.raises(TransferFailed) as caught:
         queue.retrieve()
     assert caught.value.errno == number
     assert str(caught.value).startswith(f"job {job}: ")
     assert tree(home) == {**before, "fine": b"1"}, other
-    assert len(slots.call("job_outputs", jobs=None)) == 1
+    assert len(queue.direct.call("job_outputs", jobs=None)) == 1
 
 
 def test_a_host_cannot_make_a_submitter_write_through_a_link(
-    queue: Queue, slots: DirectQueue, home: Path, public_directory: Callable[[], Path]
+    queue: Queue, home: Path, public_directory: Callable[[], Path]
 ) -> None:
     outside = public_directory()
     (outside / "file").write_bytes(b"secret")
     _give(outside, outside / "file")
     (home / "link").symlink_to(outside)
     (home / "to_file").symlink_to(outside / "file")
-    job, _ = end(slots, home, {"link/file": b"forged"})
+    job, _ = end(queue.direct, home, {"link/file": b"forged"})
     with pytest.raises(TransferFailed) as caught:
         queue.retrieve(job)
     assert caught.value.errno in (errno.ELOOP, errno.ENOTDIR)
-    job, _ = end(slots, home, {"x/": None, "x/a": b"1", "to_file": b"forged"}, TransferOutputRemaps="x=link")
+    job, _ = end(
+        queue.direct, home, {"x/": None, "x/a": b"1", "to_file": b"forged"}, TransferOutputRemaps="x=link"
+    )
     # a link of this name is replaced by the file; the submitter's own paths may lead anywhere
     assert queue.retrieve(job) == 1
     assert (outside / "file").read_bytes() == b"secret"
@@ -228,20 +231,20 @@ def test_a_host_cannot_make_a_submitter_write_through_a_link(
 
 
 def test_a_link_that_the_submitter_named_is_followed(
-    queue: Queue, slots: DirectQueue, home: Path, public_directory: Callable[[], Path]
+    queue: Queue, home: Path, public_directory: Callable[[], Path]
 ) -> None:
     outside = public_directory()
     _give(outside)
     (home / "out").symlink_to(outside / "real")
-    end(slots, home, {"_condor_stdout": b"hello"}, Out="out")
+    end(queue.direct, home, {"_condor_stdout": b"hello"}, Out="out")
     assert queue.retrieve() == 1
     assert (home / "out").is_symlink()
     assert (outside / "real").read_bytes() == b"hello"
 
 
-def test_what_is_not_what_the_job_left_is_not_written(queue: Queue, slots: DirectQueue, home: Path) -> None:
-    end(slots, home, {"large": LARGE})
-    slots.connection.execute(
+def test_what_is_not_what_the_job_left_is_not_written(queue: Queue, home: Path) -> None:
+    end(queue.direct, home, {"large": LARGE})
+    queue.direct.connection.execute(
         "UPDATE fetchwork.content_chunk SET data = set_byte(data, 5, 255 - get_byte(data, 5)) WHERE n = 0"
     )
     with pytest.raises(TransferFailed, match="does not match its hash"):
@@ -251,9 +254,9 @@ def test_what_is_not_what_the_job_left_is_not_written(queue: Queue, slots: Direc
 
 @pytest.mark.parametrize("at", range(5))
 def test_who_is_killed_in_between_gets_the_same_result_the_next_time(
-    queue: Queue, slots: DirectQueue, home: Path, conninfo: str, at: int
+    queue: Queue, home: Path, conninfo: str, at: int
 ) -> None:
-    end(slots, home, {"a": b"1", "large": LARGE})
+    end(queue.direct, home, {"a": b"1", "large": LARGE})
     killed = multiprocessing.get_context("fork").Process(target=_killed, args=(conninfo, at))
     killed.start()
     killed.join()
@@ -321,12 +324,10 @@ def _bring(conninfo: str) -> None:
         list(retrieving.retrieve(cast(Any, queue._session).database, None))
 
 
-def test_root_writes_as_the_owner_and_for_no_account_that_is_not_there(
-    queue: Queue, slots: DirectQueue, home: Path
-) -> None:
+def test_root_writes_as_the_owner_and_for_no_account_that_is_not_there(queue: Queue, home: Path) -> None:
     if os.geteuid() != 0:
         pytest.skip("needs root")
-    end(slots, home, {"a": b"1"}, owner="no_such_account")
+    end(queue.direct, home, {"a": b"1"}, owner="no_such_account")
     with pytest.raises(TransferFailed, match="no account 'no_such_account'"):
         queue.retrieve()
     assert os.geteuid() == 0
@@ -386,14 +387,12 @@ def test_an_event_loop_s_queue_brings_outputs_back_too(slots: DirectQueue, home:
     assert tree(home) == {"a": b"1"}
 
 
-def test_of_all_that_a_constraint_selects_those_with_outputs_are_looked_at(
-    slots: DirectQueue, home: Path, queue: Queue
-) -> None:
+def test_of_all_that_a_constraint_selects_those_with_outputs_are_looked_at(home: Path, queue: Queue) -> None:
     for _ in range(3):
-        slots.submit_many([{}], {"Cmd": "/bin/true", "Owner": ME})
-        slots.finish(slots.started())
-    left, _ = end(slots, home, {"a": b"1"})
-    end(slots, home, {"b": b"2"}, JobBatchName="other")
+        queue.direct.submit_many([{}], {"Cmd": "/bin/true", "Owner": ME})
+        queue.direct.finish(queue.direct.started())
+    left, _ = end(queue.direct, home, {"a": b"1"})
+    end(queue.direct, home, {"b": b"2"}, JobBatchName="other")
     session = session_of(queue)
     assert ended_too(session, 'JobBatchName isnt "other"') == [left]
     assert ended_too(session, [left]) == [left]

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from fetchwork.cli import output
-from tests.queue.conftest import Told
+from tests.queue.conftest import Run
 from tests.support.direct_queue import DirectQueue
 from tests.support.waiting import PATIENCE_S
 
@@ -95,7 +95,7 @@ def test_a_terminal_is_sent_no_control_character_of_a_job(
 
 
 def test_after_submit_a_terminal_is_told_what_to_type_next(
-    on_terminal: Callable[..., str], fetchwork: Callable[..., Told], tmp_path: Path
+    on_terminal: Callable[..., str], fetchwork: Run, tmp_path: Path
 ) -> None:
     description = tmp_path / "true.sub"
     description.write_text("executable = /bin/true\nqueue 2\n")
@@ -112,9 +112,7 @@ def test_after_submit_a_terminal_is_told_what_to_type_next(
 
 
 @pytest.mark.usefixtures("hostile")
-def test_the_live_queue_shows_them_too(
-    on_terminal: Callable[..., str], fetchwork: Callable[..., Told]
-) -> None:
+def test_the_live_queue_shows_them_too(on_terminal: Callable[..., str], fetchwork: Run) -> None:
     fetchwork("rm", "-all")
     assert "fetchwork" not in on_terminal("watch", "--until-empty")
     row = {"name": f"[red]{HOSTILE}", "jobs": 1, "idle": 1, "running": 0, "held": 0, "done": 0}
@@ -129,7 +127,7 @@ def test_the_live_queue_shows_them_too(
 
 
 @pytest.mark.usefixtures("hostile")
-def test_a_pipe_gets_output_as_it_was(fetchwork: Callable[..., Told]) -> None:
+def test_a_pipe_gets_output_as_it_was(fetchwork: Run) -> None:
     told = fetchwork("tail", "1.0")
     assert told.out == f"{HOSTILE}\ttab\r\nrow\rover\n"
     assert told.err == f"{HOSTILE}\n"
