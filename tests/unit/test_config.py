@@ -34,343 +34,295 @@ conninfo = "host=db.example.org dbname=fetchwork"
 default = "A"
 """
 
-# name -> (host file, place, error, allowed values); each message is found by all three
-BAD = {
-    "no TOML": ("[host\n", "host.toml:1: is not TOML", "expected ']'", "[table] headers"),
-    "key twice": (
-        SMALLEST + "[host]\nname = 'a'\nname = 'b'\n",
-        "host.toml:7: is not TOML",
-        "overwrite",
-        "each key once",
-    ),
-    "string not closed": (
-        '[host]\nname = "a\n',
-        "host.toml:2: is not TOML",
-        "illegal character",
-        "key = value",
-    ),
-    "no database": ("[keyword.FETCHWORK]\n", "host.toml:database", "is missing", "[database.NAME]"),
-    "no keyword": ('[database.main]\nservice = "x"\n', "host.toml:keyword", "is missing", "[keyword.NAME]"),
-    "unknown section": (
-        SMALLEST + "[hots]\n",
-        "host.toml:5:hots",
-        "did you mean 'host'?",
-        "host, database, agent",
-    ),
-    "unknown key": (
-        SMALLEST + "fetch_dealy_s = 3\n",
-        "host.toml:5:keyword.FETCHWORK.fetch_dealy_s",
-        "did you mean 'fetch_delay_s'?",
-        "database, queues, hooks, fetch_delay_s",
-    ),
-    "section is no table": (
-        "host = 3\n" + SMALLEST,
-        "host.toml:1:host",
-        "3 is not a table",
-        "the table [host]",
-    ),
+# tables of name -> (host file, place in host.toml, error, allowed values); each message is found by all three
+BAD: dict[str, tuple[str, ...]] = {
+    "no TOML": ("[host\n", "1: is not TOML", "expected ']'", "[table] headers"),
+    "string not closed": ('[host]\nname = "a\n', "2: is not TOML", "illegal character", "key = value"),
+    "no database": ("[keyword.FETCHWORK]\n", "database", "is missing", "[database.NAME]"),
+    "no keyword": ('[database.main]\nservice = "x"\n', "keyword", "is missing", "[keyword.NAME]"),
+    "section is no table": ("host = 3\n" + SMALLEST, "1:host", "3 is not a table", "the table [host]"),
     "database is no table": (
         SMALLEST.replace("[database.main]\nconninfo", "[database]\nmain"),
-        "host.toml:2:database.main",
+        "2:database.main",
         "is not a table",
         "conninfo or service",
     ),
     "keyword with bad characters": (
         SMALLEST.replace("FETCHWORK", '"FETCH-WORK"'),
-        "host.toml:4:keyword.FETCH-WORK",
+        "4:keyword.FETCH-WORK",
         "has characters that an HTCondor keyword can't have",
         "a letter, then letters, digits and '_'",
     ),
     "reserved keyword": (
         SMALLEST.replace("FETCHWORK", "STARTD"),
-        "host.toml:4:keyword.STARTD",
+        "4:keyword.STARTD",
         "a meaning of its own",
         "another name",
     ),
     "keyword twice by case": (
         TWO.replace("keyword.B", "keyword.a"),
-        "host.toml:4:keyword.a",
+        "4:keyword.a",
         "[keyword.A] again: HTCondor ignores case",
         "differ otherwise",
     ),
-    "wrong type": (
-        SMALLEST + 'fetch_delay_s = "10"\n',
-        "host.toml:5:keyword.FETCHWORK.fetch_delay_s",
-        "'10' is not allowed here",
-        "whole seconds between two fetches",
-    ),
-    "delay of 0": (
-        SMALLEST + "fetch_delay_s = 0\n",
-        "host.toml:5:keyword.FETCHWORK.fetch_delay_s",
-        "0 is not allowed here",
-        "1 to 86400",
-    ),
-    "hold for ever": (
-        SMALLEST + "max_fetch_wait_s = 86400\n",
-        "host.toml:5:keyword.FETCHWORK.max_fetch_wait_s",
-        "86400 is not allowed here",
-        "0 to 600",
-    ),
-    "first update after the second": (
-        SMALLEST + "[slots]\ninitial_update_interval_s = 90\n",
-        "host.toml:6:slots.initial_update_interval_s",
-        "longer than update_interval_s",
-        "at most update_interval_s",
-    ),
-    "held fetches but none at once": (
-        SMALLEST + "[agent]\nmax_waiting_fetches = 0\n",
-        "host.toml:6:agent.max_waiting_fetches",
-        "lets fetches wait",
-        "at least one per slot",
-    ),
-    "no queue": (
-        SMALLEST + "queues = []\n",
-        "host.toml:5:keyword.FETCHWORK.queues",
-        "is empty",
-        "one or more queue",
-    ),
-    "queue twice": (
-        SMALLEST + 'queues = ["a", "a"]\n',
-        "host.toml:5:keyword.FETCHWORK.queues",
-        "names a queue twice",
-        "each queue once",
-    ),
-    "queue name": (
-        SMALLEST + 'queues = ["a", "b c"]\n',
-        "host.toml:5:keyword.FETCHWORK.queues[2]",
-        "'b c' has characters",
-        "queue names",
-    ),
-    "relative hooks": (
-        SMALLEST + 'hooks = "hooks/FETCHWORK"\n',
-        "host.toml:5:keyword.FETCHWORK.hooks",
-        "not an absolute path",
-        "the absolute path of a directory",
-    ),
-    "path with a macro": (
-        SMALLEST + 'hooks = "/opt/$(LOG)"\n',
-        "host.toml:5:keyword.FETCHWORK.hooks",
-        "HTCondor or systemd would read as their own",
-        "the absolute path",
-    ),
     "hooks shared": (
         TWO.replace("[keyword.B]", '[keyword.B]\nhooks = "/usr/local/libexec/fetchwork/A"'),
-        "host.toml:5:keyword.B.hooks",
+        "5:keyword.B.hooks",
         "also the directory of [keyword.A]",
         "a directory for each keyword",
     ),
-    "unknown database": (
-        SMALLEST + 'database = "man"\n',
-        "host.toml:5:keyword.FETCHWORK.database",
-        "there is no [database.man]",
-        "one of 'main'",
-    ),
-    "which database": (
-        SMALLEST + '[database.other]\nservice = "other"\n',
-        "host.toml:4:keyword.FETCHWORK.database",
-        "there are several databases",
-        "one of 'main', 'other'",
-    ),
-    "database without a use": (
-        SMALLEST + 'database = "main"\n[database.other]\nservice = "other"\n',
-        "host.toml:6:database.other",
-        "not used by any keyword",
-        'database = "other"',
-    ),
     "conninfo and service": (
         SMALLEST.replace("[keyword", 'service = "x"\n[keyword'),
-        "host.toml:4:database.main.service",
+        "4:database.main.service",
         "together with conninfo",
         "one of the two",
     ),
     "neither conninfo nor service": (
         "[database.main]\n[keyword.FETCHWORK]\n",
-        "host.toml:1:database.main",
+        "1:database.main",
         "neither conninfo nor service",
         "one of the two",
     ),
     "misspelt conninfo": (
         SMALLEST.replace("dbname", "dbnme"),
-        "host.toml:2:database.main.conninfo",
+        "2:database.main.conninfo",
         "'dbnme', which libpq does not know",
         "a libpq connection string",
     ),
     "broken conninfo": (
         SMALLEST.replace("host=db", "host db"),
-        "host.toml:2:database.main.conninfo",
+        "2:database.main.conninfo",
         "not a key = value pair",
         "a libpq connection string",
     ),
     "URI of another kind": (
         SMALLEST.replace("host=db.example.org dbname=fetchwork", "mysql://db/x"),
-        "host.toml:2:database.main.conninfo",
+        "2:database.main.conninfo",
         "a URI of 'mysql'",
         "or URI",
     ),
-    "agent as root": (SMALLEST + '[agent]\nuser = "root"\n', "host.toml:6:agent.user", "is root", "'condor'"),
-    "agent as root by systemd": (
-        SMALLEST + '[agent]\nrun = "systemd"\nuser = ""\n',
-        "host.toml:7:agent.user",
-        "which systemd reads as root",
-        "'condor'",
-    ),
-    "agent run by another": (
-        SMALLEST + '[agent]\nrun = "cron"\n',
-        "host.toml:6:agent.run",
-        "'cron'",
-        "'systemd'",
-    ),
-    "no agent": (
-        SMALLEST + '[agent]\nrun = "none"\n',
-        "host.toml:6:agent.run",
-        "'none'",
-        "'master'",
-    ),
     "long socket": (
         SMALLEST + f'[agent]\nsocket = "/{"a" * 120}"\n',
-        "host.toml:6:agent.socket",
+        "6:agent.socket",
         "too long for a Unix socket",
         "at most 100 bytes",
     ),
-    "short lease": (
-        SMALLEST + "[agent]\nlease_s = 1\n",
-        "host.toml:6:agent.lease_s",
-        "1 is not allowed",
-        "5 to 3600",
-    ),
-    "old HTCondor": (
-        SMALLEST + '[host]\nhtcondor = "9.0.1"\n',
-        "host.toml:6:host.htcondor",
-        "older than",
-        "23.0 or later",
-    ),
-    "no HTCondor version": (
-        SMALLEST + '[host]\nhtcondor = "stable"\n',
-        "host.toml:6:host.htcondor",
-        "not an HTCondor version",
-        "'23.9.6'",
-    ),
-    "domain": (
-        SMALLEST + '[host]\nuid_domain = "a@b"\n',
-        "host.toml:6:host.uid_domain",
-        "'a@b' has",
-        "a domain such as",
-    ),
     "which keyword": (
         TWO.replace('default = "A"', ""),
-        "host.toml:5:slots.default",
+        "5:slots.default",
         "there are several keywords",
         "one of 'A', 'B', 'none'",
     ),
     "unknown default keyword": (
         TWO.replace('"A"', '"C"'),
-        "host.toml:6:slots.default",
+        "6:slots.default",
         "there is no [keyword.C]",
         "one of 'A', 'B', 'none'",
     ),
-    "nothing fetches": (
-        TWO.replace('"A"', '"none"'),
-        "host.toml:5:slots",
-        "no slot that fetches",
-        "at least one slot",
+    "nothing fetches": (TWO.replace('"A"', '"none"'), "5:slots", "no slot that fetches", "at least one slot"),
+}
+# these have what is added to SMALLEST, and to TWO
+BAD_WITH_ONE_KEYWORD = {
+    "key twice": ("[host]\nname = 'a'\nname = 'b'", "7: is not TOML", "overwrite", "each key once"),
+    "unknown section": ("[hots]", "5:hots", "did you mean 'host'?", "host, database, agent"),
+    "unknown key": (
+        "fetch_dealy_s = 3",
+        "5:keyword.FETCHWORK.fetch_dealy_s",
+        "did you mean 'fetch_delay_s'?",
+        "database, queues, hooks, fetch_delay_s",
     ),
-    "unknown keyword of a type": (
-        TWO + '[[slots.type]]\ncount = 2\n[[slots.type]]\nkeyword = "C"\n',
-        "host.toml:10:slots.type[2].keyword",
-        "there is no [keyword.C]",
-        "one of 'A'",
+    "wrong type": (
+        'fetch_delay_s = "10"',
+        "5:keyword.FETCHWORK.fetch_delay_s",
+        "'10' is not allowed here",
+        "whole seconds between two fetches",
     ),
-    "slot type twice": (
-        TWO + "[[slots.type]]\nnumber = 1\n[[slots.type]]\nnumber = 1\n",
-        "host.toml:10:slots.type[2].number",
-        "described twice",
-        "each number once",
+    "delay of 0": (
+        "fetch_delay_s = 0",
+        "5:keyword.FETCHWORK.fetch_delay_s",
+        "0 is not allowed here",
+        "1 to 86400",
     ),
-    "no such slot": (
-        TWO + '[[slots.type]]\ncount = 4\n[slots.keyword]\n5 = "B"\n',
-        "host.toml:10:slots.keyword.5",
-        "there is no slot 5",
-        "1 to 4",
+    "hold for ever": (
+        "max_fetch_wait_s = 86400",
+        "5:keyword.FETCHWORK.max_fetch_wait_s",
+        "86400 is not allowed here",
+        "0 to 600",
     ),
-    "slot named twice": (
-        TWO + '[[slots.type]]\ncount = 4\n[slots.keyword]\n1-3 = "B"\n3 = "A"\n',
-        "host.toml:11:slots.keyword.3",
-        "slot 3 is named already by '1-3'",
-        "each slot once",
+    "first update after the second": (
+        "[slots]\ninitial_update_interval_s = 90",
+        "6:slots.initial_update_interval_s",
+        "longer than update_interval_s",
+        "at most update_interval_s",
     ),
-    "slot range backwards": (
-        TWO + '[[slots.type]]\ncount = 4\n[slots.keyword]\n3-1 = "B"\n',
-        "host.toml:10:slots.keyword.3-1",
-        "runs backwards",
-        "the smaller number first",
+    "held fetches but none at once": (
+        "[agent]\nmax_waiting_fetches = 0",
+        "6:agent.max_waiting_fetches",
+        "lets fetches wait",
+        "at least one per slot",
     ),
-    "slot of another keyword": (
-        TWO + '[[slots.type]]\ncount = 4\n[slots.keyword]\n4 = "b"\n',
-        "host.toml:10:slots.keyword.4",
-        "there is no [keyword.b]",
-        "one of 'A', 'B', 'none'",
+    "no queue": ("queues = []", "5:keyword.FETCHWORK.queues", "is empty", "one or more queue"),
+    "queue twice": (
+        'queues = ["a", "a"]',
+        "5:keyword.FETCHWORK.queues",
+        "names a queue twice",
+        "each queue once",
     ),
-    "no slot number": (
-        TWO + '[[slots.type]]\ncount = 4\n[slots.keyword]\nslot4 = "B"\n',
-        "host.toml:10:slots.keyword.slot4",
-        "'slot4' is not a slot number",
-        "a number such as 4",
+    "queue name": (
+        'queues = ["a", "b c"]',
+        "5:keyword.FETCHWORK.queues[2]",
+        "'b c' has characters",
+        "queue names",
     ),
-    "slots not described": (
-        TWO + '[slots.keyword]\n4 = "B"\n',
-        "host.toml:8:slots.keyword.4",
-        "no [[slots.type]] describes",
-        "[[slots.type]]",
+    "relative hooks": (
+        'hooks = "hooks/FETCHWORK"',
+        "5:keyword.FETCHWORK.hooks",
+        "not an absolute path",
+        "the absolute path of a directory",
     ),
-    "more cores than there are": (
-        TWO + "[[slots.type]]\ncount = 4\ncpus = 4\n[host]\ncpus = 8\n",
-        "host.toml:7:slots.type",
-        "asks for 16 cpus, the host has 8",
-        "at most 8",
+    "path with a macro": (
+        'hooks = "/opt/$(LOG)"',
+        "5:keyword.FETCHWORK.hooks",
+        "HTCondor or systemd would read as their own",
+        "the absolute path",
     ),
-    "more disk than there is": (
-        TWO + '[[slots.type]]\ncount = 4\ndisk = "50%"\n',
-        "host.toml:7:slots.type",
-        "200% of the disk",
-        "at most 100%",
+    "unknown database": (
+        'database = "man"',
+        "5:keyword.FETCHWORK.database",
+        "there is no [database.man]",
+        "one of 'main'",
     ),
+    "which database": (
+        '[database.other]\nservice = "other"',
+        "4:keyword.FETCHWORK.database",
+        "there are several databases",
+        "one of 'main', 'other'",
+    ),
+    "database without a use": (
+        'database = "main"\n[database.other]\nservice = "other"',
+        "6:database.other",
+        "not used by any keyword",
+        'database = "other"',
+    ),
+    "agent as root": ('[agent]\nuser = "root"', "6:agent.user", "is root", "'condor'"),
+    "agent as root by systemd": (
+        '[agent]\nrun = "systemd"\nuser = ""',
+        "7:agent.user",
+        "which systemd reads as root",
+        "'condor'",
+    ),
+    "agent run by another": ('[agent]\nrun = "cron"', "6:agent.run", "'cron'", "'systemd'"),
+    "no agent": ('[agent]\nrun = "none"', "6:agent.run", "'none'", "'master'"),
+    "short lease": ("[agent]\nlease_s = 1", "6:agent.lease_s", "1 is not allowed", "5 to 3600"),
+    "old HTCondor": ('[host]\nhtcondor = "9.0.1"', "6:host.htcondor", "older than", "23.0 or later"),
+    "no HTCondor version": (
+        '[host]\nhtcondor = "stable"',
+        "6:host.htcondor",
+        "not an HTCondor version",
+        "'23.9.6'",
+    ),
+    "domain": ('[host]\nuid_domain = "a@b"', "6:host.uid_domain", "'a@b' has", "a domain such as"),
     "a limit of disk that nobody could keep": (
-        SMALLEST + "[slots]\nlimit_disk = true\n[agent]\nroot_part = false\n",
-        "host.toml:6:slots.limit_disk",
+        "[slots]\nlimit_disk = true\n[agent]\nroot_part = false",
+        "6:slots.limit_disk",
         "the agent has no right to end jobs",
         "false",
     ),
-    "disk in bytes": (
-        TWO + '[[slots.type]]\ndisk = "5 GB"\n',
-        "host.toml:8:slots.type[1].disk",
-        "not a share of the disk",
-        "'1%' to '100%'",
-    ),
-    "partitionable slots of two keywords": (
-        TWO + "[[slots.type]]\npartitionable = true\n[[slots.type]]\npartitionable = true\nkeyword = 'B'\n",
-        "host.toml:7:slots.type",
-        "must be named one by one",
-        "cpus = ...",
-    ),
     "pilot and workstation": (
-        SMALLEST + "[pilot]\n[workstation]\n",
-        "host.toml:6:workstation",
+        "[pilot]\n[workstation]",
+        "6:workstation",
         "together with [pilot]",
         "one of the two",
     ),
     "pilot under systemd": (
-        SMALLEST + '[pilot]\n[agent]\nrun = "systemd"\n',
-        "host.toml:7:agent.run",
+        '[pilot]\n[agent]\nrun = "systemd"',
+        "7:agent.run",
         "a pilot, which has no root",
         "'master'",
     ),
     "load": (
-        SMALLEST + '[workstation]\nmax_load = "low"\n',
-        "host.toml:6:workstation.max_load",
+        '[workstation]\nmax_load = "low"',
+        "6:workstation.max_load",
         "'low' is not allowed",
         "load that is not HTCondor's",
     ),
 }
+BAD_WITH_TWO_KEYWORDS = {
+    "unknown keyword of a type": (
+        '[[slots.type]]\ncount = 2\n[[slots.type]]\nkeyword = "C"',
+        "10:slots.type[2].keyword",
+        "there is no [keyword.C]",
+        "one of 'A'",
+    ),
+    "slot type twice": (
+        "[[slots.type]]\nnumber = 1\n[[slots.type]]\nnumber = 1",
+        "10:slots.type[2].number",
+        "described twice",
+        "each number once",
+    ),
+    "no such slot": (
+        '[[slots.type]]\ncount = 4\n[slots.keyword]\n5 = "B"',
+        "10:slots.keyword.5",
+        "there is no slot 5",
+        "1 to 4",
+    ),
+    "slot named twice": (
+        '[[slots.type]]\ncount = 4\n[slots.keyword]\n1-3 = "B"\n3 = "A"',
+        "11:slots.keyword.3",
+        "slot 3 is named already by '1-3'",
+        "each slot once",
+    ),
+    "slot range backwards": (
+        '[[slots.type]]\ncount = 4\n[slots.keyword]\n3-1 = "B"',
+        "10:slots.keyword.3-1",
+        "runs backwards",
+        "the smaller number first",
+    ),
+    "slot of another keyword": (
+        '[[slots.type]]\ncount = 4\n[slots.keyword]\n4 = "b"',
+        "10:slots.keyword.4",
+        "there is no [keyword.b]",
+        "one of 'A', 'B', 'none'",
+    ),
+    "no slot number": (
+        '[[slots.type]]\ncount = 4\n[slots.keyword]\nslot4 = "B"',
+        "10:slots.keyword.slot4",
+        "'slot4' is not a slot number",
+        "a number such as 4",
+    ),
+    "slots not described": (
+        '[slots.keyword]\n4 = "B"',
+        "8:slots.keyword.4",
+        "no [[slots.type]] describes",
+        "[[slots.type]]",
+    ),
+    "more cores than there are": (
+        "[[slots.type]]\ncount = 4\ncpus = 4\n[host]\ncpus = 8",
+        "7:slots.type",
+        "asks for 16 cpus, the host has 8",
+        "at most 8",
+    ),
+    "more disk than there is": (
+        '[[slots.type]]\ncount = 4\ndisk = "50%"',
+        "7:slots.type",
+        "200% of the disk",
+        "at most 100%",
+    ),
+    "disk in bytes": (
+        '[[slots.type]]\ndisk = "5 GB"',
+        "8:slots.type[1].disk",
+        "not a share of the disk",
+        "'1%' to '100%'",
+    ),
+    "partitionable slots of two keywords": (
+        "[[slots.type]]\npartitionable = true\n[[slots.type]]\npartitionable = true\nkeyword = 'B'",
+        "7:slots.type",
+        "must be named one by one",
+        "cpus = ...",
+    ),
+}
+BAD |= {name: (f"{SMALLEST}{added}\n", *told) for name, (added, *told) in BAD_WITH_ONE_KEYWORD.items()}
+BAD |= {name: (f"{TWO}{added}\n", *told) for name, (added, *told) in BAD_WITH_TWO_KEYWORDS.items()}
 
 
 @pytest.mark.parametrize("name", BAD)
@@ -383,7 +335,7 @@ def test_bad_host_file_gets_one_message_with_place_reason_and_what_is_allowed(na
     assert "\n" not in message
     _, _, rest = message.partition(": ")
     found_wrong, _, found_allowed = rest.partition("; allowed: ")
-    assert message.startswith(place + (":" if "TOML" not in place else ""))
+    assert message.startswith(f"host.toml:{place}" + (":" if "TOML" not in place else ""))
     assert wrong in found_wrong
     assert allowed in found_allowed
 
@@ -420,8 +372,11 @@ def test_file_that_one_may_not_read_says_who_may(tmp_path: Path, monkeypatch: py
         raise PermissionError(13, "Permission denied", str(path))
 
     monkeypatch.setattr(Path, "read_bytes", refuse)
-    with pytest.raises(ConfigError, match="Permission denied; allowed: root and the agent's account"):
+    with pytest.raises(
+        ConfigError, match="Permission denied; allowed: root and the agent's account"
+    ) as raised:
         config.load(tmp_path / "host.toml")
+    assert "TOML" not in str(raised.value)
 
 
 def test_file_that_is_not_text_is_named(tmp_path: Path) -> None:
@@ -692,20 +647,6 @@ def test_pilots_of_one_machine_have_names_of_their_own(tmp_path: Path) -> None:
     host = config.parse(PILOT.format(directory=tmp_path))
     assert host.name == hostname.pilot_name(tmp_path, hostname.full_hostname())
     assert config.parse(PILOT.format(directory=tmp_path).replace("[host]", '[host]\nname = "n"')).name == "n"
-
-
-def test_file_that_only_the_agents_account_may_read_says_so(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def refused(_: Path) -> bytes:
-        raise PermissionError(13, "Permission denied")
-
-    monkeypatch.setattr(Path, "read_bytes", refused)
-    with pytest.raises(
-        ConfigError, match="Permission denied; allowed: root and the agent's account"
-    ) as error:
-        config.load(tmp_path / "host.toml")
-    assert "TOML" not in str(error.value)
 
 
 def test_name_of_two_lines_is_told_in_one() -> None:
