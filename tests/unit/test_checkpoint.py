@@ -15,6 +15,7 @@ from fetchwork.sandbox.failure import TransferFailure
 from fetchwork.sandbox.jsontext import to_json
 from fetchwork.sandbox.leave import Ended, leave, read_notes
 from fetchwork.sandbox.parking import SUFFIX
+from tests.support.there import there
 
 AD: dict[str, Any] = {
     "Out": "out",
@@ -67,8 +68,7 @@ def progress_of(sandbox: Path, **attributes: Any) -> checkpoint.Progress:
 
 
 def saved(sandbox: Path, spool: OutputSpool, progress: checkpoint.Progress) -> str:
-    notes = read_notes(str(sandbox))
-    assert notes is not None
+    notes = there(read_notes(str(sandbox)))
     return checkpoint.park(str(sandbox), notes, str(spool.directory), progress, SAVING, str)
 
 
@@ -109,8 +109,7 @@ def test_what_ends_for_a_checkpoint_is_what_the_starter_starts_again(
 def test_progress_is_what_was_written_and_junk_is_none(sandbox: Path) -> None:
     assert checkpoint.read(str(sandbox)) is None
     wrote = progress_of(sandbox, begun=True, saving=True, pending=["a", "b"], failed=(36, 2, 'a "reason"\n'))
-    read = checkpoint.read(str(sandbox))
-    assert read is not None
+    read = there(checkpoint.read(str(sandbox)))
     assert {**vars(read), "failed": tuple(read.failed or ())} == vars(wrote)
     for junk in ("", "[]", "{}", '{"command": 1}', "null", "\0"):
         (sandbox / names.PROGRESS).write_text(junk)
@@ -155,8 +154,7 @@ def test_what_is_parked_comes_after_what_was_parked_before(sandbox: Path, spool:
     second = saved(sandbox, spool, progress_of(sandbox, pending=[gone, first]))
     assert spool.read(second).after == (first,)
     progress_of(sandbox, pending=[first, second])
-    last = evicted(sandbox, spool, ExitSignal=15)
-    assert last is not None
+    last = there(evicted(sandbox, spool, ExitSignal=15))
     assert (spool.read(last).use, spool.read(last).after) == ("nothing", (first, second))
 
 
@@ -182,8 +180,7 @@ def test_a_checkpoint_s_report_ends_no_run(sandbox: Path, spool: OutputSpool, us
 def test_an_eviction_saves_what_the_job_ended_for(sandbox: Path, spool: OutputSpool) -> None:
     progress_of(sandbox, begun=True)
     assert evicted(sandbox, spool, ExitSignal=9) is None
-    directory = evicted(sandbox, spool, ExitCode=85)
-    assert directory is not None
+    directory = there(evicted(sandbox, spool, ExitCode=85))
     found = spool.read(directory)
     assert (found.use, found.number, found.request.name) == ("spool", 3, "job_exit")
     assert names_in(spool, directory) == {"state", "_condor_stdout", "_condor_stderr"}
@@ -191,8 +188,7 @@ def test_an_eviction_saves_what_the_job_ended_for(sandbox: Path, spool: OutputSp
 
 def test_an_eviction_saves_what_was_being_saved(sandbox: Path, spool: OutputSpool) -> None:
     progress_of(sandbox, begun=True, saving=True)
-    directory = evicted(sandbox, spool, ExitSignal=15)
-    assert directory is not None
+    directory = there(evicted(sandbox, spool, ExitSignal=15))
     assert spool.read(directory).number == 3
 
 

@@ -11,18 +11,17 @@ import pytest
 
 from fetchwork import cli
 from fetchwork.errors import DatabaseUnavailable
+from tests.support.there import there
 
 
 def commands() -> Iterator[tuple[str, click.Command]]:
     """Every command that has an action, with its full name."""
     context = click.Context(cli.main_group)
     for name in cli.main_group.list_commands(context):
-        command = cli.main_group.get_command(context, name)
-        assert command is not None
+        command = there(cli.main_group.get_command(context, name))
         if isinstance(command, click.Group):
             for inner in command.list_commands(context):
-                found = command.get_command(context, inner)
-                assert found is not None
+                found = there(command.get_command(context, inner))
                 yield f"{name} {inner}", found
         else:
             yield name, command
@@ -72,8 +71,7 @@ def test_the_list_of_commands_says_what_each_command_says_of_itself() -> None:
     context = click.Context(cli.main_group)
     for section in cli.COMMANDS.values():
         for name, text in section.items():
-            command = cli.main_group.get_command(context, name)
-            assert command is not None
+            command = there(cli.main_group.get_command(context, name))
             first = (command.help or "").strip().split("\n\n")[0].replace("\n", " ")
             assert first.startswith(text.rstrip(".")), f"{name}: {first!r}"
 

@@ -34,6 +34,7 @@ from fetchwork.sandbox.outputs import Output
 from fetchwork.sandbox.parking import Parking
 from tests.support.other_accounts import as_account, attack
 from tests.support.small_disk import fill
+from tests.support.there import there
 
 REPORT = encode_request(Request("job_exit", b"FetchWorkRunId = 7\n", keyword="K", arg="exit"))
 
@@ -113,8 +114,7 @@ def test_a_file_that_vanished_is_a_failure_and_the_others_are_parked(
 ) -> None:
     (tmp_path / "a").write_text("text")
     parking = Parking(str(spool.directory))
-    failure = parking.take([Output("gone", str(tmp_path / "gone"), 0o644, 1), output(tmp_path / "a")])
-    assert failure is not None
+    failure = there(parking.take([Output("gone", str(tmp_path / "gone"), 0o644, 1), output(tmp_path / "a")]))
     assert failure.subcode == 2
     found = spool.read(parking.finish(REPORT, "output", of_output(failure.details, failure.subcode)))
     assert [one.name for one in found.files] == ["a"]
@@ -340,8 +340,7 @@ def test_a_full_disk_fails_the_file_that_does_not_fit_and_keeps_the_report(small
     (small_disk.parent / "small").write_bytes(b"y")
     parking = Parking(str(spool.directory))
     outputs = [output(small_disk.parent / name) for name in ("large", "small")]
-    failure = parking.take(outputs)
-    assert failure is not None
+    failure = there(parking.take(outputs))
     assert failure.subcode == errno.ENOSPC
     assert failure.details.startswith(f"writing to file {spool.directory}/")
     assert failure.details.endswith("(errno 28) No space left on device")
@@ -383,8 +382,7 @@ def left(tmp_path: Path, spool: OutputSpool, *, evicted: bool, full: str) -> str
 def test_where_too_much_waits_already_the_report_is_parked_and_no_file(
     spool: OutputSpool, tmp_path: Path
 ) -> None:
-    directory = left(tmp_path, spool, evicted=False, full="2 bytes wait; allowed: 1")
-    assert directory is not None
+    directory = there(left(tmp_path, spool, evicted=False, full="2 bytes wait; allowed: 1"))
     found = spool.read(directory)
     assert found.files == ()
     assert found.failure is not None

@@ -15,6 +15,7 @@ from fetchwork.classad.values import ClassAd
 from fetchwork.process import Process
 from fetchwork.sandbox import hostsettings, plugins, reaching
 from fetchwork.sandbox.plugins import Move, Moved, Plugin, Runner
+from tests.support.there import there
 from tests.support.waiting import until
 
 #: a plugin for several files: the first part of a URL's path chooses its action
@@ -90,9 +91,7 @@ def test_of_a_host_s_plugins_the_last_one_that_moves_a_scheme_counts(
 
 @pytest.fixture
 def toy(tmp_path: Path) -> Plugin:
-    plugin = plugins.ask(program(tmp_path, MULTIPLE))
-    assert plugin is not None
-    return plugin
+    return there(plugins.ask(program(tmp_path, MULTIPLE)))
 
 
 @pytest.fixture
@@ -132,8 +131,7 @@ def test_files_come_and_their_bytes_are_told(toy: Plugin, sandbox: Path) -> None
 def test_after_its_first_failure_a_plugin_is_asked_for_the_rest(toy: Plugin, sandbox: Path) -> None:
     moved = move(toy, sandbox, "toy://ok/a", "toy://fail/b", "toy://ok/c")
     assert [one.failure is None for one in moved] == [True, False, True]
-    failure = moved[1].failure
-    assert failure is not None
+    failure = there(moved[1].failure)
     assert failure.subcode == 1 << 8
     assert 'using protocol toy. Details: no "such" thing ( URL file = toy://fail/b )' in failure.details
     # no empty file stays after a failure
@@ -174,8 +172,7 @@ def test_a_scheme_that_nobody_moves_is_told(toy: Plugin, sandbox: Path) -> None:
 
 
 def test_a_plugin_for_single_files_is_run_once_for_each(tmp_path: Path, sandbox: Path) -> None:
-    plugin = plugins.ask(program(tmp_path, SINGLE))
-    assert plugin is not None
+    plugin = there(plugins.ask(program(tmp_path, SINGLE)))
     assert not plugin.multiple
     moved = move(plugin, sandbox, "one://a", "one://bad", "one://c")
     assert [one.failure is None for one in moved] == [True, False, True]
@@ -189,8 +186,7 @@ def test_a_plugin_for_single_files_is_run_once_for_each(tmp_path: Path, sandbox:
 def test_a_plugin_for_single_files_that_hangs_is_ended_with_its_children_and_named(
     tmp_path: Path, sandbox: Path, monkeypatch: pytest.MonkeyPatch, upload: bool
 ) -> None:
-    plugin = plugins.ask(program(tmp_path, SINGLE))
-    assert plugin is not None
+    plugin = there(plugins.ask(program(tmp_path, SINGLE)))
     child = sandbox / "child"
 
     class Hanging(subprocess.Popen[bytes]):
@@ -235,8 +231,7 @@ def test_nobody_learns_a_presigned_url_by_the_failure(tmp_path: Path, sandbox: P
     telling = telling.replace(
         telling[telling.index("'[ TransferSuccess = false") : telling.index("f'TransferUrl")], f"{told}\n"
     )
-    plugin = plugins.ask(program(tmp_path, telling))
-    assert plugin is not None
+    plugin = there(plugins.ask(program(tmp_path, telling)))
     runner = Runner({"toy": plugin}, str(sandbox), 60.0)
     signed = Move("toy://fail/k?X-Amz-Signature=abc", str(sandbox / "file0"), "s3://fail/k")
     (moved,) = runner.move([signed], upload=False)
@@ -259,9 +254,7 @@ def curl(tmp_path: Path) -> Plugin:
     text = MULTIPLE.replace('"toy, TOYS"', '"http, file"')
     text = text.replace('url.split("//")[1].split("/")[0]', '"ok"')
     Path(program(tmp_path, text)).rename(tmp_path / "curl_plugin")
-    plugin = plugins.ask(str(tmp_path / "curl_plugin"))
-    assert plugin is not None
-    return plugin
+    return there(plugins.ask(str(tmp_path / "curl_plugin")))
 
 
 @pytest.mark.usefixtures("no_proxies")
@@ -315,8 +308,7 @@ def test_what_is_no_refusal_is_left_to_the_plugin(url: str, proxy: str) -> None:
 @pytest.mark.usefixtures("no_proxies")
 def test_a_site_s_own_plugin_may_know_other_ways_to_a_server(tmp_path: Path, sandbox: Path) -> None:
     text = MULTIPLE.replace('"toy, TOYS"', '"http"').replace('url.split("//")[1].split("/")[0]', '"ok"')
-    plugin = plugins.ask(program(tmp_path, text))
-    assert plugin is not None
+    plugin = there(plugins.ask(program(tmp_path, text)))
     [moved] = move(plugin, sandbox, "http://127.0.0.1:1/x")
     assert moved.failure is None
 
@@ -347,8 +339,7 @@ SAID: dict[str, object] = {
 def test_a_job_s_own_data_reach_the_plugin_as_its_protocol_has_them(
     tmp_path: Path, sandbox: Path, protocol: int
 ) -> None:
-    plugin = plugins.ask(program(tmp_path, ECHO.replace("PROTOCOL", str(protocol))))
-    assert plugin is not None
+    plugin = there(plugins.ask(program(tmp_path, ECHO.replace("PROTOCOL", str(protocol)))))
     moves = [Move(f"toy://{number}", str(sandbox / str(number))) for number in range(2)]
     moved = Runner({"toy": plugin}, str(sandbox), 60.0, SAID).move(moves, upload=True)
     assert [one.failure for one in moved] == [None, None]
@@ -366,6 +357,5 @@ def test_a_job_s_own_data_reach_the_plugin_as_its_protocol_has_them(
 
 @pytest.mark.parametrize("said", ["0", "101", "-4", "4.0", '"four"', "0001" + "9" * 5000])
 def test_a_protocol_that_is_none_is_that_of_several_files(tmp_path: Path, said: str) -> None:
-    plugin = plugins.ask(program(tmp_path, ECHO.replace("PROTOCOL", said.replace('"', "'"))))
-    assert plugin is not None
+    plugin = there(plugins.ask(program(tmp_path, ECHO.replace("PROTOCOL", said.replace('"', "'")))))
     assert plugin.protocol == 2

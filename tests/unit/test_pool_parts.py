@@ -21,6 +21,7 @@ from fetchwork.pool.cache import cache_directory, cached
 from fetchwork.pool.hostfile import KEYWORD, host_tables
 from fetchwork.pool.ports import candidates, free_port, local_port_range
 from fetchwork.process import Process, wait_all
+from tests.support.there import there
 from tests.support.waiting import PATIENCE_S
 
 
@@ -30,8 +31,7 @@ def sleeper() -> "subprocess.Popen[bytes]":
 
 class TestProcess:
     def test_is_found_again_from_its_text(self) -> None:
-        process = Process.find(os.getpid())
-        assert process is not None
+        process = there(Process.find(os.getpid()))
         assert process.alive
         assert Process.parse(str(process)) == process
 
@@ -41,8 +41,7 @@ class TestProcess:
 
     def test_ended_but_unreaped_is_not_alive(self) -> None:
         child = sleeper()
-        process = Process.find(child.pid)
-        assert process is not None
+        process = there(Process.find(child.pid))
         process.signal(9)
         assert process.wait(PATIENCE_S)
         assert Path(f"/proc/{child.pid}").exists(), "not reaped yet"
@@ -57,13 +56,11 @@ class TestProcess:
         child.wait()
 
     def test_wait_gives_up_after_its_time(self) -> None:
-        process = Process.find(os.getpid())
-        assert process is not None
+        process = there(Process.find(os.getpid()))
         assert not wait_all([process], 0.05)
 
     def test_children_are_listed(self) -> None:
-        me = Process.find(os.getpid())
-        assert me is not None
+        me = there(Process.find(os.getpid()))
         child = sleeper()
         assert child.pid in [each.pid for each in me.children()]
         child.kill()

@@ -7,14 +7,14 @@ import time
 import pytest
 
 from fetchwork.process import Process
+from tests.support.there import there
 from tests.support.waiting import PATIENCE_S, until
 
 
 def test_process_is_not_taken_for_a_later_one_of_its_number() -> None:
     before = time.time()
     with subprocess.Popen(["/bin/sleep", "1000"]) as child:
-        process = Process.find(child.pid)
-        assert process is not None
+        process = there(Process.find(child.pid))
         assert process.alive
         assert Process.of_key(process.key) == process
         assert not Process(child.pid, 1).alive
@@ -34,8 +34,7 @@ def test_process_is_not_taken_for_a_later_one_of_its_number() -> None:
 
 def test_zombie_is_not_alive() -> None:
     child = subprocess.Popen(["/bin/true"])
-    process = Process.find(child.pid)
-    assert process is not None
+    process = there(Process.find(child.pid))
     until(lambda: not process.alive)
     child.wait()
 
@@ -46,8 +45,7 @@ def test_nonsense_is_no_key(key: str | None) -> None:
 
 
 def test_number_that_no_process_has_is_not_alive() -> None:
-    process = Process.of_key("99999999:1")
-    assert process is not None
+    process = there(Process.of_key("99999999:1"))
     assert not process.alive
     process.signal(9)
 
@@ -58,8 +56,7 @@ def test_signal_to_the_group_reaches_the_children_of_its_leader_only() -> None:
     )
     assert leader.stdout is not None
     assert leader.stdout.readline() == b"ready\n"
-    process = Process.find(leader.pid)
-    assert process is not None
+    process = there(Process.find(leader.pid))
     (child,) = process.children()
     # it leads no group, so only the child gets the signal
     child.signal(0, group=True)

@@ -19,7 +19,8 @@ from fetchwork.simulate.behaviour import NEVER
 from fetchwork.simulate.family import Actor, connect_as_hooks
 from fetchwork.simulate.hooks import HookKilled, Step, allow_connections, connect_to
 from fetchwork.simulate.textad import TextAd
-from tests.support.waiting import PATIENCE_S
+from tests.support.there import there
+from tests.support.waiting import PATIENCE_S, until_async
 
 SCALE = 20.0
 
@@ -27,7 +28,9 @@ SCALE = 20.0
 class Agent:
     """Answers each fetch with the next of its jobs, every other request with yes; stores the requests."""
 
-    def __init__(self) -> None:
+    def __init__(self, socket: Path) -> None:
+        self.socket = socket
+        self.hosts: list[Host] = []
         self.jobs: list[bytes] = []
         self.asked: list[Request] = []
         self.answers: dict[str, Callable[[Request], Reply | None]] = {}
@@ -60,6 +63,29 @@ class Agent:
         if request.name == "fetch_work" and self.jobs and _idle(request):
             return Reply(self.jobs.pop(0))
         return Reply()
+
+    def start(self, version: str = "23.9", slots: int = 1, **options: Any) -> Host:
+        """A host whose slots ask it."""
+        settings = {"unclaimed_delay_s": 2, **options.pop("timing", {})}
+        options.setdefault("connect", connect_to(self.socket))
+        host = Host(
+            "ep1",
+            slots=[options.pop("spec", SlotSpec())] * slots,
+            behaviour=BEHAVIOURS[version],
+            timing=Timing(**settings),
+            clock=Clock(SCALE),
+            ledger=Ledger(),
+            **options,
+        )
+        self.hosts.append(host)
+        host.start()
+        return host
+
+    async def start_job(self, **options: Any) -> Host:
+        """A host that has begun to run the job."""
+        host = self.start(**options)
+        await until_async(lambda: host.ledger.executions, "the start of the job")
+        return host
 
     def names(self) -> list[str]:
         return [f"{request.name} {request.arg}".strip() for request in self.asked]
@@ -100,41 +126,17 @@ def job(seconds: float = 0.5, **more: str) -> bytes:
 
 @pytest.fixture
 async def agent(tmp_path: Path) -> AsyncIterator[Agent]:
-    agent = Agent()
-    server = await asyncio.start_unix_server(agent.serve, tmp_path / "agent.sock", backlog=4096)
+    agent = Agent(tmp_path / "agent.sock")
+    server = await asyncio.start_unix_server(agent.serve, agent.socket, backlog=4096)
     yield agent
+    for host in agent.hosts:
+        await host.vanish()
     server.close()
 
 
-@pytest.fixture
-async def start(agent: Agent, tmp_path: Path) -> AsyncIterator[Callable[..., Host]]:
-    hosts = []
-
-    def start_host(version: str = "23.9", slots: int = 1, **options: Any) -> Host:
-        settings = {"unclaimed_delay_s": 2, **options.pop("timing", {})}
-        options.setdefault("connect", connect_to(tmp_path / "agent.sock"))
-        spec = options.pop("spec", SlotSpec())
-        host = Host(
-            "ep1",
-            slots=[spec] * slots,
-            behaviour=BEHAVIOURS[version],
-            timing=Timing(**settings),
-            clock=Clock(SCALE),
-            ledger=Ledger(),
-            **options,
-        )
-        hosts.append(host)
-        host.start()
-        return host
-
-    yield start_host
-    for host in hosts:
-        await host.vanish()
-
-
-async def test_hooks_of_a_job_come_in_htcondors_order(agent: Agent, start: Callable[..., Host]) -> None:
+async def test_hooks_of_a_job_come_in_htcondors_order(agent: Agent) -> None:
     agent.jobs = [job()]
-    start()
+    agent.start()
     await agent.until("job_exit exit")
     await agent.until("fetch_work", count=2)
     names = agent.names()
@@ -151,17 +153,17 @@ async def test_hooks_of_a_job_come_in_htcondors_order(agent: Agent, start: Calla
     assert [ad.text("State") for ad in agent.ads("fetch_work")[:2]] == ["Unclaimed", "Claimed"]
 
 
-async def test_updates_come_at_their_intervals(agent: Agent, start: Callable[..., Host]) -> None:
+async def test_updates_come_at_their_intervals(agent: Agent) -> None:
     agent.jobs = [job(13)]
-    start(timing={"starter_initial_update_interval_s": 2, "starter_update_interval_s": 4})
+    agent.start(timing={"starter_initial_update_interval_s": 2, "starter_update_interval_s": 4})
     await agent.until("job_exit exit")
     # 1 before the job, at 2, 6 and 10 s, the last
     assert agent.names().count("update_job_info") == 5
 
 
-async def test_claim_ends_with_a_fetch_that_brings_nothing(agent: Agent, start: Callable[..., Host]) -> None:
+async def test_claim_ends_with_a_fetch_that_brings_nothing(agent: Agent) -> None:
     agent.jobs = [job(), job()]
-    start()
+    agent.start()
     await agent.until("fetch_work", count=4)
     assert [ad.text("State") for ad in agent.ads("fetch_work")[:4]] == [
         "Unclaimed",
@@ -171,50 +173,46 @@ async def test_claim_ends_with_a_fetch_that_brings_nothing(agent: Agent, start: 
     ]
 
 
-async def test_older_startd_fetches_at_the_end_of_a_job(agent: Agent, start: Callable[..., Host]) -> None:
+async def test_older_startd_fetches_at_the_end_of_a_job(agent: Agent) -> None:
     agent.jobs = [job(), job()]
     # only polling lets a claimed slot fetch
-    start("23.9", timing={"polling_interval_s": NEVER, "update_interval_s": 0})
+    agent.start("23.9", timing={"polling_interval_s": NEVER, "update_interval_s": 0})
     await agent.until("job_exit exit", count=2)
 
 
-async def test_newer_startd_fetches_at_the_next_poll(agent: Agent, start: Callable[..., Host]) -> None:
+async def test_newer_startd_fetches_at_the_next_poll(agent: Agent) -> None:
     agent.jobs = [job(), job(), job()]
-    host = start("25.14", timing={"polling_interval_s": 20, "update_interval_s": 0})
+    host = agent.start("25.14", timing={"polling_interval_s": 20, "update_interval_s": 0})
     await agent.until("job_exit exit", count=3)
     # the second job began right after a poll, and most of the time to the next one was left when it ended
     assert host.ledger.gaps[1] * SCALE > 2.0
 
 
-async def test_fetch_in_flight_at_the_end_of_a_job_is_the_next_fetch(
-    agent: Agent, start: Callable[..., Host]
-) -> None:
+async def test_fetch_in_flight_at_the_end_of_a_job_is_the_next_fetch(agent: Agent) -> None:
     # 25.14.1: a fetch that was held while its slot was busy is accepted once the job has ended
     def answer(request: Request) -> Reply:
         return Reply(agent.jobs.pop(0)) if agent.jobs and _idle(request) else Reply()
 
     agent.answers["fetch_work"] = answer
     agent.jobs = [job(3), job(3)]
-    host = start("25.14", timing={"busy_delay_s": 1.0, "polling_interval_s": 5})
+    host = agent.start("25.14", timing={"busy_delay_s": 1.0, "polling_interval_s": 5})
     await agent.until("job_exit exit", count=2)
     busy = [ad for ad in agent.ads("fetch_work") if ad.text("Activity") == "Busy"]
     assert busy, "a slot with a delay for busy slots fetches while its job runs"
     assert host.ledger.counts["reject"] == 0
 
 
-async def test_ad_for_a_busy_slot_is_rejected(agent: Agent, start: Callable[..., Host]) -> None:
+async def test_ad_for_a_busy_slot_is_rejected(agent: Agent) -> None:
     agent.answers["fetch_work"] = lambda request: Reply(job(20))
-    start("25.14", timing={"busy_delay_s": 1.0})
+    agent.start("25.14", timing={"busy_delay_s": 1.0})
     await agent.until("reply_fetch reject", count=2)
     assert agent.names().count("prepare_job") == 1
 
 
-async def test_nothing_but_job_exit_tells_of_a_refused_start(
-    agent: Agent, start: Callable[..., Host]
-) -> None:
+async def test_nothing_but_job_exit_tells_of_a_refused_start(agent: Agent) -> None:
     agent.jobs = [job()]
     agent.answers["prepare_job"] = lambda request: Reply(b"HookStatusCode = 350\n", exit=1)
-    host = start()
+    host = agent.start()
     await agent.until("job_exit evict")
     ad = agent.ads("job_exit evict")[0]
     assert "ExitCode" not in ad
@@ -222,24 +220,24 @@ async def test_nothing_but_job_exit_tells_of_a_refused_start(
     assert host.ledger.executions == []
 
 
-async def test_printed_status_wins_over_exit_status(agent: Agent, start: Callable[..., Host]) -> None:
+async def test_printed_status_wins_over_exit_status(agent: Agent) -> None:
     agent.jobs = [job()]
     agent.answers["prepare_job"] = lambda request: Reply(b"HookStatusCode = 0\n", exit=7)
-    start()
+    agent.start()
     await agent.until("job_exit exit")
 
 
-async def test_failed_exec_is_an_evict_without_exit_code(agent: Agent, start: Callable[..., Host]) -> None:
+async def test_failed_exec_is_an_evict_without_exit_code(agent: Agent) -> None:
     agent.jobs = [job(SimulatedFailure='"exec"')]
-    start()
+    agent.start()
     await agent.until("job_exit evict")
     assert "ExitCode" not in agent.ads("job_exit evict")[0]
 
 
-async def test_unknown_account_means_accept_and_silence(agent: Agent, start: Callable[..., Host]) -> None:
+async def test_unknown_account_means_accept_and_silence(agent: Agent) -> None:
     # 25.14.1 ignores Owner
     agent.jobs = [job(User="undefined")]
-    start("25.14", timing={"update_interval_s": 0, "polling_interval_s": 1})
+    agent.start("25.14", timing={"update_interval_s": 0, "polling_interval_s": 1})
     await agent.until("fetch_work", count=2)
     assert agent.names()[:3] == ["fetch_work", "reply_fetch accept", "fetch_work"]
 
@@ -247,14 +245,10 @@ async def test_unknown_account_means_accept_and_silence(agent: Agent, start: Cal
 @pytest.mark.parametrize(
     ("version", "told"), [("23.9", None), ("25.14", "Claim vacated by the administrator")]
 )
-async def test_vacate_is_an_evict_with_a_signal(
-    agent: Agent, start: Callable[..., Host], version: str, told: str | None
-) -> None:
+async def test_vacate_is_an_evict_with_a_signal(agent: Agent, version: str, told: str | None) -> None:
     agent.jobs = [job(100)]
-    host = start(version, timing={"update_interval_s": 0})
+    host = await agent.start_job(version=version, timing={"update_interval_s": 0})
     await agent.until("prepare_job")
-    while not host.ledger.executions:
-        await asyncio.sleep(0.01)
     host.busy()[0].starter.vacate()
     await agent.until("job_exit evict")
     ad = agent.ads("job_exit evict")[0]
@@ -262,13 +256,12 @@ async def test_vacate_is_an_evict_with_a_signal(
     assert ad.text("VacateReason") == told
 
 
-async def test_suspended_job_says_so_and_takes_longer(agent: Agent, start: Callable[..., Host]) -> None:
+async def test_suspended_job_says_so_and_takes_longer(agent: Agent) -> None:
     agent.jobs = [job(4)]
-    host = start(timing={"starter_initial_update_interval_s": 1, "starter_update_interval_s": 1})
-    while not host.ledger.executions:
-        await asyncio.sleep(0.01)
-    starter = host.busy()[0].starter
-    assert starter is not None
+    host = await agent.start_job(
+        timing={"starter_initial_update_interval_s": 1, "starter_update_interval_s": 1}
+    )
+    starter = there(host.busy()[0].starter)
     starter.suspend()
 
     def states() -> list[str | None]:
@@ -283,12 +276,10 @@ async def test_suspended_job_says_so_and_takes_longer(agent: Agent, start: Calla
     assert states()[-1] == "Running"
 
 
-async def test_killed_starter_calls_no_hook(agent: Agent, start: Callable[..., Host]) -> None:
+async def test_killed_starter_calls_no_hook(agent: Agent) -> None:
     agent.jobs = [job(100)]
-    host = start()
+    host = await agent.start_job()
     await agent.until("prepare_job", "update_job_info")
-    while not host.ledger.executions:
-        await asyncio.sleep(0.01)
     host.slots[0].kill_starter()
     await agent.until("fetch_work", count=2)
     assert "job_exit exit" not in agent.names()
@@ -298,47 +289,42 @@ async def test_killed_starter_calls_no_hook(agent: Agent, start: Callable[..., H
     assert host.ledger.executions[0].ended is not None
 
 
-async def test_job_lives_on_without_its_master(agent: Agent, start: Callable[..., Host]) -> None:
+async def test_job_lives_on_without_its_master(agent: Agent) -> None:
     agent.jobs = [job(100)]
-    host = start()
-    while not host.ledger.executions:
-        await asyncio.sleep(0.01)
+    host = await agent.start_job()
     await host.lose_master()
     assert host.ledger.executions[0].ended is None
 
 
-async def test_update_that_answers_with_a_signal_ends_the_job(
-    agent: Agent, start: Callable[..., Host]
-) -> None:
+async def test_update_that_answers_with_a_signal_ends_the_job(agent: Agent) -> None:
     def answer(request: Request) -> Reply:
-        ad = TextAd.parse(request.body)
-        assert ad is not None
+        ad = there(TextAd.parse(request.body))
         return Reply(signal=9, pid=int(ad.number("JobPid") or 0)) if "JobPid" in ad else Reply()
 
     agent.answers["update_job_info"] = answer
     agent.jobs = [job(1000)]
-    start(timing={"starter_initial_update_interval_s": 1})
+    agent.start(timing={"starter_initial_update_interval_s": 1})
     await agent.until("job_exit exit")
     assert agent.ads("job_exit exit")[0].expression("ExitSignal") == "9"
 
 
-async def test_bad_line_drops_the_ad_without_a_reply(agent: Agent, start: Callable[..., Host]) -> None:
+async def test_bad_line_drops_the_ad_without_a_reply(agent: Agent) -> None:
     agent.jobs = [job() + b"# comment\n", job()]
-    start()
+    agent.start()
     await agent.until("job_exit exit")
     assert agent.names()[:3] == ["fetch_work", "fetch_work", "reply_fetch accept"]
 
 
-async def test_ad_is_cut_at_pipe_buffer_max(agent: Agent, start: Callable[..., Host]) -> None:
+async def test_ad_is_cut_at_pipe_buffer_max(agent: Agent) -> None:
     agent.jobs = [job(Zlast='"' + "x" * 20000 + '"')]
-    start(timing={"pipe_buffer_max": 10240})
+    agent.start(timing={"pipe_buffer_max": 10240})
     await agent.until("reply_fetch accept")
     assert len(agent.asked[1].body.split(b"-----\n")[0]) < 10300
 
 
-async def test_partitionable_slot_is_cut_and_given_back(agent: Agent, start: Callable[..., Host]) -> None:
+async def test_partitionable_slot_is_cut_and_given_back(agent: Agent) -> None:
     agent.jobs = [job(1, RequestCpus="2", RequestMemory="512")]
-    host = start(spec=SlotSpec(4, 4096, 1000, partitionable=True))
+    host = agent.start(spec=SlotSpec(4, 4096, 1000, partitionable=True))
     await agent.until("job_exit exit")
     assert agent.asked[1].body.count(b'Name = "slot1@ep1"') == 1, "REPLY_FETCH shows the partitionable slot"
     starter_hooks = [request for request in agent.asked if request.name == "prepare_job"]
@@ -347,27 +333,23 @@ async def test_partitionable_slot_is_cut_and_given_back(agent: Agent, start: Cal
     # as Claimed/Idle it asked for a job of its own size
     own = [ad for ad in agent.ads("fetch_work") if ad.text("SlotType") == "Dynamic"]
     assert own[0].expression("Cpus") == "2"
-    async with asyncio.timeout(PATIENCE_S):
-        while len(host.slots) > 1:
-            await asyncio.sleep(0.01)
+    await until_async(lambda: len(host.slots) == 1)
     assert host.slots[0].cpus == 4
 
 
-async def test_full_partitionable_slot_rejects(agent: Agent, start: Callable[..., Host]) -> None:
+async def test_full_partitionable_slot_rejects(agent: Agent) -> None:
     agent.answers["fetch_work"] = lambda request: Reply(job(100))
-    start(spec=SlotSpec(1, 100, 1000, partitionable=True))
+    agent.start(spec=SlotSpec(1, 100, 1000, partitionable=True))
     await agent.until("reply_fetch reject")
     assert agent.names().count("reply_fetch accept") == 1
 
 
-async def test_report_without_an_agent_goes_to_the_spool(
-    agent: Agent, start: Callable[..., Host], tmp_path: Path
-) -> None:
+async def test_report_without_an_agent_goes_to_the_spool(agent: Agent, tmp_path: Path) -> None:
     spool = Spool(str(tmp_path / "spool"))
     spool.make()
     agent.jobs = [job(SimulatedExitCode="3")]
     agent.answers["job_exit"] = lambda request: None
-    host = start(spool=tmp_path / "spool")
+    host = agent.start(spool=tmp_path / "spool")
     await agent.until("fetch_work", count=2)
     report = spool.read().reports[0]
     assert report.request.arg == "exit"
@@ -375,7 +357,7 @@ async def test_report_without_an_agent_goes_to_the_spool(
     assert host.ledger.executions[0].reported == "spool"
 
 
-async def test_hook_can_be_killed_at_each_step(agent: Agent, start: Callable[..., Host]) -> None:
+async def test_hook_can_be_killed_at_each_step(agent: Agent) -> None:
     seen: list[str] = []
 
     def watch(step: Step) -> None:
@@ -384,52 +366,44 @@ async def test_hook_can_be_killed_at_each_step(agent: Agent, start: Callable[...
             raise HookKilled
 
     agent.jobs = [job()]
-    start(watch=watch)
+    agent.start(watch=watch)
     await agent.until("job_exit evict")
     assert "fetch_work answered" in seen
     assert "prepare_job begin" in seen
     assert "prepare_job answered" not in seen
 
 
-async def test_startd_comes_back_after_a_crash(agent: Agent, start: Callable[..., Host]) -> None:
+async def test_startd_comes_back_after_a_crash(agent: Agent) -> None:
     agent.jobs = [job(1000)]
-    host = start()
-    while not host.ledger.executions:
-        await asyncio.sleep(0.01)
+    host = await agent.start_job()
     await host.crash_startd()
     await agent.until("fetch_work", count=2)
     assert agent.ads("fetch_work")[-1].text("State") == "Unclaimed"
     assert host.ledger.executions[0].ended is not None
 
 
-async def test_lease_of_the_claim_ends_jobs_of_older_versions(
-    agent: Agent, start: Callable[..., Host]
-) -> None:
+async def test_lease_of_the_claim_ends_jobs_of_older_versions(agent: Agent) -> None:
     agent.jobs = [job(1000, JobLeaseDuration="6")]
-    start("23.9")
+    agent.start("23.9")
     await agent.until("job_exit evict")
     assert agent.ads("job_exit evict")[0].expression("ExitSignal") == "9"
 
 
-async def test_drained_slots_reject(agent: Agent, start: Callable[..., Host]) -> None:
+async def test_drained_slots_reject(agent: Agent) -> None:
     agent.answers["fetch_work"] = lambda request: Reply(job(1000))
-    host = start(timing={"other_delay_s": 2.0})
-    while not host.ledger.executions:
-        await asyncio.sleep(0.01)
+    host = await agent.start_job(timing={"other_delay_s": 2.0})
     host.drain()
     await agent.until("job_exit evict", "reply_fetch reject")
     drained = [ad for ad in agent.ads("fetch_work") if ad.text("State") == "Drained"]
     assert drained
 
 
-async def test_real_processes_tell_starters_apart(
-    agent: Agent, start: Callable[..., Host], tmp_path: Path
-) -> None:
+async def test_real_processes_tell_starters_apart(agent: Agent, tmp_path: Path) -> None:
     family = Actor.startd()
     with contextlib.ExitStack() as stack:
         stack.callback(family.kill)
         agent.jobs = [job(1), job(1)]
-        start(slots=2, connect=connect_as_hooks(tmp_path / "agent.sock"), family=family)
+        agent.start(slots=2, connect=connect_as_hooks(agent.socket), family=family)
         await agent.until("job_exit exit", count=2)
         # every hook is a process of its own, and none is the simulation itself
         assert len(set(agent.pids)) == len(agent.pids)
@@ -444,14 +418,12 @@ def few_open_files() -> Iterator[None]:
     resource.setrlimit(resource.RLIMIT_NOFILE, before)
 
 
-async def test_two_thousand_slots_are_busy_in_one_process(
-    few_open_files: None, agent: Agent, start: Callable[..., Host]
-) -> None:
+async def test_two_thousand_slots_are_busy_in_one_process(few_open_files: None, agent: Agent) -> None:
     allow_connections()
     slots = 2000
     agent.jobs = [job(100_000, ClusterId=str(number), JobLeaseDuration="1000000") for number in range(slots)]
     # all hooks of all slots run in this process: on a busy machine their time is no fair measure of an agent
-    host = start(
+    host = agent.start(
         slots=slots,
         timing={"starter_initial_update_interval_s": NEVER},
         deadlines_s=dict.fromkeys(HOOKS, PATIENCE_S),

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fetchwork.handlers.host.starterlog import MOST_BYTES, Fault, StarterLogs, fault_of, read_faults
+from tests.support.there import there
 
 TOKEN = "b2d9a0f2-7d8c-4e0b-9c3c-1f4f5c0f9c11"
 # as 23.9.6 writes it
@@ -69,8 +70,7 @@ def test_message_and_other_events_are_no_faults() -> None:
 
 
 def test_text_of_several_lines_becomes_one() -> None:
-    fault = read_faults("021 (1.0.0) x Error from starter on <x>:\n\tone\n\t\n\ttwo\x1b[31m\n...\n")
-    assert fault is not None
+    fault = there(read_faults("021 (1.0.0) x Error from starter on <x>:\n\tone\n\t\n\ttwo\x1b[31m\n...\n"))
     assert fault.text.split()[:2] == ["one", "two"] or "\n" not in fault.text
 
 
@@ -89,8 +89,7 @@ def test_hostile_text_takes_no_time() -> None:
 
 async def test_file_is_there_before_the_starter_and_gone_after_the_run(tmp_path: Path) -> None:
     logs = StarterLogs(tmp_path / "starter", of_users=False)
-    path = await logs.make(7, TOKEN, None)
-    assert path is not None
+    path = there(await logs.make(7, TOKEN, None))
     assert (os.path.getsize(path), stat.S_IMODE(os.stat(path).st_mode)) == (0, 0o600)
     assert stat.S_IMODE((tmp_path / "starter").stat().st_mode) == 0o711
     assert await logs.fault(7, TOKEN) is None
@@ -105,13 +104,11 @@ async def test_file_is_there_before_the_starter_and_gone_after_the_run(tmp_path:
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to give a file away")
 async def test_file_belongs_to_the_account_of_the_job(tmp_path: Path) -> None:
-    path = await StarterLogs(tmp_path / "starter", of_users=True).make(7, TOKEN, 4711)
-    assert path is not None
+    path = there(await StarterLogs(tmp_path / "starter", of_users=True).make(7, TOKEN, 4711))
     status = os.stat(path)
     assert (status.st_uid, stat.S_IMODE(status.st_mode)) == (4711, 0o600)
     # a fetch without an agent, whose account is not root, reads a job's end
-    path = await StarterLogs(tmp_path / "starter", of_users=True).make(8, TOKEN, 4711, tells_end=True)
-    assert path is not None
+    path = there(await StarterLogs(tmp_path / "starter", of_users=True).make(8, TOKEN, 4711, tells_end=True))
     status = os.stat(path)
     assert (status.st_uid, stat.S_IMODE(status.st_mode)) == (4711, 0o644)
 
@@ -154,8 +151,7 @@ async def test_end_of_a_job_that_was_often_suspended_is_read(tmp_path: Path) -> 
     path = Path(str(await logs.make(7, TOKEN, None, tells_end=True)))
     suspended = "010 (007.003.000) 2026-11-22 13:56:30 Job was suspended.\n\tNumber of processes: 1\n...\n"
     path.write_text("001 (007.003.000) begun\n...\n" + 2000 * suspended + "005 (007.003.000) ended\n")
-    written = await logs.written(7, TOKEN, tells_end=True)
-    assert written is not None
+    written = there(await logs.written(7, TOKEN, tells_end=True))
     assert written.startswith("001 (") and written.endswith("\n005 (007.003.000) ended\n")
 
 
