@@ -2,18 +2,26 @@
 
 import io
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NoReturn
 
 import pytest
 
 from fetchwork.condor.invocation import Invocation
+from fetchwork.queue.session import Session
 from tests.commands.oracle import Answer
 
 
 def _no_queue() -> NoReturn:
     raise AssertionError("a command that reads a file asked for the queue")
+
+
+@pytest.fixture
+def session(conninfo: str) -> Iterator[Session]:
+    """The commands' session with the test's database."""
+    with Session(conninfo) as session:
+        yield session
 
 
 @pytest.fixture

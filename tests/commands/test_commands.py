@@ -10,37 +10,18 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import psycopg
 import pytest
 
 from fetchwork.condor import commands, directory
 from fetchwork.condor.invocation import Invocation
 from fetchwork.dag import dagrun
-from fetchwork.pool.postgres import PostgresServer
 from fetchwork.queue import descriptions
 from fetchwork.queue.session import Session
 from fetchwork.queue.submission import put
 from tests.commands.oracle import Answer
 from tests.support.direct_queue import DirectQueue
-from tests.support.kept import kept_database
 
 SLEEP = "executable = /bin/sleep\narguments = $(Process)\nrequest_memory = 10\nqueue {}\n"
-
-
-@pytest.fixture
-def conninfo(postgres: PostgresServer) -> str:
-    return kept_database(postgres)
-
-
-@pytest.fixture
-def session(conninfo: str) -> Iterator[Session]:
-    with Session(conninfo) as session:
-        yield session
-
-
-@pytest.fixture
-def slots(connection: psycopg.Connection) -> DirectQueue:
-    return DirectQueue(connection)
 
 
 @pytest.fixture

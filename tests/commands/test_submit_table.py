@@ -1,25 +1,21 @@
 """The table of submit commands agrees with the code."""
 
 import os
-from collections.abc import Iterator
 
 import pytest
 
 from fetchwork.db.calls import credentials
-from fetchwork.pool.postgres import PostgresServer
 from fetchwork.queue import descriptions, sealing
 from fetchwork.queue.session import Session
 from tests.commands import submit_table
-from tests.support.kept import kept_database
 
 
 @pytest.fixture
-def session(postgres: PostgresServer) -> Iterator[Session]:
-    with Session(kept_database(postgres)) as session:
-        # of a credential that use_oauth_services asks for
-        session.database.run(credentials.publish_credential_key(public_key=b"k" * 32))
-        sealing.add(session, "box", b"token", owner="alice")
-        yield session
+def session(session: Session) -> Session:
+    """With a credential that use_oauth_services asks for."""
+    session.database.run(credentials.publish_credential_key(public_key=b"k" * 32))
+    sealing.add(session, "box", b"token", owner="alice")
+    return session
 
 
 def test_the_table_says_what_becomes_of_each_command(session: Session) -> None:

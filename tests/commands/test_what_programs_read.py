@@ -6,7 +6,7 @@ that can.
 
 import io
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -14,27 +14,14 @@ import pytest
 from fetchwork.codes import EventType
 from fetchwork.condor import commands
 from fetchwork.condor.invocation import Invocation
-from fetchwork.pool.postgres import PostgresServer
 from fetchwork.queue.events import JobEvent
 from fetchwork.queue.session import Session
 from tests.support.direct_queue import DirectQueue
-from tests.support.kept import kept_database
 
 JOB = "executable = /bin/sleep\narguments = 9\nqueue {}\n"
 
 
-@pytest.fixture
-def session(postgres: PostgresServer, utc: None) -> Iterator[Session]:
-    with Session(kept_database(postgres)) as session:
-        yield session
-
-
-@pytest.fixture
-def slots(session: Session) -> Iterator[DirectQueue]:
-    import psycopg
-
-    with psycopg.connect(session.conninfo or "", autocommit=True) as connection:
-        yield DirectQueue(connection)
+pytestmark = pytest.mark.usefixtures("utc")
 
 
 @pytest.fixture

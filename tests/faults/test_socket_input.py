@@ -14,6 +14,7 @@ from fetchwork.hook.wire import HOOKS, MAX_HEAD, Reply, ReplyReader, Request, en
 from fetchwork.simulate.agents import AgentProcess
 from fetchwork.simulate.family import Actor
 from tests.faults.harness import OWNER, Pool
+from tests.support.there import there
 from tests.support.waiting import PATIENCE_S, until_async
 
 #: additional memory over that of an idle agent
@@ -83,15 +84,13 @@ async def _send(agent: AgentProcess, data: bytes, timeout_s: float = PATIENCE_S)
     ],
 )
 async def test_bytes_that_are_no_request_are_answered_and_cut(agent: AgentProcess, data: bytes) -> None:
-    reply = await _send(agent, data)
-    assert reply is not None
+    reply = there(await _send(agent, data))
     assert reply.code == "bad_request"
     assert reply.message
 
 
 async def test_unknown_request_gets_an_error(agent: AgentProcess) -> None:
-    reply = await _send(agent, encode_request(Request("make_coffee", keyword="FETCHWORK")))
-    assert reply is not None
+    reply = there(await _send(agent, encode_request(Request("make_coffee", keyword="FETCHWORK"))))
     assert reply.code == "unknown_request"
 
 
@@ -220,8 +219,7 @@ async def test_jobs_account_may_not_play_the_startd_or_the_administrator(
     outgoing.write(encode_request(Request(name, b'Name = "slot1@ep1"\n', keyword="FETCHWORK")))
     reader = ReplyReader()
     reader.feed(await incoming.read(65536))
-    reply = reader.next_reply()
-    assert reply is not None
+    reply = there(reader.next_reply())
     assert reply.code == "denied"
     outgoing.close()
 

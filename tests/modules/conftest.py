@@ -6,28 +6,12 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import psycopg
 import pytest
 
 import fetchwork.modules
-from fetchwork.pool.postgres import PostgresServer
 from tests.accesspoint.point import AccessPoint
-from tests.support.direct_queue import DirectQueue
-from tests.support.kept import kept_database
 
 MODULES = Path(fetchwork.modules.__file__).parent
-
-
-@pytest.fixture
-def conninfo(postgres: PostgresServer) -> str:
-    """As in tests/conftest.py, for a database that is restored for each test."""
-    return kept_database(postgres)
-
-
-@pytest.fixture
-def slots(connection: psycopg.Connection) -> DirectQueue:
-    """Plays hosts and slots on the same database."""
-    return DirectQueue(connection)
 
 
 @pytest.fixture(params=["database", "access point"])

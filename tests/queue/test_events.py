@@ -15,6 +15,7 @@ from fetchwork.queue.ask import Ask, Found, Pause
 from fetchwork.queue.events import CursorExpired, JobEvent
 from fetchwork.queue.reader import Reader
 from tests.queue.conftest import Queue
+from tests.support.direct_queue import DirectQueue
 from tests.support.sessions import session_of
 from tests.support.waiting import PATIENCE_S, until
 
