@@ -34,7 +34,10 @@ MAX_REQUEST = 16 * 1024 * 1024
 
 #: the operations that change something: not repeated if no answer came
 CHANGES = frozenset(
-    {"change", "change_jobs", "act", "edit", "reschedule", "put_credential", "delete_credential"}
+    {
+        *("change", "change_jobs", "act", "edit", "reschedule", "set_submitter"),
+        *("put_credential", "delete_credential"),
+    }
 )
 
 #: variables that name a database: with one of them set, no access point is used

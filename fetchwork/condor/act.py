@@ -99,10 +99,15 @@ class _Asked:
     all: bool = False
     held: bool = False
     reason: str | None = None
+    subcode: int = 0
     totals: bool = False
     invalid: bool = False
     #: the name of the jobs in messages; None for a constraint
     named: str | None = None
+
+    def said(self) -> Json:
+        """The reason, as the arguments of an operation."""
+        return {"reason": self.reason, "subcode": self.subcode}
 
 
 def main(run: Invocation) -> int:
@@ -140,6 +145,7 @@ def _subcode(asked: _Asked, given: Given) -> None:
     text = given.value(_ANOTHER)
     if not re.fullmatch(r"\s*[+-]?\d+", text):
         raise Usage(f"Invalid -subcode {text}!")
+    asked.subcode = int(text)
 
 
 def _forced(asked: _Asked, given: Given) -> None:
@@ -194,8 +200,9 @@ def _parse(run: Invocation, action: Action) -> _Asked:
         for cluster, proc in (id.split(".") for id in asked.ids):
             asked.any_of.append(f"(ClusterId == {cluster} && ProcId == {proc})")
         asked.ids, asked.named = [], None
-    if asked.reason is None:
-        asked.reason = asked.action.reason
+    if (reason := asked.reason or asked.action.reason) is not None:
+        # a schedd adds who asked
+        asked.reason = f"{reason} (by user {run.user})"
     return asked
 
 
@@ -231,7 +238,7 @@ def _by_id(run: Invocation, asked: _Asked) -> bool:
             continue
         # one at a time, as a schedd does: a job without permission does not stop the others
         try:
-            number = session.perform("change_jobs", action=action.name, spec=[id], reason=asked.reason)
+            number = session.perform("change_jobs", action=action.name, spec=[id], **asked.said())
         except InsufficientPrivilege:
             outcomes[id] = _DENIED
         else:
@@ -282,7 +289,7 @@ def _by_constraint(run: Invocation, asked: _Asked) -> bool:
                 "act",
                 action=action.name,
                 spec=" && ".join(conditions) or "true",
-                reason=asked.reason,
+                **asked.said(),
             ),
         )
     except ClassAdError:

@@ -54,7 +54,7 @@ def main(run: Invocation) -> int:
         from fetchwork.condor.qsource import history_ads
 
         ads = history_ads(run, options, constraint)
-        _select(printer, options, ads, None, since)
+        _select(printer, options, ads, None, None)
     printer.end()
     return 0
 

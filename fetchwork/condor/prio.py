@@ -36,7 +36,10 @@ def main(run: Invocation) -> int:
             return _usage(run)
         else:
             named.append(word)
-    if (absolute is None and not relative) or not (named or everything):
+    if absolute is None and not relative:
+        run.complain("You must specify a new priority or priority adjustment.\n")
+        return _usage(run)
+    if not (named or everything):
         return _usage(run)
     try:
         for word in ["" for _ in [0] if everything] or named:

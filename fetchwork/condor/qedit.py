@@ -109,37 +109,32 @@ def _edit(run: Invocation, ids: list[str], conditions: list[str], edits: dict[st
             run.complain(f"Update aborted, illegal value for : {name}\n")
             run.complain("Transaction failed.  No attributes were set.\n")
             return 1
-    last = list(edits)[-1]
-    single = len(ids) == 1 and "." in ids[0] and not conditions
-    shown = conditions
-    if ids and not single:
-        shown = [f"(ClusterId == {id} )" if "." not in id else _one(id) for id in ids] + conditions
-    spec = ids[0] if single else " && ".join(shown) if conditions or not ids else " || ".join(shown)
+    # in the order of HTCondor's table of edits
+    names = sorted(edits)
+    of_jobs = not conditions and all("." in id for id in ids)
+    shown = [_one(id) for id in ids] + conditions
+    spec: list[str] | str = ids if of_jobs else (" && " if conditions else " || ").join(shown)
+    about = f"by constraint: ( {' && '.join(shown)} )"
+    reason = ""
     try:
-        session = run.session
-        changed = session.perform("edit", spec=spec, changes=values)
+        if of_jobs:
+            found = run.session.perform("standing", action="Hold", ids=ids)
+            about = f"for job {next((id for id in ids if found[id] == 'not found'), ids[0])}."
+        changed = run.session.perform("edit", spec=spec, changes=values)
     except FetchworkError as problem:
-        about = f"for job {ids[0]}." if single else f"by constraint: ( {' && '.join(shown)} )"
-        run.complain(f'Failed to set attribute "{last}" {about}\n')
-        run.complain(f"Queue transaction failed.  No attributes were set.\n{_reason(problem)}")
-        return 1
+        changed, reason = 0, _reason(problem)
     if not changed:
-        about = f"for job {ids[0]}." if single else f"by constraint: ( {' && '.join(shown)} )"
-        run.complain(f'Failed to set attribute "{last}" {about}\n')
-        run.complain("Queue transaction failed.  No attributes were set.\n")
+        run.complain(f'Failed to set attribute "{names[0]}" {about}\n')
+        run.complain(f"Queue transaction failed.  No attributes were set.\n{reason}")
         return 1
-    for name in edits:
-        run.say(
-            f'Set attribute "{name}" for {changed} matching jobs.\n'
-            if not single
-            else f'Set attribute "{name}".\n'
-        )
+    for name in names:
+        run.say(f'Set attribute "{name}" for {changed} matching jobs.\n')
     return 0
 
 
 def _one(id: str) -> str:
     cluster, _, proc = id.partition(".")
-    return f"(ClusterId == {cluster} && ProcId == {proc})"
+    return f"(ClusterId == {cluster} && ProcId == {proc})" if proc else f"(ClusterId == {cluster} )"
 
 
 def _reason(problem: FetchworkError) -> str:

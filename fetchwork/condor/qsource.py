@@ -168,16 +168,13 @@ def history_ads(run: Invocation, options: HistoryOptions, constraint: str) -> It
         wanted = options.attributes
     elif options.custom and not options.mask.headings:
         wanted = sorted({*options.names, "ClusterId", "ProcId", "Owner"})
-    limit = options.limit if options.limit > 0 and options.since is None else -1
-    if options.since is not None:
-        # the condition that ends the list may read any attribute
-        wanted = []
     found = session.items(
         "view",
         name="history",
         constraint=text_of(constraint) or "true",
         projection=list(wanted),
-        limit=limit,
+        limit=options.limit if options.limit > 0 else -1,
+        since=None if options.since is None else text_of(options.since),
     )
     if options.backwards:
         return (PrintedAd(ad) for ad in found)

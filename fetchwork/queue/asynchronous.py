@@ -85,6 +85,7 @@ class AsyncQueue:
     hosts = _awaited(Queue.hosts)
     queues = _awaited(Queue.queues)
     submitters = _awaited(Queue.submitters)
+    set_factor = _awaited(Queue.set_factor)
     limits = _awaited(Queue.limits)
     credentials = _awaited(Queue.credentials)
     add_credential = _in_thread(Queue.add_credential)

@@ -144,17 +144,26 @@ def named(action: JobAction, reason: str | None) -> str:
 
 
 def changed(
-    action: JobAction, spec: JobSpec, memory: Memory, reason: str | None
+    action: JobAction, spec: JobSpec, memory: Memory, reason: str | None, subcode: int = 0
 ) -> Steps[tuple[Selection, int]]:
-    """Hold, release, remove or vacate jobs; returns the selection and the number of changed jobs."""
+    """Hold, release, remove or vacate jobs; returns the selection and the number of changed jobs.
+
+    ``subcode`` is that of a hold.
+    """
     named(action, reason)
     selection = yield from selected(spec, memory)
-    call = _ACTIONS.get(action.name, _IMPOSSIBLE).call
+    return selection, (yield from _applied(action.name, selection, reason, subcode))
+
+
+def _applied(action: str, selection: Selection, reason: str | None, subcode: int) -> Steps[int]:
+    """The number of jobs that an action changed."""
+    call = _ACTIONS.get(action, _IMPOSSIBLE).call
+    more = {"subcode": subcode} if action == "Hold" and subcode else {}
     number = 0
     if call is not None:
         for ids in selection.batches():
-            number += yield call(jobs=ids, reason=reason)
-    return selection, number
+            number += yield call(jobs=ids, reason=reason, **more)
+    return number
 
 
 class Outcome(Enum):
@@ -184,20 +193,19 @@ def standing(action: str, ids: Sequence[str]) -> Steps[dict[str, Outcome | None]
     return outcomes
 
 
-def changed_of(action: str, spec: JobSpec, memory: Memory, reason: str | None) -> Steps[int]:
+def changed_of(
+    action: str, spec: JobSpec, memory: Memory, reason: str | None, subcode: int = 0
+) -> Steps[int]:
     """Hold, release, remove or vacate jobs; returns the number of changed jobs."""
     selection = yield from selected(spec, memory)
-    call = _ACTIONS[action].call
-    assert call is not None
-    number = 0
-    for ids in selection.batches():
-        number += yield call(jobs=ids, reason=reason)
-    return number
+    return (yield from _applied(action, selection, reason, subcode))
 
 
-def act(action: JobAction, spec: JobSpec, memory: Memory, reason: str | None) -> Steps[Json]:
+def act(
+    action: JobAction, spec: JobSpec, memory: Memory, reason: str | None, subcode: int = 0
+) -> Steps[Json]:
     """As ``changed``; the counts are those of ``Schedd.act``."""
-    selection, number = yield from changed(action, spec, memory, reason)
+    selection, number = yield from changed(action, spec, memory, reason, subcode)
     (total,) = yield Ask("SELECT coalesce(sum(jobs), 0)::bigint AS jobs FROM fetchwork.totals")
     states = _ACTIONS.get(action.name, _IMPOSSIBLE)
     seen = selection.named + selection.others if states.looks_at_all else selection.named
@@ -220,9 +228,12 @@ def act(action: JobAction, spec: JobSpec, memory: Memory, reason: str | None) ->
 def edit(spec: JobSpec, changes: Mapping[str, object], memory: Memory) -> Steps[int]:
     """Change attributes; returns the number of jobs changed. ``changes`` is in HTCondor's JSON form."""
     selection = yield from selected(spec, memory)
-    # an empty list names no job; any other spec that matches no job is an error, as in HTCondor
-    if not selection.ids and (selection.missing or ids_of(spec) is None):
+    # as in HTCondor: an empty list names no job, any other spec selects some, and single jobs all exist
+    ids = ids_of(spec)
+    if ids != [] and not selection.ids:
         raise NotFound(f"no job in the queue matches {spec!r}")
+    if ids is not None and selection.missing and all("." in id for id in ids):
+        raise NotFound(f"{selection.missing} of the jobs {spec!r} are not in the queue: none was changed")
     number = 0
     for ids in selection.batches():
         number += yield job_calls.edit(jobs=ids, changes=changes)

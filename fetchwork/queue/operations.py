@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from fetchwork.db.calls import credentials, files
+from fetchwork.db.calls import administration, credentials, files
 from fetchwork.queue import changing, dags, prospects, query, reading, summaries
 from fetchwork.queue.ask import Memory, Steps, Stream
 from fetchwork.queue.views import (
@@ -161,9 +161,11 @@ def dag(memory: Memory, *, cluster: int, projection: Sequence[str] = ()) -> Step
     return dags.tree(cluster, memory, projection)
 
 
-def change(memory: Memory, *, action: str, spec: Spec, reason: str | None = None) -> Steps[Json]:
+def change(
+    memory: Memory, *, action: str, spec: Spec, reason: str | None = None, subcode: int = 0
+) -> Steps[Json]:
     """Hold, release, remove or vacate jobs; the numbers selected, missing in the queue, and changed."""
-    selection, number = yield from changing.changed(_action(action), spec, memory, reason)
+    selection, number = yield from changing.changed(_action(action), spec, memory, reason, subcode)
     return {"jobs": selection.jobs, "missing": selection.missing, "changed": number}
 
 
@@ -173,9 +175,11 @@ def standing(memory: Memory, *, action: str, ids: list[str]) -> Steps[dict[str, 
     return {id: None if outcome is None else outcome.value for id, outcome in found.items()}
 
 
-def change_jobs(memory: Memory, *, action: str, spec: Spec, reason: str | None = None) -> Steps[int]:
+def change_jobs(
+    memory: Memory, *, action: str, spec: Spec, reason: str | None = None, subcode: int = 0
+) -> Steps[int]:
     """Hold, release, remove or vacate jobs; the number of changed jobs."""
-    return changing.changed_of(action, spec, memory, reason)
+    return changing.changed_of(action, spec, memory, reason, subcode)
 
 
 def output_clusters(memory: Memory) -> Steps[list[int]]:
@@ -212,9 +216,11 @@ def live_output(
     return output.live_output(cluster, proc, run_id, stdout_at, stderr_at)
 
 
-def act(memory: Memory, *, action: str, spec: Spec, reason: str | None = None) -> Steps[Json]:
+def act(
+    memory: Memory, *, action: str, spec: Spec, reason: str | None = None, subcode: int = 0
+) -> Steps[Json]:
     """As ``change``, with the counts of ``Schedd.act``."""
-    return changing.act(_action(action), spec, memory, reason)
+    return changing.act(_action(action), spec, memory, reason, subcode)
 
 
 def edit(memory: Memory, *, spec: Spec, changes: Json) -> Steps[int]:
@@ -225,6 +231,11 @@ def edit(memory: Memory, *, spec: Spec, changes: Json) -> Steps[int]:
 def reschedule(memory: Memory) -> Steps[None]:
     """Make waiting agents look for work now."""
     return changing.reschedule()
+
+
+def set_submitter(memory: Memory, *, name: str, changes: Json) -> Steps[None]:
+    """Set a submitter's prio_factor, usage or max_running."""
+    yield administration.set_submitter(name=name, changes=changes)
 
 
 def sealing_key(memory: Memory) -> Steps[Json | None]:
@@ -297,7 +308,7 @@ STEPS: Mapping[str, Callable[..., Steps[Any]]] = {
         ),
         prospects.prospects, prospects.first_idle, prospects.waiting, prospects.idle,
         prospects.slots_named, prospects.seen_by_slot,
-        change, change_jobs, act, edit, reschedule,
+        change, change_jobs, act, edit, reschedule, set_submitter,
         sealing_key, put_credential, delete_credential,
     )
 }  # fmt: skip

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import itertools
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from fetchwork.classad.exprform import expr_text
-from fetchwork.queue.ask import Ask, Evaluate, Found, Memory, Stream, mapped
+from fetchwork.queue.ask import Ask, Found, Memory, Steps, Stream, collected, mapped
 from fetchwork.queue.evaluating import Evaluation, key_of
 from fetchwork.queue.paging import Position
 from fetchwork.queue.projecting import Projected, has_expression
@@ -45,16 +46,9 @@ def ads(
     limit: int = -1,
     since: JobSpec | None = None,
 ) -> Stream[Json]:
-    """Yield the ads of a view that a constraint selects, up to the ad that ``since`` selects."""
-    stop = None
-    if since is not None:
-        stop = yield from compiled(view, constraint_of(since), memory)
-    # the constraint is evaluated on the whole ad
-    wanted = _names(projection)
-    asked = () if stop is not None else projection
-    stream = stretches(
-        view, constraint, memory, projection=asked, wanted=limit if limit >= 0 and stop is None else None
-    )
+    """Yield the ads of a view that a constraint selects, up to the first ad that ``since`` selects."""
+    stop = None if since is None else (yield from _first_key(view, constraint_of(since), memory))
+    stream = stretches(view, constraint, memory, projection=projection, wanted=limit if limit >= 0 else None)
     left = limit if limit >= 0 else None
     reply: object = None
     with contextlib.closing(stream):
@@ -70,17 +64,25 @@ def ads(
             (stretch,) = step.items
             found = stretch.ads
             stopped = False
-            if stop is not None and found:
-                stops: list[bool] = yield Evaluate(stop.text, found)
-                stopped = True in stops
-                found = found[: stops.index(True)] if stopped else found
-                found = [_projected(ad, wanted) for ad in found] if wanted else found
+            if stop is not None:
+                before = [key > stop if view.descending else key < stop for key in stretch.keys]
+                found = list(itertools.compress(found, before))
+                stopped = stretch.until is not None and not (
+                    stretch.until > stop if view.descending else stretch.until < stop
+                )
             if left is not None:
                 found = found[:left]
                 left -= len(found)
             yield Found(found, stretch.looked_at)
             if stopped:
                 return
+
+
+def _first_key(view: View, constraint: str, memory: Memory) -> Steps[Key | None]:
+    """The key of a view's first ad that a constraint selects."""
+    narrow = [view.names[name] for name in view.order if name in view.names]
+    found = yield from collected(stretches(view, constraint, memory, projection=narrow, wanted=1))
+    return next((key for stretch in found for key in stretch.keys), None)
 
 
 def stretches(

@@ -212,14 +212,16 @@ class Queue:
         """The ads of runs, the last first; live runs are included, without an Outcome."""
         return self._list(_ad, "view", **_view("runs", constraint, projection, match, since))
 
-    def act(self, action: JobAction, job_spec: JobSpec, reason: str | None = None) -> ClassAd:
+    def act(
+        self, action: JobAction, job_spec: JobSpec, reason: str | None = None, subcode: int = 0
+    ) -> ClassAd:
         """Hold, release, remove or vacate jobs; the answer counts them.
 
         ``job_spec`` is an id ('42.0', or '42' for a cluster), a list of ids, a cluster's number, or a
-        constraint. An empty constraint is a ValueError: 'true' means all jobs.
+        constraint. An empty constraint is a ValueError: 'true' means all jobs. ``subcode`` is a hold's.
         """
         name = changing.named(action, reason)
-        return self._ask(_ad, "act", action=name, spec=as_spec(job_spec), reason=reason)
+        return self._ask(_ad, "act", action=name, spec=as_spec(job_spec), reason=reason, subcode=subcode)
 
     def edit(self, job_spec: JobSpec, attr: str, value: object, flags: int = 0) -> int:
         """Change an attribute of jobs to an expression, or its text; returns the number of changed jobs.
@@ -276,6 +278,11 @@ class Queue:
     def submitters(self, constraint: ConstraintSpec = None, projection: Sequence[str] = ()) -> list[ClassAd]:
         """An ad for each submitter, in the order of service: usage, priority, limit."""
         return self._list(_ad, "view", **_view("submitters", constraint, projection))
+
+    def set_factor(self, submitter: str, factor: float) -> None:
+        """Set a submitter's priority factor: twice the factor is half the share. For administrators."""
+        changes = {"prio_factor": factor}
+        return self._ask(lambda _: None, "set_submitter", name=submitter, changes=changes)
 
     def limits(self, constraint: ConstraintSpec = None, projection: Sequence[str] = ()) -> list[ClassAd]:
         """An ad for each concurrency limit: Name, Maximum, Used."""
@@ -355,7 +362,7 @@ def _asked(constraint: ConstraintSpec, projection: Sequence[str], limit: int, op
     return {
         "constraint": text_of(constraint),
         "projection": names_of(projection),
-        "limit": limit,
+        "limit": int(limit),
         "opts": int(opts),
         "me": getpass.getuser() if opts else None,
     }
@@ -373,7 +380,7 @@ def _view(
         "name": name,
         "constraint": text_of(constraint),
         "projection": names_of(projection),
-        "limit": match if match > 0 else -1,
+        "limit": int(match) if int(match) > 0 else -1,
         "since": None if since is None else as_spec(since),
     }
 

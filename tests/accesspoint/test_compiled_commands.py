@@ -200,7 +200,11 @@ def test_what_it_changes_is_changed_once(point: AccessPoint, run: Run, directory
     ended = run("nobody", "condor_submit", "-terse", "number=3", "x.sub", cwd=directory)
     assert answer(ended) == (0, "2.0 - 2.2\n", "")
     assert answer(run("nobody", "condor_hold", "2.1")) == (0, "Job 2.1 held\n", "")
-    assert answer(run("nobody", "condor_qedit", "2.1", "Foo", "7")) == (0, 'Set attribute "Foo".\n', "")
+    assert answer(run("nobody", "condor_qedit", "2.1", "Foo", "7")) == (
+        0,
+        'Set attribute "Foo" for 1 matching jobs.\n',
+        "",
+    )
     assert answer(run("nobody", "condor_rm", "1", "2.0"))[0] == 0
     assert run("nobody", "condor_q", "-af:j", "JobStatus", "Foo").stdout == "2.1 5 7\n2.2 1 undefined\n"
     # nobody else's

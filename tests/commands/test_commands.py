@@ -183,7 +183,7 @@ def test_q_is_read_as_nextflow_parsl_and_law_read_it(
     assert states == {"1.0": "I", "1.1": "H"}
     assert condor("condor_q", "1.0", "1.1", "-af:jr", "JobStatus").out == "1.0 1\n1.1 5\n"
     block = condor("condor_q", "1.1", "-af:lng", "ClusterId", "HoldReason", "nosuch").out
-    assert block == "\nClusterId = 1\nHoldReason = because\nnosuch = undefined\n"
+    assert block == "\nClusterId = 1\nHoldReason = because (by user alice)\nnosuch = undefined\n"
     assert re.search(
         r"Total for query: 2 jobs; 0 completed, 0 removed, 1 idle, 0 running, 1 held", "\n".join(lines)
     )
@@ -333,10 +333,15 @@ def test_without_a_database_each_command_fails_in_one_line(tmp_path: Path, utc: 
 
 def test_qedit_and_prio_change_jobs(condor: Callable[..., Answer]) -> None:
     condor("condor_submit", stdin=SLEEP.format(2))
-    assert condor("condor_qedit", "1.0", "Foo", "5") == Answer(0, 'Set attribute "Foo".\n', "")
-    assert condor("condor_qedit", "1", "Foo=6", "Bar", '"x"').out.startswith(
-        'Set attribute "Foo" for 2 matching jobs.'
+    done = Answer(0, 'Set attribute "Foo" for 1 matching jobs.\n', "")
+    assert condor("condor_qedit", "1.0", "Foo", "5") == done
+    assert condor("condor_qedit", "1", "Foo=6", "Bar", '"x"').out == (
+        'Set attribute "Bar" for 2 matching jobs.\nSet attribute "Foo" for 2 matching jobs.\n'
     )
+    refused = (
+        'Failed to set attribute "Foo" for job 1.9.\nQueue transaction failed.  No attributes were set.\n'
+    )
+    assert condor("condor_qedit", "1.0", "1.9", "Foo", "7") == Answer(1, "", refused)
     assert condor("condor_q", "1", "-af", "Foo", "Bar").out == "6 x\n6 x\n"
     assert condor("condor_qedit", "1.0", "Owner", '"bob"').err.startswith(
         'Update of immutable attribute "Owner"'
@@ -352,6 +357,14 @@ def test_qedit_and_prio_change_jobs(condor: Callable[..., Answer]) -> None:
     assert condor("condor_q", "1", "-af", "JobPrio").out == "7\n2\n"
 
 
+def test_an_action_notes_its_reason_subcode_and_person(condor: Callable[..., Answer]) -> None:
+    condor("condor_submit", stdin=SLEEP.format(2))
+    condor("condor_hold", "1.0")
+    condor("condor_hold", "1.1", "-reason", "not now", "-subcode", "7")
+    shown = condor("condor_q", "1", "-af", "HoldReason", "HoldReasonSubCode").out
+    assert shown == "via condor_hold (by user alice) 0\nnot now (by user alice) 7\n"
+
+
 def test_history_has_the_jobs_that_left(condor: Callable[..., Answer]) -> None:
     condor("condor_submit", stdin=SLEEP.format(3))
     condor("condor_rm", "1.0")
@@ -361,6 +374,8 @@ def test_history_has_the_jobs_that_left(condor: Callable[..., Answer]) -> None:
     assert condor("condor_history", "-limit", "1", "-af", "ProcId").out == "2\n"
     assert condor("condor_history", "1.0", "-af", "ProcId").out == "0\n"
     assert condor("condor_history", "-since", "1.0", "-af", "ProcId").out == "2\n"
+    # whatever else is asked, the list ends at that job
+    assert condor("condor_history", "1.0", "-since", "1.2", "-af", "ProcId").out == ""
     assert condor("condor_history", "bob", "-af", "ProcId").out == ""
 
 
@@ -530,7 +545,10 @@ def test_analysis_says_why_a_job_does_not_run(condor: Callable[..., Answer]) -> 
     condor("condor_submit", stdin=SLEEP.format(1))
     condor("condor_hold", "1.0", "-reason", "because")
     out = condor("condor_q", "-better-analyze", "1.0").out
-    assert out.startswith("-- Job 1.0 of alice, queue default\n") and "It is held: Because." in out
+    assert (
+        out.startswith("-- Job 1.0 of alice, queue default\n")
+        and "It is held: Because (by user alice)." in out
+    )
     # without a job: one idle job of each autocluster
     assert condor("condor_q", "-better-analyze").out == ""
     condor("condor_submit", stdin=SLEEP.format(3))

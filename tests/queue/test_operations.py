@@ -33,6 +33,7 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     "prospects": {"cluster": 1, "proc": 0},
     "put_credential": {"owner": OWNER, "name": "box", "key_id": key_id(KEY), "sealed": "AAAA"},
     "seen_by_slot": {"machine": "h1", "slot": "slot1@h1", "autoclusters": [1]},
+    "set_submitter": {"name": OWNER, "changes": {"prio_factor": 2}},
     "slots_named": {"name": "h1"},
     "standing": {"action": "Hold", "ids": ["1.0", "9.9"]},
     "view": {"name": "slots"},

@@ -79,6 +79,8 @@ def test_it_changes_no_job_of_another(acting: DirectQueue, function: str) -> Non
 def test_it_changes_the_jobs_of_that_account(acting: DirectQueue) -> None:
     act(acting, "bob")
     assert acting.act("hold", "2.2") == 1
+    reason = acting.value("SELECT holdreason FROM fetchwork.jobs WHERE jobid = '2.2'")
+    assert reason == "via fetchwork hold (by bob)"
     assert acting.act("remove", "2") == 2
 
 

@@ -56,9 +56,9 @@ def submit_noted(
     return value_of("submit_noted", {**given(locals()), "procs": jsonb(list(procs))})
 
 
-def hold(*, jobs: Sequence[str], reason: str | None = None) -> Call[int]:
+def hold(*, jobs: Sequence[str], reason: str | None = None, subcode: int = 0) -> Call[int]:
     """Hold jobs, given as "42.0" or "42" for a cluster; returns the number of jobs held."""
-    return value_of("hold", _about(jobs, reason))
+    return value_of("hold", {**_about(jobs, reason), "subcode": subcode})
 
 
 def release(*, jobs: Sequence[str], reason: str | None = None) -> Call[int]:

@@ -17,7 +17,12 @@ DECLARE
     procs integer[];
     why text := coalesce(
         act_on_jobs.reason,
-        format('via fetchwork %s (by %s)', CASE action WHEN 'remove' THEN 'rm' ELSE action END, role)
+        format(
+            'via fetchwork %s (by %s)',
+            CASE action WHEN 'remove' THEN 'rm' ELSE action END,
+            -- the person behind an access point
+            coalesce(fetchwork.acting_for(role), role)
+        )
     );
 BEGIN
     SELECT array_agg(s.cluster_id), array_agg(s.proc_id)
