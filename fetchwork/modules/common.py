@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import getpass
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from types import ModuleType
-from typing import TYPE_CHECKING, Never, Protocol
+from typing import TYPE_CHECKING, Any, Never, Protocol
 
 from fetchwork.client.link import socket_path
 from fetchwork.errors import FetchworkError
+from fetchwork.queue.selecting import names_of
 
 if TYPE_CHECKING:
     from fetchwork.classad.values import ClassAd
@@ -18,7 +20,6 @@ if TYPE_CHECKING:
 
 #: classes without a daemon here -> the substitute
 NO_DAEMON = {
-    "Startd": "hosts fetch their work; Collector.query(AdTypes.Startd) has the slots",
     "RemoteParam": "there is no daemon whose configuration could be asked for; param has this host's",
     "SecurityContext": "the account, or the database's role, decides what a program may do",
     "Claim": "hosts fetch their work; no client claims slots",
@@ -29,21 +30,21 @@ _NOT_OF = {
     "Negotiator": "hosts match jobs by themselves; 'fetchwork prio' sets factors and limits",
 }
 #: methods of Schedd without a meaning here -> the reason
-NO_METHOD = {
+_NO_METHOD = {
     **dict.fromkeys(
         ("export_jobs", "import_exported_job_results", "unexport_jobs"), "the queue is a database"
     ),
     "spool": "input files are stored at submit in any case; say should_transfer_files = YES",
-    **dict.fromkeys(("queryProjectAds", "queryUserAds", "query_users"), "users are accounts of the hosts"),
     **dict.fromkeys(
-        ("enable_users", "enable_users_matching", "disable_users", "disable_users_matching"),
-        "users are accounts of the hosts",
+        ("create_ocu", "get_claims", "negotiate", "query_ocu", "remove_ocu"),
+        "hosts fetch their work; no client claims slots",
     ),
-    **dict.fromkeys(("get_claims", "negotiate"), "hosts fetch their work; no client claims slots"),
     "daemonHistory": "there are no daemons with a history of their own",
     "refreshGSIProxy": "fetched work has no X.509 proxies",
     "insert_jobs": "submit takes ads as well",
 }
+#: of all others
+_USERS = "users are accounts of the hosts"
 
 
 class Ad(Protocol):
@@ -52,20 +53,56 @@ class Ad(Protocol):
     def __setitem__(self, name: str, value: object) -> None: ...
 
 
+#: QueryOpts.AutoCluster, GroupBy and SummaryOnly
+_NO_JOBS = 1 | 2 | 8
+
+
 def keeps_logs() -> bool:
     """Whether an access point writes event logs, so that programs can read the files."""
     return socket_path() is not None
 
 
 def absent(module: ModuleType, name: str, reason: str) -> type:
-    """Return a substitute for a class without a meaning here; making an object of it raises the reason."""
+    """Return a substitute for a class without a meaning here: its methods raise the reason."""
+    special = ("__getitem__", "__setitem__", "__delitem__", "__iter__", "__len__")
+    refused = _refused(module, name, (), {}, reason, special)
+    init = {"__init__": lambda self, *_, **__: None, "__doc__": f"Not there: {reason}."}
+    return type(name, (), {**refused, **init})
 
-    def refuse(self: object, *_: object, **__: object) -> None:
-        raise module.HTCondorException(
-            f"{module.__name__}.{name} has no meaning in a fetchwork queue: {reason}"
-        )
 
-    return type(name, (), {"__init__": refuse, "__doc__": f"Not there: {reason}."})
+def refuse_others(module: ModuleType, name: str, own: type) -> None:
+    """Give a substitute for Schedd the methods that it lacks; each raises a reason when it is called."""
+    for method, refuse in _refused(module, name, dir(own), _NO_METHOD, _USERS).items():
+        setattr(own, method, refuse)
+
+
+def _refused(
+    module: ModuleType,
+    name: str,
+    own: Collection[str],
+    reasons: Mapping[str, str],
+    reason: str,
+    special: Collection[str] = (),
+) -> dict[str, Callable[..., Never]]:
+    """The methods of a class of the bindings, without ``own``, each of which raises its reason."""
+    original = getattr(module, name)
+    return {
+        method: refusing(module, f"{name}.{method}", reasons.get(method, reason), getattr(original, method))
+        for method in dir(original)
+        if method not in own and (not method.startswith("_") or method in special)
+    }
+
+
+def startd(module: ModuleType, locate: Callable[[], object]) -> type:
+    """Return Startd: HTCondor's own, which speaks to the daemon itself, by default to one of the queue's."""
+
+    class Startd(module.Startd):  # type: ignore[misc, name-defined]
+        __doc__ = module.Startd.__doc__
+
+        def __init__(self, location: object = None) -> None:
+            super().__init__(locate() if location is None else location)
+
+    return Startd
 
 
 def of_daemons(
@@ -75,6 +112,7 @@ def of_daemons(
 
     ``queue`` makes the queue, ``ad`` makes an ad of this series of the bindings.
     """
+    make = module.classad.ClassAd
 
     def add(
         self: object,
@@ -99,27 +137,38 @@ def of_daemons(
     def priorities(self: object, rollup: bool = False) -> list[object]:
         return [ad(one) for one in queue().submitters()]
 
-    methods: dict[str, dict[str, object]] = {
+    def set_factor(self: object, user: str, factor: float) -> None:
+        if "@" not in user:
+            raise ValueError("You must specify the submitter (user@uid.domain)")
+        if factor < 1:
+            raise ValueError("Priority factors must be >= 1")
+        queue().set_factor(user.partition("@")[0], float(factor))
+
+    def locate(self: object, location: object = None) -> None:
+        if location is not None and not isinstance(location, make):
+            raise TypeError("location must be a ClassAd")
+
+    methods: dict[str, dict[str, Any]] = {
         "Credd": {"add_user_service_cred": add, "delete_user_service_cred": delete},
-        "Negotiator": {"getPriorities": priorities},
+        "Negotiator": {"getPriorities": priorities, "setFactor": set_factor},
     }
-    made = {}
-    for name, own in methods.items():
-        others = {
-            method: refusing(module, f"{name}.{method}", _NOT_OF[name])
-            for method in dir(getattr(module, name))
-            if not method.startswith("_")
-        }
-        made[name] = type(name, (), {"__init__": lambda self, location=None: None, **others, **own})
-    return made
+    return {
+        name: type(name, (), {**_refused(module, name, own, {}, _NOT_OF[name]), "__init__": locate, **own})
+        for name, own in methods.items()
+    }
 
 
 def _account(user: str | None) -> str | None:
     return user.partition("@")[0] if user else None
 
 
-def refusing(module: ModuleType, name: str, reason: str) -> Callable[..., Never]:
-    """Return a substitute for a function or method without a meaning here, which raises the reason."""
+def refusing(
+    module: ModuleType, name: str, reason: str, original: Callable[..., object] | None = None
+) -> Callable[..., Never]:
+    """Return a substitute for a function or method without a meaning here, which raises the reason.
+
+    It has the signature and documentation of the original.
+    """
 
     def refuse(*_: object, **__: object) -> Never:
         raise module.HTCondorException(
@@ -127,7 +176,23 @@ def refusing(module: ModuleType, name: str, reason: str) -> Callable[..., Never]
         )
 
     refuse.__name__ = name
-    return refuse
+    return refuse if original is None else functools.wraps(original)(refuse)
+
+
+def said(reason: object) -> tuple[str, int]:
+    """The reason of an action, with the person as a schedd adds it, and its subcode; a tuple has both."""
+    text, subcode = reason if isinstance(reason, tuple) else (reason, 0)
+    if text is None:
+        text = "Python-initiated action"
+    if not isinstance(text, str):
+        raise TypeError("reason must be a string")
+    return f"{text} (by user {getpass.getuser()})", int(subcode)
+
+
+def with_time(projection: Sequence[str], opts: int) -> Sequence[str]:
+    """A projection of jobs' ads with ServerTime, which a schedd adds to each of them."""
+    names = names_of(projection)
+    return [*names, "ServerTime"] if names and not opts & _NO_JOBS else names
 
 
 @contextlib.contextmanager

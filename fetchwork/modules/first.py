@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 import contextlib
+import getpass
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, SupportsInt, TypeVar
 
 from fetchwork.classad import bindings
+from fetchwork.classad.jsonform import to_json
 from fetchwork.classad.values import ClassAd
 from fetchwork.modules.common import (
     NO_DAEMON,
-    NO_METHOD,
     Ad,
     absent,
     keeps_logs,
     of_daemons,
     ping_ad,
     raising,
+    refuse_others,
     refusing,
+    said,
+    startd,
+    with_time,
 )
 from fetchwork.queue.collector import Collector as QueueCollector
 from fetchwork.queue.synchronous import Queue
@@ -105,6 +110,23 @@ def classes(module: ModuleType) -> dict[str, object]:
                 ad_results += self.query(f"ClusterId == {result.cluster()}")
             return result
 
+        def submitMany(  # noqa: N802 - HTCondor's name
+            self,
+            cluster_ad: object,
+            proc_ads: Sequence[tuple[object, int]],
+            spool: bool = False,
+            ad_results: list[object] | None = None,
+        ) -> int:
+            common = {"Owner": getpass.getuser(), **to_json(ClassAd(repr(cluster_ad)))}
+            procs = [
+                {**common, **to_json(ClassAd(repr(ad)))} for ad, number in proc_ads for _ in range(number)
+            ]
+            with raising(failed):
+                made = self._queue.submit(procs, spool=spool).cluster()
+            if ad_results is not None:
+                ad_results += self.query(f"ClusterId == {made}")
+            return int(made)
+
         @contextlib.contextmanager
         def transaction(self, flags: int = 0, continue_txn: bool = False) -> Iterator[Transaction]:
             yield Transaction(self.submit, self.query)
@@ -120,7 +142,9 @@ def classes(module: ModuleType) -> dict[str, object]:
             with raising(failed):
                 ads = [
                     first(ad)
-                    for ad in self._queue.xquery(expression(constraint), projection, limit, int(opts))
+                    for ad in self._queue.xquery(
+                        expression(constraint), with_time(projection, int(opts)), limit, int(opts)
+                    )
                 ]
             if callback is None:
                 return [*ads]
@@ -138,7 +162,8 @@ def classes(module: ModuleType) -> dict[str, object]:
         ) -> Iterator[Ad]:
             asked = expression(constraint if requirements is None else requirements)
             with raising(failed):
-                yield from map(first, self._queue.xquery(asked, projection, limit, int(opts)))
+                names = with_time(projection, int(opts))
+                yield from map(first, self._queue.xquery(asked, names, limit, int(opts)))
 
         def history(
             self,
@@ -172,9 +197,11 @@ def classes(module: ModuleType) -> dict[str, object]:
                 )
             return map(first, found)
 
-        def act(self, action: object, job_spec: object, reason: str | None = None) -> Ad:
+        def act(self, action: object, job_spec: object, reason: str | tuple[str, int] | None = None) -> Ad:
+            text, subcode = said(reason)
             with raising(failed):
-                return first(self._queue.act(_named(bindings.JobAction, action), spec(job_spec), reason))
+                asked = _named(bindings.JobAction, action)
+                return first(self._queue.act(asked, spec(job_spec), text, subcode))
 
         def edit(self, job_spec: object, attr: str, value: object, flags: int = 0) -> int:
             text = value if isinstance(value, str | int | float) else str(value)
@@ -189,9 +216,7 @@ def classes(module: ModuleType) -> dict[str, object]:
             with raising(failed):
                 self._queue.reschedule()
 
-    for name, reason in NO_METHOD.items():
-        if hasattr(module.Schedd, name):
-            setattr(Schedd, name, refusing(module, f"Schedd.{name}", reason))
+    refuse_others(module, "Schedd", Schedd)
 
     class Collector:
         """``htcondor.Collector``: the queue as a schedd, hosts and slots as startds."""
@@ -260,6 +285,7 @@ def classes(module: ModuleType) -> dict[str, object]:
         "Submit": Submit,
         "Transaction": Transaction,
     }
+    found["Startd"] = startd(module, lambda: Collector().locate(module.DaemonTypes.Startd))
     found.update(of_daemons(module, Queue, first))
     for name in ("send_command", "send_alive"):
         found[name] = refusing(module, name, "there are no daemons to send a command to")

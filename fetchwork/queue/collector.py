@@ -40,7 +40,7 @@ class Collector:
     ) -> list[ClassAd]:
         """The ads of one type that a constraint selects; ``statistics`` is ignored: there is no such data."""
         found: list[ClassAd] = []
-        if ad_type in (AdType.Any, AdType.Startd, AdType.StartdPrivate):
+        if ad_type.name in ("Any", "Slot", "Startd", "StartdPrivate"):
             found += self._queue.slots(constraint, projection)
         if ad_type in (AdType.Any, AdType.Schedd):
             found += _selected(list(self._schedds()), constraint, projection)
@@ -99,6 +99,9 @@ class Collector:
             {
                 "MyType": "Scheduler",
                 "Name": name,
+                "MyAddress": NO_ADDRESS,
+                # by which 'htcondor ap status' judges a schedd's health
+                "RecentDaemonCoreDutyCycle": 0.0,
                 "Machine": socket.getfqdn(),
                 "TotalIdleJobs": counts["Idle"],
                 "TotalRunningJobs": counts["Running"],
@@ -111,6 +114,8 @@ class Collector:
         return ad
 
 
+#: HTCondor's form of an address at which no daemon listens
+NO_ADDRESS = "<0.0.0.0:0>"
 _SUMMARY = int(QueryOpts.SummaryOnly)
 
 

@@ -162,13 +162,20 @@ def _refuse_wrong_transfer(submit: Mapping[str, str]) -> None:
             raise SubmitError(f"command '{name} = {value[:60]}': allowed: YES, NO or IF_NEEDED")
 
 
+#: the default of RequestMemory before 25
+_MEMORY_OF_24 = "/Expr(ifthenelse(MemoryUsage isnt undefined,MemoryUsage,(ImageSize + 1023) / 1024))/"
+
+
 def _settle_requests(ad: Json, commands: str) -> None:
     """Give the default requests of a description their numbers.
 
     HTCondor's defaults refer to ImageSize, MemoryUsage and DiskUsage. A schedd keeps these up to date, but
-    this queue lacks them: the requests would stay undefined, and match no slot.
+    this queue lacks them: the requests would stay undefined, and match no slot. The default of RequestMemory
+    is HTCondor's from 25 on, whatever version reads the description.
     """
     asked = {name.lower() for name, _ in assignments(commands)}
+    if "request_memory" not in asked and ad.get("RequestMemory") == _MEMORY_OF_24:
+        ad["RequestMemory"] = 128
     whole = from_json(ad)
     for name, command in (("RequestMemory", "request_memory"), ("RequestDisk", "request_disk")):
         if command in asked or not isinstance(ad.get(name), str):

@@ -7,6 +7,7 @@ import re
 from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
+from fetchwork.errors import ClassAdError
 from fetchwork.queue.ask import Ask, Memory, Steps
 from fetchwork.queue.constraints.constraint import Constraint, compile_constraint, names_in, text_of
 from fetchwork.queue.constraints.source import Form, Source
@@ -49,13 +50,16 @@ def constraint_of(spec: JobSpec) -> str:
         return f"ClusterId == {spec}"
     if isinstance(spec, str):
         if not spec.strip():
-            raise ValueError("the constraint is empty; 'true' means all jobs")
+            raise ClassAdError("the constraint is empty; 'true' means all jobs")
         return _id_constraint(spec) or spec
     from fetchwork.classad.values import ExprTree, format_expr
 
     if isinstance(spec, ExprTree):
         return format_expr(spec)
-    parts = [_id_constraint(item) if isinstance(item, str) else None for item in spec]
+    items = list(spec)
+    if not all(isinstance(item, str) for item in items):
+        raise TypeError(_NO_IDS)
+    parts = [_id_constraint(item) for item in items]
     if not parts or None in parts:
         raise ValueError(_NO_IDS)
     return " || ".join(part for part in parts if part)
@@ -96,10 +100,13 @@ def as_ids(spec: JobSpec) -> list[str]:
 
 
 def names_of(projection: Sequence[str]) -> list[str]:
-    """A projection as a list; raises TypeError for a string, which would be a sequence of letters."""
-    if isinstance(projection, str):
+    """A projection as a list of names; an item may hold several ('ClusterId,ProcId'), as for a schedd.
+
+    Raises TypeError for a string, which would be a sequence of letters, and for any other item.
+    """
+    if isinstance(projection, str) or not all(isinstance(item, str) for item in projection):
         raise TypeError("a projection is a list of attribute names")
-    return list(projection)
+    return [name for item in projection for name in re.split(r"[,\s]+", item) if name]
 
 
 def compiled(view: View, constraint: ConstraintSpec, memory: Memory) -> Steps[Constraint]:

@@ -39,13 +39,30 @@ assert [(ad["ProcId"], ad["JobStatus"], ad["Stamp"], ad["Owner"]) for ad in ads]
 assert isinstance(ads[0], classad2.ClassAd)
 (summary,) = schedd.query("true", opts=htcondor2.QueryOpts.SummaryOnly)
 assert summary["Idle"] == 2, summary
-assert schedd.act(htcondor2.JobAction.Hold, f"{cluster}.0", reason="wait")["TotalSuccess"] == 1
-assert schedd.query(f"JobStatus == 5", ["HoldReason"])[0]["HoldReason"].startswith("wait")
+assert schedd.act(htcondor2.JobAction.Hold, f"{cluster}.0", reason=("wait", 7))["TotalSuccess"] == 1
+late = "JobStatus == 5 && CurrentTime > QDate - 60"
+(held,) = schedd.query(late, ["HoldReason,HoldReasonSubCode"], limit="2")
+assert (held["HoldReason"], held["HoldReasonSubCode"]) == ("wait (by user nobody)", 7), held
+assert sorted(held) == ["HoldReason", "HoldReasonSubCode", "ServerTime"], held
+for projection in ("ProcId", [5]):
+    try:
+        schedd.query("true", projection)
+    except TypeError:
+        continue
+    raise AssertionError(projection)
+try:
+    schedd.edit([f"{cluster}.1", f"{cluster}.9"], "Mine", "1")
+except htcondor2.HTCondorException:
+    assert not schedd.query("Mine == 1")
+else:
+    raise AssertionError("a job is missing")
 schedd.edit([f"{cluster}.1"], "JobPrio", "7")
 schedd.act(htcondor2.JobAction.Remove, [f"{cluster}.0", f"{cluster}.1"])
 assert schedd.query(f"ClusterId == {cluster}") == []
 (ended, *_) = schedd.history(f"ClusterId == {cluster} && ProcId == 1", ["JobStatus", "JobPrio"], 1)
 assert (ended["JobStatus"], ended["JobPrio"]) == (3, 7)
+assert schedd.history(f"ClusterId == {cluster} && ProcId == 0", since=f"ProcId == 1") == []
+assert location["MyAddress"] and htcondor2.Collector().locate(htcondor2.DaemonType.Schedd, "none") is None
 assert htcondor2.ping(location)["AuthorizationSucceeded"] is True
 assert len(htcondor2.Collector("cm.example.org").locateAll(htcondor2.DaemonType.Schedd)) == 1
 print("done")
@@ -74,6 +91,9 @@ assert found == [0, 1, 2], found
 assert schedd.query(classad.ExprTree(f"ClusterId == {cluster} && ProcId == 1"), ["ProcId"])[0]["ProcId"] == 1
 result = schedd.submit(submit, itemdata=[{"arguments": "1"}], count=2)
 assert result.num_procs() == 2
+made = classad.ClassAd({"Cmd": "/bin/true", "Args": "9"})
+many = schedd.submitMany(made, [(classad.ClassAd({"Mine": n}), n) for n in (1, 2)])
+assert [ad["Mine"] for ad in schedd.query(f"ClusterId == {many}", ["Mine"])] == [1, 2, 2]
 assert schedd.act(htcondor.JobAction.Hold, f"ClusterId == {cluster}")["TotalSuccess"] == 3
 assert schedd.act(htcondor.JobAction.Remove, [f"{cluster}.0"])["TotalSuccess"] == 1
 (ended,) = schedd.history(f"ClusterId == {cluster}", ["JobStatus"], 1)
@@ -138,15 +158,16 @@ def test_what_jobs_left_is_retrieved(
 @pytest.mark.parametrize(
     ("module", "call"),
     [
-        ("htcondor2", "htcondor2.Negotiator().setFactor('alice@vm', 2.0)"),
-        ("htcondor2", "htcondor2.Startd()"),
+        ("htcondor2", "htcondor2.Negotiator().setUsage('alice@vm', 2.0)"),
+        ("htcondor2", "htcondor2.RemoteParam(None)['x']"),
+        ("htcondor2", "htcondor2.Schedd().queryUserAds()"),
         ("htcondor2", "htcondor2.Credd().add_password('x')"),
         ("htcondor2", "htcondor2.Schedd().refreshGSIProxy(1, 0, 'x', -1)"),
         ("htcondor2", "htcondor2.Schedd().spool([])"),
         ("htcondor2", "htcondor2.send_command(None, None)"),
         ("htcondor", "htcondor.Negotiator().resetAllUsage()"),
         ("htcondor", "htcondor.Schedd().spool([])"),
-        ("htcondor", "htcondor.RemoteParam(None)"),
+        ("htcondor", "htcondor.RemoteParam(None).refresh()"),
         ("htcondor", "htcondor.SecMan().getCommandString(1)"),
     ],
 )
@@ -169,6 +190,17 @@ def test_priorities_and_tokens_are_those_of_the_queue(program: Program, module: 
     assert told == "['nobody']\n"
     add = "bindings.Credd().add_user_service_cred(bindings.CredTypes.OAuth, b'token', 'box')\n"
     assert "this pool takes no credentials" in program(begin + add, fails=True).splitlines()[-1]
+
+
+@pytest.mark.parametrize("environment", ["database"], indirect=True)
+def test_a_factor_is_set_and_methods_have_htcondor_s_parameters(program: Program) -> None:
+    told = program(
+        "import inspect, htcondor2\n"
+        "htcondor2.Negotiator().setFactor('carol@vm', 20)\n"
+        "print([(ad['Name'], ad['PriorityFactor']) for ad in htcondor2.Negotiator().getPriorities()])\n"
+        "print(*inspect.signature(htcondor2.Schedd.unexport_jobs).parameters)\n"
+    )
+    assert told == "[('carol', 20.0)]\nself job_spec\n"
 
 
 @pytest.mark.parametrize("environment", ["database"], indirect=True)

@@ -1,7 +1,7 @@
 """Simplifies an expression by its known values: ``time()``, and arithmetic of numbers.
 
 A whole answer refers to one moment: ``time()`` is the moment at which the constraint is compiled, for SQL and
-for HTCondor, in each row and page.
+for HTCondor, in each row and page. So is the attribute CurrentTime, which a schedd adds to each ad.
 """
 
 from __future__ import annotations
@@ -18,12 +18,14 @@ __all__ = ["MIRRORED", "fold", "pinned"]
 
 #: each comparison's operator with exchanged sides
 MIRRORED: Final = {"<": ">", ">": "<", "<=": ">=", ">=": "<=", "==": "==", "!=": "!="}
+#: in lower case
+_MOMENT: Final = "currenttime"
 #: integers up to this bound are exact as reals
 _LARGEST = 2**53
 
 
 def pinned(text: str, tree: Node, now: int) -> str:
-    """The text of a tree, with the moment in place of each ``time()``."""
+    """The text of a tree, with the moment in place of each ``time()`` and CurrentTime."""
     for begin, end in sorted(_times(tree), reverse=True):
         text = f"{text[:begin]}{now}{text[end:]}"
     return text
@@ -33,15 +35,19 @@ def _times(node: Node) -> Iterator[tuple[int, int]]:
     match node:
         case Call("time", ()):
             yield node.span
+        case Attribute(name) if name.lower() == _MOMENT:
+            yield node.span
         case Call(_, parts) | Operation(_, parts):
             for part in parts:
                 yield from _times(part)
 
 
 def fold(node: Node, now: int, source: Source) -> Node:
-    """A simpler equal expression: ``time()`` becomes a number, and columns are compared with numbers."""
+    """A simpler equal expression: the moment becomes a number, and columns are compared with numbers."""
     match node:
         case Call("time", ()):
+            return Literal(now, node.span)
+        case Attribute(name) if name.lower() == _MOMENT:
             return Literal(now, node.span)
         case Operation(operator, operands):
             folded = dataclasses.replace(node, operands=tuple(fold(each, now, source) for each in operands))
