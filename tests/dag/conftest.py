@@ -20,7 +20,9 @@ from tests.dag.suites import NEWEST, suites
 HERE = Path(__file__).parent
 CONFIG = """
 DAEMON_LIST = $(DAEMON_LIST) SCHEDD NEGOTIATOR
-ALLOW_WRITE = $(ALLOW_WRITE), bob@$(UID_DOMAIN)
+ALLOW_WRITE = $(ALLOW_WRITE), bob@$(UID_DOMAIN), alice@$(UID_DOMAIN)
+# numbers that can be told from others (test_fidelity)
+SCHEDD_CLUSTER_INITIAL_VALUE = 7001
 START = TARGET.Owner =?= undefined || TARGET.Owner == ifThenElse(SlotID <= 4, "alice", "bob")
 NEGOTIATOR_INTERVAL = 1
 NEGOTIATOR_MIN_INTERVAL = 1
