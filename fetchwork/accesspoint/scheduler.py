@@ -23,6 +23,7 @@ import asyncio
 import contextlib
 import json
 import logging
+import os
 import signal
 import socket
 import time
@@ -335,7 +336,7 @@ class SchedulerJobs:
         try:
             async with self._making:
                 # this may run the compiler
-                commands = await asyncio.to_thread(directory.made)
+                commands = await asyncio.to_thread(directory.made, for_all=os.geteuid() == 0)
         except FetchworkError as problem:
             raise _Refused(str(problem)) from None
         request["env"] = environment.of_dagman(request["env"], commands, request["cwd"])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 import os
 import re
@@ -152,8 +151,11 @@ def _serve(
     resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, min(hard, OPEN_FILES)), hard))
 
     # the program by which `fetchwork q` asks this access point; a host without it asks in Python
-    with contextlib.suppress(FetchworkError):
-        directory.made()
+    try:
+        directory.made(for_all=os.geteuid() == 0)
+    except FetchworkError as problem:
+        # without it DAGs are refused, and nothing else
+        event(_logger, logging.WARNING, "commands_not_made", problem=problem)
 
     async def serve() -> None:
         await AccessPoint(settings).run()

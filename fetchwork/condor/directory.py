@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import stat
 import sys
 from pathlib import Path
 
@@ -34,17 +35,33 @@ main()
 """
 
 
-def made() -> Path:
-    """Make or update the directory and return it. Raises FetchworkError if no folder can be written."""
-    last: OSError | None = None
-    for directory in _candidates():
+#: root's, where its Python can't be written
+SHARED = Path("/var/lib/fetchwork/condor")
+
+
+def made(*, for_all: bool = False) -> Path:
+    """Make or update the directory and return it. Raises FetchworkError if no folder can be written.
+
+    ``for_all``: other accounts run the commands, so the folder has to be one that they may enter.
+    """
+    reasons: list[str] = []
+    for directory in [*_candidates(), *([SHARED] if for_all else [])]:
         try:
             _make(directory)
         except OSError as problem:
-            last = problem
+            reasons.append(str(problem))
             continue
-        return directory
-    raise FetchworkError(f"cannot make a directory for HTCondor's commands: {last}")
+        closed = _closed(directory) if for_all else None
+        if closed is None:
+            return directory
+        reasons.append(f"'{closed}' is closed to other accounts")
+    raise FetchworkError(f"cannot make a directory for HTCondor's commands: {'; '.join(reasons)}")
+
+
+def _closed(directory: Path) -> Path | None:
+    """The first folder on the way to a directory that not every account may enter."""
+    folders = [*reversed(directory.resolve().parents), directory]
+    return next((folder for folder in folders if not folder.stat().st_mode & stat.S_IXOTH), None)
 
 
 def _candidates() -> list[Path]:
