@@ -148,7 +148,8 @@ def _show(pool: PersonalPool, as_json: bool) -> None:
         click.echo("to use it:")
         click.echo(f"  export PGSERVICEFILE={service_file} PGSERVICE=pool")
         click.echo("  psql        fetchwork submit FILE.sub        fetchwork q")
-        click.echo("as any account of this machine:")
+        owners = ", ".join(pool.machine.job_owners())
+        click.echo(f"without a password, as an account of the pool's machine ({owners}):")
         click.echo(f"  export FETCHWORK_ACCESS_POINT={pool.access_point.socket}")
     if pool.running:
         link = pool.page.link

@@ -3,13 +3,33 @@
 from __future__ import annotations
 
 import sys
-from importlib.machinery import PathFinder
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec, PathFinder
 from importlib.util import find_spec, module_from_spec
 from pathlib import Path
+from types import ModuleType
 
 from fetchwork.client.link import socket_path
 
 _HERE = Path(__file__).resolve().parent
+
+
+class _Personal(MetaPathFinder, Loader):
+    """Finds the module ``personal`` of HTCondor's packages: ours, whose pools have a queue."""
+
+    def find_spec(self, fullname: str, path: object = None, target: object = None) -> ModuleSpec | None:
+        wanted = ("htcondor.personal", "htcondor2.personal")
+        return ModuleSpec(fullname, self) if fullname in wanted else None
+
+    def exec_module(self, module: ModuleType) -> None:
+        # it imports what a client of an access point does without
+        from fetchwork import personal
+
+        for name in ("PersonalPool", "PersonalPoolState", "SetConfig"):
+            setattr(module, name, getattr(personal, name))
+
+
+_PERSONAL = _Personal()
 
 
 def lay_over(name: str) -> None:
@@ -34,6 +54,8 @@ def lay_over(name: str) -> None:
             f"HTCondor's module {name} is not installed for this Python; install the package htcondor",
             name=name,
         )
+    if _PERSONAL not in sys.meta_path:
+        sys.meta_path.insert(0, _PERSONAL)
     module = module_from_spec(spec)
     # the importer returns the entry that stands here at the end
     sys.modules[name] = module

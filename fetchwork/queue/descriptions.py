@@ -171,7 +171,7 @@ def _settle_requests(ad: Json, commands: str) -> None:
 
     HTCondor's defaults refer to ImageSize, MemoryUsage and DiskUsage. A schedd keeps these up to date, but
     this queue lacks them: the requests would stay undefined, and match no slot. The default of RequestMemory
-    is HTCondor's from 25 on, whatever version reads the description.
+    is HTCondor's from 25 on: an older version may read the description.
     """
     asked = {name.lower() for name, _ in assignments(commands)}
     if "request_memory" not in asked and ad.get("RequestMemory") == _MEMORY_OF_24:

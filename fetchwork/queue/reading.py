@@ -14,7 +14,7 @@ from fetchwork.queue.ask import Ask, Found, Memory, Steps, Stream, collected, ma
 from fetchwork.queue.evaluating import Evaluation, key_of
 from fetchwork.queue.paging import Position
 from fetchwork.queue.projecting import Projected, has_expression
-from fetchwork.queue.selecting import ConstraintSpec, JobSpec, compiled, constraint_of, source_of
+from fetchwork.queue.selecting import ConstraintSpec, JobSpec, compiled, constraint_of, names_of, source_of
 from fetchwork.queue.sifting import Sieve
 from fetchwork.queue.views import Json, Key, View
 
@@ -228,6 +228,4 @@ _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 def _names(projection: Sequence[str]) -> frozenset[str]:
-    if isinstance(projection, str):
-        raise TypeError("a projection is a list of attribute names")
-    return frozenset(name.lower() for name in projection)
+    return frozenset(name.lower() for name in names_of(projection))

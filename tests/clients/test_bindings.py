@@ -5,6 +5,7 @@ import re
 
 import pytest
 
+from fetchwork.pool.condorroot import VENV
 from tests.clients.conftest import Clients
 from tests.support.waiting import until
 
@@ -72,6 +73,27 @@ def test_a_python_that_has_bindings_alone_asks_an_access_point(clients: Clients,
         ["SUBMIT", "EXECUTE", "JOB_TERMINATED"],
         *[{"htcondor2": "ClassAdError", "htcondor": "HTCondorIOError"}[module]] * 2,
     ]  # fmt: skip
+
+
+DRAIN = """
+import htcondor2
+startd = htcondor2.Startd()
+drained = startd.drainJobs(reason="a test")
+print(htcondor2.Collector().query(htcondor2.AdType.Slot, projection=["Name"]) != [], drained != "")
+startd.cancelDrainJobs(drained)
+"""
+
+
+def test_a_startd_that_can_be_reached_is_drained(clients: Clients) -> None:
+    if not _has(clients, "htcondor2"):
+        pytest.skip("this HTCondor has no htcondor2")
+    slots = "SELECT EXISTS (SELECT 1 FROM fetchwork.slots)"
+    until(lambda: clients.pool.postgres.query(slots, dbname="fetchwork").strip() == "t")
+    environment = ["env", f"FETCHWORK_ACCESS_POINT={clients.socket}", "USER=root", "HOME=/tmp/root"]
+    words = [f"{VENV}/bin/fetchwork", "env", "--", PYTHON, "-W", "ignore", "-c", DRAIN]
+    in_tmp = ["sh", "-c", 'cd /tmp && exec "$@"', "sh"]
+    done = clients.pool.run_command([*in_tmp, *environment, *words], check=False)
+    assert done.stdout == "True True\n", done.stderr
 
 
 def test_without_an_access_point_one_line_says_what_is_missing(clients: Clients) -> None:

@@ -50,7 +50,7 @@ class Alices(Schedd):
     user = "alice"
 
 
-#: what the step is (its kind and text), and the reason in DIFFERENCES.md; the first that fits counts
+#: a pattern of the step's kind and text, and the reason in DIFFERENCES.md; the first that fits counts
 REASONS = (
     (
         r"^act: the jobs after|^act: Hold 'A.0' 5",
@@ -85,7 +85,7 @@ REASONS = (
     (r"\['procid'\]|RunInstanceId", "a projection gives attributes their own spelling"),
     (
         r"SummaryOnly",
-        "a summary counts all jobs, whatever the limit",
+        "a summary counts all jobs: a limit is not for it",
     ),
     (r"Negotiator\(\)", "a method that means nothing here says so before it looks at its arguments"),
     (r"User", "the domain of User is the database, not UID_DOMAIN"),

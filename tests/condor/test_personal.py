@@ -133,3 +133,39 @@ def test_states_follow_each_other_and_two_pools_live_beside_each_other(
         assert another.conninfo != pool.conninfo
         assert pool.who()["IsReady"]
     assert pool.stop().state == "STOPPED"
+
+
+#: after HTCondor's tutorial on personal pools
+TUTORIAL = """
+import sys, time
+from pathlib import Path
+import htcondor2
+from htcondor2.personal import PersonalPool
+
+described = htcondor2.Submit({"executable": "/bin/sleep", "arguments": "0", "initialdir": "/tmp"})
+with PersonalPool(local_dir=Path(sys.argv[1]), suite=sys.argv[2], slots=1) as pool:
+    print(pool.state, pool.run_command(["condor_version"]).returncode, pool.who()["IsReady"])
+    try:
+        pool.schedd.submit(described)
+    except htcondor2.HTCondorException as error:
+        print("owner=" in str(error))
+    cluster = pool.schedd.submit(described, owner="alice").cluster()
+    while not pool.schedd.history(f"ClusterId == {cluster}"):
+        time.sleep(0.1)
+    print(pool.schedd.history(f"ClusterId == {cluster}")[0]["ExitCode"])
+"""
+
+
+def test_the_tutorial_of_personal_pools_runs_under_our_modules(
+    root: CondorRoot, suite: str, public_directory: Callable[[], Path]
+) -> None:
+    words = ["env", "--", sys.executable, "-W", "ignore", "-c", TUTORIAL]
+    told = subprocess.run(
+        [f"{sys.prefix}/bin/fetchwork", *words, str(public_directory() / "pool"), suite],
+        capture_output=True,
+        text=True,
+        timeout=2 * PATIENCE_S,
+        check=False,
+        env={**os.environ, "USER": "root", "LOGNAME": "root"},
+    )
+    assert told.stdout == "READY 0 True\nTrue\n0\n", told.stderr

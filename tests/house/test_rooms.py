@@ -45,7 +45,7 @@ ROOMS: dict[str, set[str]] = {
     "dag": set(),
     "condor": {"queue", "following", "explain", "classad", "dag", "compiler"},
     # the directory for PYTHONPATH: the bindings' names over the queue
-    "modules": {"queue", "following", "classad", "client"},
+    "modules": {"queue", "following", "classad", "client", "personal"},
     # run by a submit host
     "accesspoint": {
         "queue", "client", "db", "dag", "process", "ipc",

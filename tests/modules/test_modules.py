@@ -213,6 +213,14 @@ def test_all_names_of_htcondor_s_modules_are_there(program: Program) -> None:
         assert set(program(f"{quiet}\n{without}\n{names}").split()) <= over
 
 
+@pytest.mark.parametrize("module", ["htcondor2", "htcondor"])
+@pytest.mark.parametrize("environment", ["database"], indirect=True)
+def test_a_personal_pool_is_one_with_a_queue(program: Program, module: str) -> None:
+    quiet = "import warnings; warnings.simplefilter('ignore')"
+    told = program(f"{quiet}\nfrom {module}.personal import PersonalPool\nprint(PersonalPool.__module__)")
+    assert told == "fetchwork.personal\n"
+
+
 def test_an_event_log_is_read_as_the_program_asks(
     program: Program, slots: DirectQueue, tmp_path: object
 ) -> None:

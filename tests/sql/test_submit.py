@@ -44,7 +44,7 @@ REFUSED: list[tuple[Any, str, str]] = [
     ({"Cmd": "/bin/true", "Owner": "a b"}, "FWINV", 'attribute "Owner" is "a b"; allowed: an account name'),
     ({"Cmd": "/bin/true", "Owner": "0"}, "FWINV", 'attribute "Owner" is "0"; allowed: an account name'),
     ({"Cmd": "/bin/true", "Owner": "bob\nUser"}, "FWINV", 'attribute "Owner" has a control character'),
-    ({"Cmd": "/bin/true", "Owner": "root"}, "FWDEN", "Owner 'root' is refused: no job runs as root"),
+    ({"Cmd": "/bin/true", "Owner": "root"}, "FWDEN", "Owner 'root' is refused: no job runs as root; name"),
     ({"Cmd": "/bin/true", "Owner": "ROOT"}, "FWDEN", "Owner 'ROOT' is refused"),
     ([], "FWINV", "a job ad is not a JSON object; allowed:"),
     ("x", "FWINV", "a job ad is not a JSON object"),

@@ -62,7 +62,7 @@ BEGIN
             left((ad -> 'Owner')::text, 60) USING ERRCODE = 'FWINV';
     END IF;
     IF lower(ad ->> 'Owner') IN ('root', 'toor') THEN
-        RAISE EXCEPTION 'Owner % is refused: no job runs as root',
+        RAISE EXCEPTION 'Owner % is refused: no job runs as root; name another account (owner=, --owner)',
             quote_nullable(ad ->> 'Owner') USING ERRCODE = 'FWDEN';
     END IF;
     IF NOT fetchwork.is_admin(role) AND NOT ad ->> 'Owner' = ANY (fetchwork.own_owners(role)) THEN
