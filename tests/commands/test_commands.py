@@ -374,7 +374,7 @@ def test_history_has_the_jobs_that_left(condor: Callable[..., Answer]) -> None:
     assert condor("condor_history", "-limit", "1", "-af", "ProcId").out == "2\n"
     assert condor("condor_history", "1.0", "-af", "ProcId").out == "0\n"
     assert condor("condor_history", "-since", "1.0", "-af", "ProcId").out == "2\n"
-    # whatever else is asked, the list ends at that job
+    # with other conditions, too, the list ends at that job
     assert condor("condor_history", "1.0", "-since", "1.2", "-af", "ProcId").out == ""
     assert condor("condor_history", "bob", "-af", "ProcId").out == ""
 
