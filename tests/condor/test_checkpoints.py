@@ -15,6 +15,7 @@ import pytest
 from fetchwork.db.database import Database
 from fetchwork.pool import PersonalPool
 from tests.condor.conftest import QUICK
+from tests.condor.pool_jobs import jobs_in
 from tests.condor.test_files import FileJobs, agent_of
 from tests.support.by_name import scalar
 from tests.support.sandboxes import STORE_PLUGIN, kept_files
@@ -55,7 +56,7 @@ class CheckpointJobs(FileJobs):
 
     def attributes(self, job: str) -> dict[str, Any]:
         """The job's attributes, live or ended."""
-        row = self.row(
+        row = self.one(
             "SELECT facts FROM fetchwork.jobs WHERE jobid = %s"
             " UNION ALL SELECT facts FROM fetchwork.history WHERE jobid = %s",
             job,
@@ -73,12 +74,8 @@ def checkpoint_pool(suite: str, make_pool: Callable[..., PersonalPool]) -> Perso
 
 @pytest.fixture
 def jobs(checkpoint_pool: PersonalPool) -> Iterator[CheckpointJobs]:
-    with Database(checkpoint_pool.conninfo) as database:
-        quick = {"max_not_started": 2, "retry_delay": 0.1, "max_retry_delay": 0.5, "black_hole_runs": 1000}
-        for name, value in quick.items():
-            scalar(database, "set_setting", name=name, value=value)
-        yield CheckpointJobs(checkpoint_pool, database)
-        database.query("SELECT fetchwork.remove(array_agg(jobid)) FROM fetchwork.jobs HAVING count(*) > 0")
+    with jobs_in(checkpoint_pool, CheckpointJobs) as jobs:
+        yield jobs
 
 
 class Waiting:
@@ -98,6 +95,7 @@ class Waiting:
         for path in (self.go, self.mark):
             path.unlink(missing_ok=True)
         script = SAVE_AND_WAIT.format(go=self.go, mark=self.mark, meanwhile=meanwhile)
+        self._jobs = jobs
         self.job = jobs.submit(script, inputs, **{**SAVES, **ad})
         self.until_running()
 
@@ -105,6 +103,17 @@ class Waiting:
         """Wait until an execution after the first runs."""
         until(self.mark.exists, "the second execution")
         self.mark.unlink()
+
+    def vacate(self) -> None:
+        """Vacate it, and wait until its next execution runs."""
+        scalar(self._jobs.database, "vacate", jobs=[self.job])
+        self.until_running()
+
+    def end(self) -> list[str]:
+        """Let it end; return the lines that it has printed."""
+        self.go.touch()
+        self._jobs.completed(self.job)
+        return lines(self._jobs.outputs(self.job))
 
 
 def lines(outputs: dict[str, bytes | str | None], name: str = "_condor_stdout") -> list[str]:
@@ -123,7 +132,7 @@ def test_each_checkpoint_is_saved_and_the_job_goes_on_where_it_was(jobs: Checkpo
     assert set(outputs) == {"_condor_stdout", "_condor_stderr", "state", "result"}
     # 0, 1, 2
     assert jobs.attributes(job)["CheckpointNumber"] == 2
-    assert jobs.row("SELECT count(*) FROM fetchwork.runs WHERE jobid = %s", job) == {"count": 1}
+    assert jobs.one("SELECT count(*) FROM fetchwork.runs WHERE jobid = %s", job) == {"count": 1}
     until(lambda: not jobs.saved(job), "what was saved to go with the job")
 
 
@@ -137,12 +146,11 @@ def test_what_was_saved_is_there_while_the_job_goes_on_and_nothing_of_htcondor_s
         "_condor_stdout": b"first\n",
         "_condor_stderr": b"",
     }
-    listed = jobs.row("SELECT * FROM fetchwork.checkpoints WHERE jobid = %s", waiting.job)
+    listed = jobs.one("SELECT * FROM fetchwork.checkpoints WHERE jobid = %s", waiting.job)
     assert listed is not None
     assert (listed["checkpointnumber"], listed["files"], listed["bytes"]) == (0, 4, 10)
     assert jobs.attributes(waiting.job)["CheckpointNumber"] == 0
-    waiting.go.touch()
-    jobs.completed(waiting.job)
+    waiting.end()
 
 
 def test_the_next_run_starts_from_the_last_checkpoint_and_not_from_what_came_after(
@@ -152,21 +160,15 @@ def test_the_next_run_starts_from_the_last_checkpoint_and_not_from_what_came_aft
         jobs, "vacated", meanwhile="echo 2 > state; echo later", TransferCheckpoint="state", Environment="A=1"
     )
     assert set(jobs.saved(waiting.job)) == {"state", "_condor_stdout", "_condor_stderr"}
-    scalar(jobs.database, "vacate", jobs=[waiting.job])
-    waiting.until_running()
-    waiting.go.touch()
-    jobs.completed(waiting.job)
-    assert lines(jobs.outputs(waiting.job)) == ["first", "again with 1", "later"]
-    assert jobs.row("SELECT count(*) FROM fetchwork.runs WHERE jobid = %s", waiting.job) == {"count": 2}
+    waiting.vacate()
+    assert waiting.end() == ["first", "again with 1", "later"]
+    assert jobs.one("SELECT count(*) FROM fetchwork.runs WHERE jobid = %s", waiting.job) == {"count": 2}
 
 
 def test_a_job_that_saves_when_it_is_told_to_end_has_that_in_its_next_run(jobs: CheckpointJobs) -> None:
     waiting = Waiting(jobs, "soft", meanwhile='trap "echo 7 > state; exit 85" TERM')
-    scalar(jobs.database, "vacate", jobs=[waiting.job])
-    waiting.until_running()
-    waiting.go.touch()
-    jobs.completed(waiting.job)
-    assert lines(jobs.outputs(waiting.job)) == ["first", "again with 1", "again with 7"]
+    waiting.vacate()
+    assert waiting.end() == ["first", "again with 1", "again with 7"]
     assert jobs.attributes(waiting.job)["CheckpointNumber"] == 1
 
 
@@ -213,11 +215,8 @@ def test_what_is_saved_with_its_relative_path_goes_over_the_inputs(
         ad["CheckpointDestination"] = f"store://{jobs.pool.directory}/tmp/store.relative"
     waiting = Waiting(jobs, f"relative.{elsewhere}", "cat d/in d/kept; echo later > d/in", inputs, **ad)
     assert {"state", "d/in"} <= jobs.saved(waiting.job).keys()
-    scalar(jobs.database, "vacate", jobs=[waiting.job])
-    waiting.until_running()
-    waiting.go.touch()
-    jobs.completed(waiting.job)
-    assert lines(jobs.outputs(waiting.job)) == ["first", "again with 1", "deep", "kept"]
+    waiting.vacate()
+    assert waiting.end() == ["first", "again with 1", "deep", "kept"]
 
 
 def test_a_checkpoint_that_there_is_no_room_for_holds_the_job_and_the_one_before_stays(
@@ -276,7 +275,7 @@ class Stored(Waiting):
             TransferPlugins="store=plugin",
             CheckpointDestination=f"store://{store}",
         )
-        row = jobs.row(
+        row = jobs.one(
             "SELECT fetchwork.global_job_id(clusterid, procid, q_at) AS id"
             " FROM fetchwork.jobs WHERE jobid = %s",
             self.job,
@@ -310,11 +309,8 @@ def test_a_checkpoint_is_at_its_destination_as_htcondor_has_it_and_comes_from_th
             input=manifest.decode(),
         )  # fmt: skip
         assert checked.returncode == 0, checked
-    scalar(jobs.database, "vacate", jobs=[waiting.job])
-    waiting.until_running()
-    waiting.go.touch()
-    jobs.completed(waiting.job)
-    assert lines(jobs.outputs(waiting.job)) == ["first", "again with 1", "later"]
+    waiting.vacate()
+    assert waiting.end() == ["first", "again with 1", "later"]
     outputs = jobs.outputs(waiting.job)
     assert not [name for name in outputs if "MANIFEST" in name or "incoming" in name]
     cluster = int(waiting.job.partition(".")[0])
@@ -341,8 +337,7 @@ def test_an_output_destination_does_not_take_the_checkpoints(jobs: CheckpointJob
     assert {str(path.relative_to(there)) for path in there.rglob("*") if path.is_file()} == {
         "0000/state", "0000/_condor_stdout", "0000/_condor_stderr"
     }  # fmt: skip
-    waiting.go.touch()
-    jobs.completed(waiting.job)
+    waiting.end()
     assert (store / "outputs/other").read_bytes() == b"x\n"
     assert lines(jobs.outputs(waiting.job)) == ["first", "again with 1"]
 
@@ -369,9 +364,7 @@ def test_a_checkpoint_that_is_not_what_was_saved_is_not_used(jobs: CheckpointJob
     (waiting.directory / "0000/state").write_text("666\n")
     os.kill(starter_of(jobs, waiting.job), signal.SIGKILL)
     waiting.until_running()
-    waiting.go.touch()
-    jobs.completed(waiting.job)
-    assert lines(jobs.outputs(waiting.job)) == ["first", "again with 1"]
+    assert waiting.end() == ["first", "again with 1"]
     assert (waiting.directory / "0001/state").read_text() == "1\n"
     assert jobs.attributes(waiting.job)["CheckpointNumber"] == 1
 
@@ -380,7 +373,7 @@ def test_a_checkpoint_that_is_not_what_was_saved_is_not_used(jobs: CheckpointJob
 
 
 def starter_of(jobs: CheckpointJobs, job: str) -> int:
-    row = jobs.row(
+    row = jobs.one(
         "SELECT r.starter FROM fetchwork.run AS r"
         " WHERE fetchwork.job_id(r.cluster_id, r.proc_id) = %s AND r.state = 'running'",
         job,
@@ -395,9 +388,7 @@ def test_a_starter_that_is_killed_costs_no_more_than_what_came_after_the_checkpo
     waiting = Waiting(jobs, "killed", meanwhile="echo 2 > state")
     os.kill(starter_of(jobs, waiting.job), signal.SIGKILL)
     waiting.until_running()
-    waiting.go.touch()
-    jobs.completed(waiting.job)
-    assert lines(jobs.outputs(waiting.job)) == ["first", "again with 1"]
+    assert waiting.end() == ["first", "again with 1"]
 
 
 def savers(jobs: CheckpointJobs) -> list[int]:
@@ -440,7 +431,7 @@ def test_a_checkpoint_waits_for_an_agent_that_is_killed_meanwhile(jobs: Checkpoi
         again.completed(job)
         assert lines(again.outputs(job)) == ["1"]
         assert again.attributes(job)["CheckpointNumber"] == 0
-        assert again.row("SELECT count(*) FROM fetchwork.runs WHERE jobid = %s", job) == {"count": 1}
+        assert again.one("SELECT count(*) FROM fetchwork.runs WHERE jobid = %s", job) == {"count": 1}
 
 
 def test_a_checkpoint_that_is_killed_half_way_is_saved_at_the_eviction_or_not_at_all(

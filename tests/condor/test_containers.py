@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from fetchwork.db.database import Database
 from fetchwork.pool import PersonalPool
 from tests.condor.container_runtime import image, make, make_docker
+from tests.condor.pool_jobs import jobs_in
 from tests.condor.test_files import FileJobs
 from tests.support.by_name import scalar
 from tests.support.living import files
@@ -44,9 +44,9 @@ CONFIG += "".join(
 class ContainerJobs(FileJobs):
     """Jobs in containers, and the runtime that makes the containers."""
 
-    def __init__(self, pool: PersonalPool, database: Database, runtime: Path) -> None:
-        super().__init__(pool, database)
-        self.runtime = runtime
+    @property
+    def runtime(self) -> Path:
+        return self.pool.directory / "runtime/apptainer"
 
     def calls(self, job_image: str) -> list[dict[str, Any]]:
         """The runtime's calls for an image."""
@@ -82,12 +82,8 @@ def container_pool(suite: str, make_pool: Callable[..., PersonalPool]) -> Person
 
 @pytest.fixture
 def jobs(container_pool: PersonalPool) -> Iterator[ContainerJobs]:
-    with Database(container_pool.conninfo) as database:
-        quick = {"max_not_started": 3, "retry_delay": 0.1, "max_retry_delay": 0.5, "black_hole_runs": 1000}
-        for name, value in quick.items():
-            scalar(database, "set_setting", name=name, value=value)
-        yield ContainerJobs(container_pool, database, container_pool.directory / "runtime/apptainer")
-        database.query("SELECT fetchwork.remove(array_agg(jobid)) FROM fetchwork.jobs HAVING count(*) > 0")
+    with jobs_in(container_pool, ContainerJobs, max_not_started=3) as jobs:
+        yield jobs
 
 
 def test_a_job_has_the_root_of_its_image_and_its_files_come_and_go(jobs: ContainerJobs) -> None:

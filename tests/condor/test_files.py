@@ -27,6 +27,7 @@ from fetchwork.pool import PersonalPool
 from fetchwork.queue import Queue
 from tests.condor.compiled_hooks import compile_hooks, hook_directory
 from tests.condor.conftest import QUICK
+from tests.condor.pool_jobs import PoolJobs, jobs_in
 from tests.support.by_name import scalar
 from tests.support.living import content, files
 from tests.support.other_accounts import attack
@@ -40,47 +41,19 @@ from tests.support.sandboxes import (
 from tests.support.waiting import until
 
 
-class FileJobs:
+class FileJobs(PoolJobs):
     """Jobs with sandboxes in a pool that the tests of this file share."""
-
-    def __init__(self, pool: PersonalPool, database: Database) -> None:
-        self.pool = pool
-        self.database = database
 
     def submit(self, script: str, inputs: dict[str, bytes | str | None] | None = None, **ad: Any) -> str:
         return submit_with_files(self.pool.conninfo, inputs or {}, script=f"#!/bin/sh\n{script}\n", **ad)
 
-    def row(self, sql: str, *params: Any) -> dict[str, Any] | None:
-        rows = self.database.query(sql, params)
-        return rows[0] if rows else None
-
-    def completed(self, job: str) -> dict[str, Any]:
-        return self._until(job, "SELECT * FROM fetchwork.history WHERE jobid = %s AND jobstatus = 4")
-
-    def held(self, job: str) -> dict[str, Any]:
-        return self._until(job, "SELECT * FROM fetchwork.jobs WHERE jobid = %s AND jobstatus = 5")
-
-    def _until(self, job: str, sql: str) -> dict[str, Any]:
-        found: list[dict[str, Any]] = []
-
-        def there() -> bool:
-            found[:] = self.database.query(sql, [job])
-            return bool(found)
-
-        try:
-            until(there, f"job {job}")
-        except AssertionError as error:
-            raise AssertionError(f"{error}; it is {self.about(job)}") from None
-        return found[0]
-
-    def about(self, job: str) -> object:
-        return (
-            self.database.query(
-                "SELECT jobstatus, holdreason, lastreason FROM fetchwork.jobs WHERE jobid = %s", [job]
-            ),
-            self.database.query("SELECT jobstatus FROM fetchwork.history WHERE jobid = %s", [job]),
-            self.database.query("SELECT state, outcome, reason FROM fetchwork.runs WHERE jobid = %s", [job]),
-        )
+    def run(
+        self, script: str, inputs: dict[str, bytes | str | None] | None = None, **ad: Any
+    ) -> dict[str, bytes | str | None]:
+        """The outputs of a job that has completed."""
+        job = self.submit(script, inputs, **ad)
+        self.completed(job)
+        return self.outputs(job)
 
     def outputs(self, job: str) -> dict[str, bytes | str | None]:
         return {name: value for name, (_, value) in kept_files(self.pool.conninfo, job).items()}
@@ -118,23 +91,15 @@ def job_with_credentials(file_pool: PersonalPool) -> str:
         queue.add_credential("disk", b"other\n", handle="h", owner=OWNER)
         jobs = FileJobs(file_pool, database)
         job = jobs.submit(CREDENTIALS, OAuthServicesNeeded="box,disk*h")
-        running(jobs, job)
+        jobs.running(job)
         queue.add_credential("box", f"{LATER}\n".encode(), owner=OWNER)
     return job
 
 
 @pytest.fixture
 def jobs(file_pool: PersonalPool) -> Iterator[FileJobs]:
-    with Database(file_pool.conninfo) as database:
-        quick = {"max_not_started": 2, "retry_delay": 0.1, "max_retry_delay": 0.5, "black_hole_runs": 1000}
-        for name, value in quick.items():
-            scalar(database, "set_setting", name=name, value=value)
-        yield FileJobs(file_pool, database)
-        # except the job that waits for its later credential, which the last test inspects
-        database.query(
-            "SELECT fetchwork.remove(array_agg(jobid)) FROM fetchwork.jobs"
-            " WHERE NOT ad ? 'OAuthServicesNeeded' HAVING count(*) > 0"
-        )
+    with jobs_in(file_pool, FileJobs) as jobs:
+        yield jobs
 
 
 def test_a_job_with_an_expired_credential_is_held_with_4(jobs: FileJobs, job_with_credentials: str) -> None:
@@ -164,27 +129,24 @@ def test_inputs_come_and_what_is_new_leaves_with_the_output_and_errors(jobs: Fil
 
 
 def test_the_executable_is_condor_exec_exe_and_stdin_travels_too(jobs: FileJobs) -> None:
-    job = jobs.submit('echo "$0"; stat -c %a "$0"; cat', {"in.txt": b"from stdin\n"}, In="in.txt")
-    jobs.completed(job)
-    first, mode, stdin = bytes(jobs.outputs(job)["_condor_stdout"] or b"").decode().splitlines()  # type: ignore[arg-type]
+    outputs = jobs.run('echo "$0"; stat -c %a "$0"; cat', {"in.txt": b"from stdin\n"}, In="in.txt")
+    first, mode, stdin = bytes(outputs["_condor_stdout"] or b"").decode().splitlines()  # type: ignore[arg-type]
     assert first.endswith("/condor_exec.exe")
     assert (mode, stdin) == ("755", "from stdin")
 
 
 def test_directories_and_empty_files_come_as_they_were(jobs: FileJobs) -> None:
-    job = jobs.submit(
+    outputs = jobs.run(
         "find d -type f | sort; cat d/e/f; test -d empty && wc -c < nothing",
         {"d/": None, "d/e/": None, "d/e/f": b"deep\n", "d/g": b"g\n", "empty/": None, "nothing": b""},
     )
-    jobs.completed(job)
-    assert jobs.outputs(job)["_condor_stdout"] == b"d/e/f\nd/g\ndeep\n0\n"
+    assert outputs["_condor_stdout"] == b"d/e/f\nd/g\ndeep\n0\n"
 
 
 def test_a_file_of_many_chunks_comes_and_goes_unchanged(jobs: FileJobs) -> None:
     data = bytes(range(256)) * 4096 * 3 + b"and some"
-    job = jobs.submit("cp big copy; sync", {"big": data})
-    jobs.completed(job)
-    assert jobs.outputs(job)["copy"] == data
+    outputs = jobs.run("cp big copy; sync", {"big": data})
+    assert outputs["copy"] == data
 
 
 def test_without_an_executable_to_bring_the_host_s_is_run(jobs: FileJobs) -> None:
@@ -223,42 +185,35 @@ def test_more_input_than_the_job_allows_itself_holds_it_with_32(jobs: FileJobs) 
 
 
 def test_an_input_that_was_changed_is_output_and_one_that_was_not_is_none(jobs: FileJobs) -> None:
-    job = jobs.submit("echo more >> changed", {"changed": b"some\n", "kept": b"kept\n"})
-    jobs.completed(job)
-    assert set(jobs.outputs(job)) == {"_condor_stdout", "_condor_stderr", "changed"}
+    outputs = jobs.run("echo more >> changed", {"changed": b"some\n", "kept": b"kept\n"})
+    assert set(outputs) == {"_condor_stdout", "_condor_stderr", "changed"}
 
 
 def test_listed_outputs_are_exactly_those_and_a_directory_goes_with_what_is_in_it(jobs: FileJobs) -> None:
-    job = jobs.submit(
+    outputs = jobs.run(
         "mkdir -p d/e; echo 1 > d/e/f; echo 2 > d/g; echo 3 > listed; echo 4 > other",
         TransferOutput="listed, d",
     )
-    jobs.completed(job)
-    outputs = jobs.outputs(job)
     assert outputs.pop("_condor_stdout") == outputs.pop("_condor_stderr") == b""
     assert outputs == {"listed": b"3\n", "d/": None, "d/e/": None, "d/e/f": b"1\n", "d/g": b"2\n"}
 
 
 def test_a_slash_at_the_end_takes_what_is_in_a_directory(jobs: FileJobs) -> None:
-    job = jobs.submit("mkdir -p d/e; echo 1 > d/e/f; echo 2 > d/g", TransferOutput="d/")
-    jobs.completed(job)
-    outputs = jobs.outputs(job)
+    outputs = jobs.run("mkdir -p d/e; echo 1 > d/e/f; echo 2 > d/g", TransferOutput="d/")
     assert {name for name in outputs if not name.startswith("_")} == {"e/", "e/f", "g"}
 
 
 @pytest.mark.parametrize(("preserve", "name"), [(False, "c.txt"), (True, "a/b/c.txt")])
 def test_relative_paths_are_kept_where_the_job_says_so(jobs: FileJobs, preserve: bool, name: str) -> None:
-    job = jobs.submit(
+    outputs = jobs.run(
         "mkdir -p a/b; echo x > a/b/c.txt", TransferOutput="a/b/c.txt", PreserveRelativePaths=preserve
     )
-    jobs.completed(job)
-    assert jobs.outputs(job)[name] == b"x\n"
+    assert outputs[name] == b"x\n"
 
 
 def test_an_empty_list_sends_nothing_but_output_and_errors(jobs: FileJobs) -> None:
-    job = jobs.submit("echo x > new", TransferOutput="")
-    jobs.completed(job)
-    assert set(jobs.outputs(job)) == {"_condor_stdout", "_condor_stderr"}
+    outputs = jobs.run("echo x > new", TransferOutput="")
+    assert set(outputs) == {"_condor_stdout", "_condor_stderr"}
 
 
 def test_output_and_errors_in_one_file_and_nowhere(jobs: FileJobs) -> None:
@@ -302,15 +257,14 @@ def test_a_job_that_dies_by_a_signal_sends_its_output(jobs: FileJobs) -> None:
 def test_on_success_sends_the_output_of_a_success_and_else_the_failure_files(
     jobs: FileJobs, code: int, sent: set[str]
 ) -> None:
-    job = jobs.submit(
+    outputs = jobs.run(
         f"echo x > good; echo y > core.log; exit {code}",
         WhenToTransferOutput="ON_SUCCESS",
         JobSuccessExitCode=3,
         TransferOutput="good",
         FailureFiles="core.log",
     )
-    jobs.completed(job)
-    assert set(jobs.outputs(job)) - {"_condor_stdout", "_condor_stderr"} == sent
+    assert set(outputs) - {"_condor_stdout", "_condor_stderr"} == sent
 
 
 def test_a_failure_brings_its_files_though_the_output_of_a_success_is_not_there(jobs: FileJobs) -> None:
@@ -338,17 +292,6 @@ def test_another_exit_code_than_that_of_a_success_loses_no_output_on_exit(jobs: 
 # ---- before the job's own end
 
 
-def running(jobs: FileJobs, job: str) -> None:
-    until(
-        lambda: jobs.row(
-            "SELECT 1 AS x FROM fetchwork.runs WHERE jobid = %s AND state = 'running' AND jobpid IS NOT NULL"
-            " AND outcome IS NULL",
-            job,
-        ),
-        f"job {job} running",
-    )
-
-
 def test_what_an_evicted_job_saved_is_there_when_it_starts_again(jobs: FileJobs) -> None:
     job = jobs.submit(
         "if [ -f state ]; then cat state data; exit 0; fi; cat data > state; echo saved >> state; rm data;"
@@ -357,7 +300,7 @@ def test_what_an_evicted_job_saved_is_there_when_it_starts_again(jobs: FileJobs)
         WhenToTransferOutput="ON_EXIT_OR_EVICT",
         MaxVacateTime=30,
     )
-    running(jobs, job)
+    jobs.running(job)
     scalar(jobs.database, "vacate", jobs=[job])
     jobs.completed(job)
     assert jobs.outputs(job)["_condor_stdout"] == b"data\nsaved\ndata\n"
@@ -372,7 +315,7 @@ def test_a_directory_that_an_evicted_job_changed_is_there_when_it_starts_again(j
         TransferOutput="data",
         MaxVacateTime=30,
     )
-    running(jobs, job)
+    jobs.running(job)
     scalar(jobs.database, "vacate", jobs=[job])
     jobs.completed(job)
     outputs = jobs.outputs(job)
@@ -382,10 +325,10 @@ def test_a_directory_that_an_evicted_job_changed_is_there_when_it_starts_again(j
 
 def test_what_a_removed_job_has_written_is_gone(jobs: FileJobs) -> None:
     job = jobs.submit("echo x > new; exec sleep 600")
-    running(jobs, job)
+    jobs.running(job)
     scalar(jobs.database, "remove", jobs=[job])
     until(
-        lambda: jobs.row("SELECT 1 AS x FROM fetchwork.history WHERE jobid = %s AND jobstatus = 3", job),
+        lambda: jobs.one("SELECT 1 AS x FROM fetchwork.history WHERE jobid = %s AND jobstatus = 3", job),
         f"job {job} Removed",
     )
     assert jobs.outputs(job) == {}
@@ -399,7 +342,7 @@ def test_a_job_whose_files_are_not_stored_is_not_offered_where_nothing_is_shared
     stored = jobs.submit("echo here", FetchWorkFiles="stored", ShouldTransferFiles="IF_NEEDED")
     jobs.completed(stored)
     assert jobs.outputs(stored)["_condor_stdout"] == b"here\n"
-    row = jobs.row("SELECT jobstatus, numjobstarts FROM fetchwork.jobs WHERE jobid = %s", shared)
+    row = jobs.one("SELECT jobstatus, numjobstarts FROM fetchwork.jobs WHERE jobid = %s", shared)
     assert row is not None
     assert (row["jobstatus"], row["numjobstarts"]) == (1, 0)
 
@@ -508,11 +451,10 @@ def shelf() -> Iterator[str]:
 
 def test_urls_are_inputs_by_curl_plugin(jobs: FileJobs, shelf: str) -> None:
     Shelf.kept |= {"/a/one": b"1\n", "/two": b"2\n"}
-    job = jobs.submit(
+    outputs = jobs.run(
         "cat one two local", {"one": f"{shelf}/a/one", "two": f"{shelf}/two?x=y", "local": b"3\n"}
     )
-    jobs.completed(job)
-    assert jobs.outputs(job) == {"_condor_stdout": b"1\n2\n3\n", "_condor_stderr": b""}
+    assert outputs == {"_condor_stdout": b"1\n2\n3\n", "_condor_stderr": b""}
 
 
 def test_a_url_that_is_not_there_holds_the_job_with_13(jobs: FileJobs, shelf: str) -> None:
@@ -593,9 +535,8 @@ def test_the_end_of_a_plugin_that_a_job_brings_is_the_subcode(jobs: FileJobs, wa
 
 def test_a_plugin_is_run_once_for_all_its_files(jobs: FileJobs) -> None:
     urls: dict[str, bytes | str | None] = {f"file{number}": f"ends://pid/{number}" for number in range(3)}
-    job = jobs.submit("cat file*", {"plugin": ENDS_PLUGIN.encode(), **urls}, TransferPlugins="ends=plugin")
-    jobs.completed(job)
-    stdout = jobs.outputs(job)["_condor_stdout"]
+    outputs = jobs.run("cat file*", {"plugin": ENDS_PLUGIN.encode(), **urls}, TransferPlugins="ends=plugin")
+    stdout = outputs["_condor_stdout"]
     assert isinstance(stdout, bytes)
     numbers = stdout.split()
     assert (len(numbers), len(set(numbers))) == (3, 1)
@@ -615,9 +556,8 @@ echo '[ TransferUrl = "told://x"; TransferSuccess = true ]' > "$4"
 def test_what_a_job_says_to_plugins_reaches_them(jobs: FileJobs) -> None:
     inputs: dict[str, bytes | str | None] = {"plugin": TOLD_PLUGIN, "x": "told://x"}
     said = {"PluginData": {"foo": "bar"}, "told_PluginData": "/Expr([ bar = 1 ])/", "other_PluginData": {}}
-    job = jobs.submit("cat x", inputs, TransferPlugins="told=plugin", **said)
-    jobs.completed(job)
-    stdout = jobs.outputs(job)["_condor_stdout"]
+    outputs = jobs.run("cat x", inputs, TransferPlugins="told=plugin", **said)
+    stdout = outputs["_condor_stdout"]
     assert isinstance(stdout, bytes)
     first, second, third = stdout.decode().splitlines()
     assert first == '[ PluginData = [ foo = "bar" ] ]'
@@ -706,7 +646,7 @@ def test_outputs_wait_for_a_database_that_is_away_and_an_agent_that_was_killed(j
     go.unlink(missing_ok=True)
     parked = pool.directory / "run/spool.outputs"
     job = jobs.submit(f"until [ -f {go} ]; do sleep 0.1; done; echo x > new")
-    running(jobs, job)
+    jobs.running(job)
     jobs.database.close()
     pool.postgres.stop("immediate")
     try:
@@ -720,7 +660,7 @@ def test_outputs_wait_for_a_database_that_is_away_and_an_agent_that_was_killed(j
         again = FileJobs(pool, database)
         again.completed(job)
         assert again.outputs(job)["new"] == b"x\n"
-        assert again.row("SELECT count(*) FROM fetchwork.runs WHERE jobid = %s", job) == {"count": 1}
+        assert again.one("SELECT count(*) FROM fetchwork.runs WHERE jobid = %s", job) == {"count": 1}
     until(lambda: not list(parked.glob("*/manifest")), "the directory to go")
 
 
@@ -736,7 +676,7 @@ def test_what_is_parked_while_the_database_is_away_is_out_of_the_reach_of_other_
     leaves = jobs.submit(f"{waits}; echo secret > new; chmod 600 new")
     plain = scalar(jobs.database, "submit", cmd="/bin/sh", arguments=f"-c '{waits}'", owner=OWNER, iwd="/tmp")
     for job in (leaves, plain):
-        running(jobs, job)
+        jobs.running(job)
     jobs.database.close()
     pool.postgres.stop("immediate")
     try:
@@ -802,7 +742,7 @@ def test_small_files_travel_in_the_requests_of_compiled_hooks_and_others_as_ever
         )
         asked.clear()
         asked.update(asked_of(jobs.pool) - before)
-        noted = (jobs.row("SELECT ad FROM fetchwork.runs WHERE jobid = %s", job) or {})["ad"]
+        noted = (jobs.one("SELECT ad FROM fetchwork.runs WHERE jobid = %s", job) or {})["ad"]
         assert noted["TransferInputBytes"] >= sum(len(one) for one in inputs.values() if one)
         assert noted["TransferOutputBytes"] == sum(len(one or "") for one in jobs.outputs(job).values())
         return jobs.outputs(job)
@@ -844,7 +784,7 @@ def processes_of(hook: Path) -> list[int]:
 def test_a_job_finds_its_credentials_and_the_later_ones(jobs: FileJobs, job_with_credentials: str) -> None:
     # submitted by the first test of this file: the agent skips runs that started in the last half minute
     settled = "SELECT 1 AS x FROM fetchwork.runs WHERE jobid = %s AND started_at < now() - interval '31 s'"
-    until(lambda: jobs.row(settled, job_with_credentials), "half a minute of the job")
+    until(lambda: jobs.one(settled, job_with_credentials), "half a minute of the job")
     # the agent checks each minute, and when it starts
     os.kill(agent_of(jobs.pool), signal.SIGKILL)
     done = jobs.completed(job_with_credentials)

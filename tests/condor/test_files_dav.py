@@ -217,7 +217,7 @@ def test_large_files_travel_by_a_bucket_and_the_database_has_their_names(
             # in parts of 8 MiB
             [8 << 20, 1 << 20, 8 << 20, 8 << 20, 2 << 20]
         )
-        in_rows = jobs.row(
+        in_rows = jobs.one(
             "SELECT max(octet_length(k.data)) AS bytes FROM fetchwork.content_chunk AS k"
             " JOIN fetchwork.content AS c USING (content_id) WHERE c.size > 1048576"
         )

@@ -223,7 +223,7 @@ def test_what_moto_does_not_have_holds_the_job(jobs: FileJobs, tls: Moto) -> Non
 
 
 def test_a_checkpoint_is_listed_in_the_bucket_and_comes_from_there(jobs: FileJobs, tls: Moto) -> None:  # noqa: F811
-    job = jobs.submit(
+    outputs = jobs.run(
         "if [ -f state ]; then cat state; exit 0; fi; echo saved > state; exit 85",
         key=KEY,
         EC2AccessKeyId="/home/alice/id",
@@ -232,7 +232,6 @@ def test_a_checkpoint_is_listed_in_the_bucket_and_comes_from_there(jobs: FileJob
         TransferCheckpoint="state",
         CheckpointDestination=f"s3://{tls.url.removeprefix('https://')}/{tls.bucket}/checkpoints",
     )
-    jobs.completed(job)
-    assert jobs.outputs(job)["_condor_stdout"] == b"saved\n"
+    assert outputs["_condor_stdout"] == b"saved\n"
     saved = {key.split("/", 2)[2]: size for key, size in tls.listed("checkpoints/").items()}
     assert saved == {"0000/state": 6, "0000/_condor_stdout": 0, "0000/_condor_stderr": 0}

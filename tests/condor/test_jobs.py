@@ -5,7 +5,7 @@ import json
 import os
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,23 +15,20 @@ import pytest
 from fetchwork.agent.client import status
 from fetchwork.classad.ads import parse_old
 from fetchwork.classad.jsonform import to_json
-from fetchwork.db.database import Database
 from fetchwork.errors import AgentUnavailable
 from fetchwork.pool import PersonalPool
 from fetchwork.process import Process
+from tests.condor.pool_jobs import PoolJobs, jobs_in
 from tests.condor.watching import Tail, on_page
 from tests.support.by_name import scalar
+from tests.support.there import there
 from tests.support.waiting import PATIENCE_S
 
 _names = itertools.count(1)
 
 
-class Jobs:
-    """The jobs of one test in a pool that many tests share."""
-
-    def __init__(self, pool: PersonalPool, database: Database) -> None:
-        self.pool = pool
-        self.database = database
+class Jobs(PoolJobs):
+    """Jobs of alice."""
 
     def submit(self, cmd: str = "/bin/sh", **asked: Any) -> str:
         asked.setdefault("owner", "alice")
@@ -44,78 +41,11 @@ class Jobs:
         told = status(self.pool.directory / "run/agent.sock", PATIENCE_S)["rights"]
         return told == "root part" or os.geteuid() != 0
 
-    def one(self, sql: str, *params: Any) -> dict[str, Any] | None:
-        rows = self.database.query(sql, params)
-        return rows[0] if rows else None
-
-    def status(self, job: str) -> int:
-        row = self.one(
-            "SELECT jobstatus FROM fetchwork.jobs WHERE jobid = %s"
-            " UNION ALL SELECT jobstatus FROM fetchwork.history WHERE jobid = %s",
-            job,
-            job,
-        )
-        assert row is not None, f"job {job} is nowhere"
-        return int(row["jobstatus"])
-
-    def wait(self, what: Callable[[], Any], describe: str, timeout_s: float = PATIENCE_S) -> Any:
-        """Wait until ``what`` is true; a failure shows its last value."""
-        end = time.monotonic() + timeout_s
-        while time.monotonic() < end:
-            found = what()
-            if found:
-                return found
-            time.sleep(0.05)
-        shown = self.database.query("SELECT jobid, jobstatus, lastreason, holdreason FROM fetchwork.jobs")
-        runs = self.database.query(
-            "SELECT jobid, remotehost, state, outcome, claimed_at, accepted_at FROM fetchwork.runs"
-            " WHERE jobid = ANY (%s)",
-            [[row["jobid"] for row in shown]],
-        )
-        slots = self.database.query(
-            "SELECT name, state, activity, last_fetch_at, last_answer FROM fetchwork.slots"
-        )
-        pytest.fail(f"{describe}: not within {timeout_s} s; the queue: {shown}; runs: {runs}; slots: {slots}")
-
-    def completed(self, job: str) -> dict[str, Any]:
-        row = self.wait(
-            lambda: self.one("SELECT * FROM fetchwork.history WHERE jobid = %s AND jobstatus = 4", job),
-            f"job {job} Completed",
-        )
-        return dict(row)
-
-    def held(self, job: str) -> dict[str, Any]:
-        row = self.wait(
-            lambda: self.one("SELECT * FROM fetchwork.jobs WHERE jobid = %s AND jobstatus = 5", job),
-            f"job {job} Held",
-        )
-        return dict(row)
-
-    def running(self, job: str) -> dict[str, Any]:
-        """Wait until the job runs and an update has reported its pid."""
-        row = self.wait(
-            lambda: self.one(
-                "SELECT * FROM fetchwork.runs WHERE jobid = %s AND state = 'running' AND jobpid IS NOT NULL"
-                " AND outcome IS NULL",
-                job,
-            ),
-            f"job {job} Running",
-        )
-        return dict(row)
-
-    def runs(self, job: str) -> list[dict[str, Any]]:
-        return self.database.query("SELECT * FROM fetchwork.runs WHERE jobid = %s ORDER BY runid", [job])
-
 
 @pytest.fixture
 def jobs(pool: PersonalPool) -> Iterator[Jobs]:
-    with Database(pool.conninfo) as database:
-        # failing starts are counted in seconds, and the host must not become a black hole
-        quick = {"max_not_started": 2, "retry_delay": 0.1, "max_retry_delay": 0.5, "black_hole_runs": 1000}
-        for name, value in quick.items():
-            scalar(database, "set_setting", name=name, value=value)
-        yield Jobs(pool, database)
-        database.query("SELECT fetchwork.remove(array_agg(jobid)) FROM fetchwork.jobs HAVING count(*) > 0")
+    with jobs_in(pool, Jobs) as jobs:
+        yield jobs
 
 
 # ---- ends
@@ -206,8 +136,7 @@ def test_job_runs_in_its_remote_initialdir_with_its_files_relative_to_its_own(jo
     )
     done = jobs.completed(job)
     assert done["exitcode"] == 0
-    out = jobs.one("SELECT ad ->> 'Out' AS out FROM fetchwork.history WHERE jobid = %s", job)
-    assert out is not None
+    out = there(jobs.one("SELECT ad ->> 'Out' AS out FROM fetchwork.history WHERE jobid = %s", job))
     assert jobs.pool.run_command(["cat", f"/tmp/{out['out']}"]).stdout == "/usr/share\n/usr/share\n"
 
 
@@ -230,8 +159,7 @@ def test_agent_whose_root_part_was_killed_is_started_again_with_one_and_loses_no
     job = jobs.submit(arguments=f"-c 'while test ! -e {marker}; do sleep 0.1; done; exit 3'")
     jobs.running(job)
     before = status(socket, PATIENCE_S)["pid"]
-    agent = Process.find(before)
-    assert agent is not None
+    agent = there(Process.find(before))
     assert agent.owner != 0
     [part] = [child for child in agent.children() if child.owner == 0]
     part.signal(signal.SIGKILL)
