@@ -73,7 +73,7 @@ COMMANDS: dict[str, dict[str, str]] = {
 
 #: commands that are in another command's module -> the module
 _TOGETHER = {
-    **dict.fromkeys(("rm", "hold", "release", "vacate"), "acting"),
+    **dict.fromkeys(("rm", "hold", "release", "vacate", "edit"), "acting"),
     **dict.fromkeys(("submitters", "prio", "limit"), "submitters"),
     "demo": "pool",
 }

@@ -1,8 +1,8 @@
-"""``fetchwork rm``, ``hold``, ``release`` and ``vacate``: each target is changed and has its own line."""
+"""``fetchwork rm``, ``hold``, ``release``, ``vacate`` and ``edit``: HTCondor's, each target by itself."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import dataclasses
 from typing import TYPE_CHECKING
 
 import click
@@ -10,90 +10,75 @@ import click
 from fetchwork.cli import options, output
 
 if TYPE_CHECKING:
+    from fetchwork.cli.face import Face
+    from fetchwork.condor.act import Acted, Asked
     from fetchwork.queue.remote import AnySession
 
 
-def _targets(jobs: Sequence[str], constraints: Sequence[str], everything: bool) -> Iterator[tuple[str, str]]:
-    """Yield each target's name in messages, and the ids or the constraint that select it."""
-    from fetchwork.queue.selecting import parse_id
-
-    if everything:
-        yield "all jobs", "true"
-    elif constraints:
-        yield "jobs that the constraint selects", options.jobs_constraint(jobs, constraints)
-    else:
-        for word in jobs:
-            if parse_id(word) is None:
-                yield f"jobs of {word}", options.jobs_constraint([word], ())
-            else:
-                yield f"job {word}" if "." in word else f"jobs of cluster {word}", word
-
-
-def command(action: str, done: str, not_done: str, text: str) -> click.Command:
-    """Make the command of a ``JobAction``."""
-
-    @click.command(cls=options.HTCondorCommand, help=text)
-    @click.argument("jobs", metavar="[JOB|OWNER]...", nargs=-1)
-    @options.constraint_option
-    @click.option("-all", "--all", "everything", is_flag=True, help="All jobs that you may change.")
-    @click.option(
-        "-reason", "--reason", metavar="TEXT", help="The reason, kept with the job and in its events."
-    )
-    @click.option(
+def command(condor: str, text: str) -> click.Command:
+    """Make the command that does as a command of HTCondor."""
+    forced = options.passed(
         "-forcex",
         "--forcex",
-        "forced",
-        is_flag=True,
-        hidden=action != "Remove",
         help="Do not wait for the processes of running jobs.",
+        hidden=condor != "condor_rm",
     )
+
+    @click.command(cls=options.FaceCommand, help=f"{text}\n\nTakes the options of {condor}.")
+    @options.words_argument("[JOB|OWNER]...")
+    @options.constraint_note
+    @options.passed("-all", "--all", help="All jobs that you may change.")
+    @options.passed("-held", "--held", help="Held jobs only.")
+    @options.passed(
+        "-reason", "--reason", metavar="TEXT", help="The reason, kept with the job and in its events."
+    )
+    @forced
     @options.json_option
     @options.performing
     @click.pass_context
-    def cli(
-        context: click.Context,
-        session: AnySession,
-        jobs: tuple[str, ...],
-        constraints: tuple[str, ...],
-        everything: bool,
-        reason: str | None,
-        forced: bool,
-        as_json: bool,
-    ) -> None:
-        if forced and action != "Remove":
-            raise click.UsageError("option '-forcex' is for rm")
-        if not (jobs or constraints or everything):
-            raise click.UsageError("no jobs named; allowed: job ids, owners, -constraint, -all")
-        if everything and (jobs or constraints):
-            raise click.UsageError("option '-all' can't be combined with jobs or constraints")
-        results = []
+    def cli(context: click.Context, session: AnySession, words: tuple[str, ...], as_json: bool) -> None:
+        from fetchwork.cli import face
+        from fetchwork.condor import act
+
+        run = face.made(condor, words, session)
         # a wrong word fails before the first change
-        for target, spec in list(_targets(jobs, constraints, everything)):
-            answer = session.perform("change", action=action, spec=spec, reason=reason)
-            if forced:
-                # also jobs that were marked before
-                left = session.perform("change", action="RemoveX", spec=spec, reason=reason)
-                answer["changed"] = max(answer["changed"], left["changed"])
-            changed, others = answer["changed"], answer["jobs"] - answer["changed"]
-            result = {"jobs": target, "changed": changed, "not_found": answer["missing"], "unchanged": others}
-            results.append(result)
-            if changed and not as_json:
-                output.echo(f"{target}: {changed} {done}" + (f", {others} {not_done}" if others else ""))
-            elif not as_json:
-                problem = not_done if others else "not in the queue"
-                output.echo(f"fetchwork: error: {target}: {problem}", err=True)
+        asked = face.told(run, lambda: act.parse(run))
+        face.checked(asked.all_of)
+        run.silent = as_json
+        results = [(target, _act(run, target)) for target in asked.each()]
         if as_json:
-            output.print_json(results)
-        if not all(result["changed"] for result in results):
-            context.exit(1)
+            output.print_json(
+                [
+                    {
+                        "jobs": target.name,
+                        "changed": acted.changed,
+                        "not_found": acted.missing,
+                        "unchanged": acted.unchanged,
+                    }
+                    for target, acted in results
+                ]
+            )
+        context.exit(int(asked.invalid or not all(acted.changed for _, acted in results)))
 
     return cli
 
 
+def _act(run: Face, asked: Asked) -> Acted:
+    """Act on the jobs of one target. With -forcex, jobs that are not being removed yet are removed too."""
+    from fetchwork.condor import act
+
+    if asked.action is not act.FORCED:
+        (acted,) = act.act(run, asked)
+        return acted
+    (marked,) = act.act(run, dataclasses.replace(asked, action=act.ACTIONS["condor_rm"]))
+    silent, run.silent = run.silent, True
+    (left,) = act.act(run, asked)
+    run.silent = silent
+    return max(marked, left)
+
+
 rm = command(
-    "Remove",
-    "marked for removal",
-    "being removed already",
+    "condor_rm",
     """Remove jobs.
 
 A waiting job is removed at once. A running job is ended by its host, and leaves the
@@ -105,15 +90,12 @@ Example:
   fetchwork rm 42 43
   fetchwork rm alice -reason 'wrong input'
   fetchwork rm -constraint 'NumJobStarts > 5'
-  fetchwork rm 42.0 -forcex
-    """,
+  fetchwork rm 42.0 -forcex""",
 )
 
 
 hold = command(
-    "Hold",
-    "held",
-    "held already, or being removed",
+    "condor_hold",
     """Hold jobs.
 
 A running job is ended at its next update. Held jobs wait for a slot again after `fetchwork release`.
@@ -121,29 +103,23 @@ A running job is ended at its next update. Held jobs wait for a slot again after
 \b
 Example:
   fetchwork hold 42.0 -reason 'waiting for input'
-  fetchwork hold -constraint 'RequestMemory > 8192'
-    """,
+  fetchwork hold -constraint 'RequestMemory > 8192'""",
 )
 
 
 release = command(
-    "Release",
-    "released",
-    "not held",
+    "condor_release",
     """Release held jobs.
 
 \b
 Example:
   fetchwork release 42.0
-  fetchwork release -constraint 'HoldReasonCode == 6'
-    """,
+  fetchwork release -constraint 'HoldReasonCode == 6'""",
 )
 
 
 vacate = command(
-    "Vacate",
-    "told to end",
-    "not running",
+    "condor_vacate_job",
     """End the runs of running jobs, so that they run again.
 
 Each job is ended at its next update, with its own kill signal and within its own vacate time, and then waits
@@ -152,6 +128,35 @@ again.
 \b
 Example:
   fetchwork vacate 42.0
-  fetchwork vacate -constraint 'RemoteHost == "slot1@ep17"'
-    """,
+  fetchwork vacate -constraint 'RemoteHost == "slot1@ep17"'""",
 )
+
+
+@click.command("edit", cls=options.FaceCommand)
+@options.words_argument("JOB|OWNER ATTR VALUE|ATTR=VALUE...")
+@options.constraint_note
+@options.json_option
+@options.performing
+@click.pass_context
+def edit(context: click.Context, session: AnySession, words: tuple[str, ...], as_json: bool) -> None:
+    """Change attributes of jobs in the queue.
+
+    VALUE is a ClassAd expression; strings need their double quotes. Attributes that matching uses may change
+    too; the job keeps its position in the queue. Takes the options of condor_qedit.
+
+    \b
+    Example:
+      fetchwork edit 42.0 RequestMemory 4096
+      fetchwork edit 42.0 JobPrio=7
+      fetchwork edit alice JobPrio 10 JobDescription '"second try"' -constraint 'JobStatus == 5'
+    """
+    from fetchwork.cli import face
+    from fetchwork.condor import qedit
+
+    run = face.made("condor_qedit", words, session)
+    asked = face.told(run, lambda: qedit.parse(run))
+    run.silent = as_json
+    changed = qedit.edit(run, asked)
+    if as_json:
+        output.print_json({"changed": changed})
+    context.exit(int(not changed))

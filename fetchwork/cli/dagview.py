@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from fetchwork.accesspoint import jobargs
 from fetchwork.cli import output
 from fetchwork.codes import JobStatus
-from fetchwork.dag import environment, status
+from fetchwork.dag import status
 from fetchwork.errors import ClassAdError, NotFound
 
 if TYPE_CHECKING:
@@ -60,13 +60,6 @@ def files(ad: Json) -> list[str]:
     except ClassAdError:
         return []
     return [words[at + 1] for at, word in enumerate(words[:-1]) if word.lower() == "-dag"]
-
-
-def command_line(ad: Json) -> str:
-    """The command line of a job, or the files and the progress of a DAG that has reported any."""
-    if status.TOTAL not in ad:
-        return output.command_line(ad)
-    return f"{', '.join(files(ad))}: {progress(ad)}"
 
 
 def exit_status(view: DagView) -> int:
@@ -128,25 +121,6 @@ def sentence(view: DagView) -> str:
     if ad.get("HoldReason"):
         parts.append(f"held: {' '.join(str(ad['HoldReason']).split())}")
     return "; ".join(parts)
-
-
-def arranged(ads: Iterable[Json]) -> Iterator[tuple[Json, str]]:
-    """Yield jobs with their owners; jobs of nodes follow their DAG, with the node's name instead."""
-    jobs = list(ads)
-    dags = {ad["ClusterId"]: ad["Owner"] for ad in jobs if environment.is_dagman(str(ad.get("Cmd")))}
-    nodes: dict[int | None, list[Json]] = {}
-    for ad in jobs:
-        around = ad.get("DAGManJobId")
-        # its submitter wrote this: a job that names itself or another user's DAG is in no DAG
-        inside = isinstance(around, int) and around != ad["ClusterId"] and dags.get(around) == ad["Owner"]
-        nodes.setdefault(around if inside else None, []).append(ad)
-    left = [(ad, 0) for ad in reversed(nodes.pop(None, []))]
-    while left:
-        ad, depth = left.pop()
-        yield ad, f"{' ' * depth}|-{ad.get('DAGNodeName', '')}" if depth else str(ad["Owner"])
-        left += [(inner, depth + 1) for inner in reversed(nodes.pop(ad["ClusterId"], []))]
-    # jobs that are in each other
-    yield from ((ad, str(ad["Owner"])) for rest in nodes.values() for ad in rest)
 
 
 def follow(session: AnySession, cluster: int, interval: float, *, to_json: bool) -> DagView:

@@ -1,67 +1,38 @@
-"""``fetchwork history``: shows ended jobs as condor_history does, from the database."""
+"""``fetchwork history``: condor_history with the end of each job, from the database."""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import click
 
-from fetchwork.cli import dagview, options, output
+from fetchwork.cli import options, output
 from fetchwork.cli.progress import looking
-from fetchwork.codes import STATUS_LETTERS
-from fetchwork.dag import status
 from fetchwork.errors import FetchworkError
 
 if TYPE_CHECKING:
+    from fetchwork.condor.printedad import PrintedAd, PrintedValue
     from fetchwork.queue.remote import AnySession
-    from fetchwork.queue.views import Json
 
-PROJECTION = [
-    "ClusterId",
-    "ProcId",
-    "Owner",
-    "QDate",
-    "JobStatus",
-    "CompletionDate",
-    "EnteredCurrentStatus",
-    "Cmd",
-    "Args",
-    "Arguments",
-    "RemoteWallClockTime",
-    "ExitCode",
-    "ExitSignal",
-    status.TOTAL,
-    *status.ATTRIBUTES.values(),
-]
 #: clusters whose output files wait that are named below the table
 SHOWN = 5
 
 
-@click.command(cls=options.HTCondorCommand)
-@click.argument("jobs", metavar="[JOB|OWNER]...", nargs=-1)
-@options.constraint_option
-@options.autoformat_note
-@click.option("-limit", "-match", "--limit", type=click.IntRange(0), help="Show at most this many jobs.")
-@click.option("-since", "--since", metavar="JOB|EXPR", help="Only jobs that ended after this one.")
-@options.long_option
+@click.command(cls=options.FaceCommand)
+@options.words_argument("[JOB|OWNER]...")
+@options.constraint_note
+@options.passed("-limit", "-match", "--limit", metavar="N", help="Show at most this many jobs.")
+@options.passed("-since", "--since", metavar="JOB|EXPR", help="Only jobs that ended after this one.")
+@options.forms_note
 @options.json_option
 @options.reading
 @click.pass_context
-def cli(
-    context: click.Context,
-    session: AnySession,
-    jobs: tuple[str, ...],
-    constraints: tuple[str, ...],
-    limit: int | None,
-    since: str | None,
-    as_json: bool,
-    as_long: bool,
-) -> None:
+def cli(context: click.Context, session: AnySession, words: tuple[str, ...], as_json: bool) -> None:
     """Show jobs that have left the queue, most recent first.
 
-    EXIT is the exit code or, with a minus sign, the signal that ended the job.
+    EXIT is the exit code or, with a minus sign, the signal that ended the job. Takes the options of
+    condor_history.
 
     \b
     Example:
@@ -69,53 +40,35 @@ def cli(
       fetchwork history 42
       fetchwork history -constraint 'ExitCode != 0' -af:j Owner ExitCode LastRemoteHost
     """
-    from fetchwork.queue.views import HISTORY
+    from fetchwork.cli import face
+    from fetchwork.condor import history, historyoptions, qsource
+    from fetchwork.condor.renderers import PrintAs
 
-    constraint = options.jobs_constraint(jobs, constraints)
-    formatted = context.meta.get("fetchwork.autoformat")
-    some: Sequence[str] = () if as_json or as_long else PROJECTION
-    if formatted:
-        some = output.projection(formatted[1], HISTORY.columns().keys())
-    ended = looking(
-        session,
-        session.items(
-            "view",
-            name="history",
-            constraint=constraint,
-            projection=list(some),
-            limit=-1 if limit is None else limit,
-            since=since,
-        ),
-    )
-    if formatted:
-        output.print_attributes(ended, *formatted)
-    elif as_long:
-        output.print_long(ended)
-    elif as_json:
-        output.print_json_list(ended)
-    else:
+    clusters: dict[int, None] = {}
+
+    def render_end(value: PrintedValue, ad: PrintedAd) -> PrintedValue:
+        clusters[ad.integer("ClusterId") or 0] = None
+        signal, code = ad.integer("ExitSignal"), ad.integer("ExitCode")
+        return f"{-signal if signal is not None else '' if code is None else code:>4}"
+
+    renderers = {
+        "EXIT": PrintAs(str, render_end, reads=("ClusterId", "ExitCode", "ExitSignal")),
+        "JOB_DESCRIPTION": face.description(by_dag=True),
+    }
+    run = face.made("condor_history", words, session, renderers)
+    asked = face.told(run, lambda: historyoptions.parse(run))
+    if as_json:
+        constraint = historyoptions.constraint_of(asked)
+        output.print_json_list(looking(session, qsource.history_items(session, asked, constraint, [])))
+        return
+    status = face.told(run, lambda: history.show(run, asked, history.WITH_EXIT))
+    if clusters:
         with_outputs: set[int] = set()
         # a reader of all jobs, or of several databases, brings no files
         with contextlib.suppress(FetchworkError):
             with_outputs.update(session.perform("output_clusters"))
-        _list(ended, with_outputs)
-
-
-def _list(ads: Iterator[Json], with_outputs: set[int]) -> None:
-    """Print a line for each job; ``with_outputs``: clusters of which the database still has output files."""
-    kept: dict[int, None] = {}
-    output.echo(f"{' ID':<9}{'OWNER':<14}{'SUBMITTED':<13}{'RUN_TIME':>11} ST EXIT {'COMPLETED':<12} CMD")
-    for ad in ads:
-        if ad["ClusterId"] in with_outputs:
-            kept[ad["ClusterId"]] = None
-        signal, code = ad.get("ExitSignal"), ad.get("ExitCode")
-        ending = f"-{signal}" if signal is not None else "" if code is None else str(code)
-        output.echo(
-            f"{ad['ClusterId']:>4}.{ad['ProcId']:<3} {ad['Owner']:<14}{output.moment(ad['QDate']):<13}"
-            f"{output.run_time(ad.get('RemoteWallClockTime', 0)):>11}"
-            f" {STATUS_LETTERS[ad['JobStatus']]:<2} {ending:>4}"
-            f" {output.moment(ad['EnteredCurrentStatus']):<12} {dagview.command_line(ad)}"
-        )
-    if kept:
-        some = " ".join(map(str, [*kept][:SHOWN])) + (" ..." if len(kept) > SHOWN else "")
-        output.echo(f"\nThe database has output files of {some}: 'fetchwork transfer-data JOB' brings them.")
+        if kept := [str(cluster) for cluster in clusters if cluster in with_outputs]:
+            some = " ".join(kept[:SHOWN]) + (" ..." if len(kept) > SHOWN else "")
+            text = f"The database has output files of {some}: 'fetchwork transfer-data JOB' brings them."
+            output.echo(f"\n{text}")
+    context.exit(status)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -16,38 +17,12 @@ if TYPE_CHECKING:
 
 Function = TypeVar("Function", bound=Callable[..., object])
 
-_FORMAT = re.compile(r"--?(?:af|autoformat)(?::(?P<letters>[a-zA-Z,]*))?$")
-
 
 class HTCondorCommand(click.Command):
-    """A command with HTCondor's ``-af[:letters] ATTR ...``, which takes every word up to the next option."""
+    """A command whose options may be abbreviated, as in HTCondor's tools."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        rest: list[str] = []
-        words = iter(self._unabbreviated(ctx, args))
-        for word in words:
-            option = _FORMAT.match(word)
-            if option is None:
-                rest.append(word)
-                continue
-            letters, attributes = option["letters"] or "", []
-            following: str | None = None
-            for following in words:
-                if following.startswith("-"):
-                    break
-                attributes += [name for name in following.split(",") if name]
-                following = None  # noqa: PLW2901  # it was used here
-            if not attributes:
-                raise click.UsageError(f"option '{word}' needs attribute names", ctx)
-            if unknown := set(letters) - set("hjltnVr,"):
-                raise click.UsageError(
-                    f"option '{word}': letter {sorted(unknown)[0]!r} is unknown; allowed: h j l t n V r ,",
-                    ctx,
-                )
-            ctx.meta["fetchwork.autoformat"] = (letters, attributes)
-            if following is not None:
-                return super().parse_args(ctx, [*rest, *self._again(ctx, [following, *words])])
-        return super().parse_args(ctx, rest)
+        return super().parse_args(ctx, self._unabbreviated(ctx, args))
 
     def _unabbreviated(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Complete unique beginnings of options, as HTCondor's tools do: ``-cons``, ``-tot``."""
@@ -62,19 +37,58 @@ class HTCondorCommand(click.Command):
             name, equals, value = word.partition("=")
             if name == "--":
                 return [*words, *args[number:]]
-            if re.fullmatch(r"-[a-z][a-z-]*", name) and name not in known and not _FORMAT.match(word):
-                meant = sorted(option for option in known if option.startswith(name))
-                if len(meant) > 1:
-                    raise click.UsageError(f"option '{name}' may be {' or '.join(meant)}", ctx)
-                name = meant[0] if meant else name
+            if re.fullmatch(r"-[a-z][a-z-]*", name) and name not in known:
+                meant = [option for option in known if option.startswith(name)]
+                name = meant[0] if len(meant) == 1 else name
             words.append(name + equals + value)
         return words
 
-    def _again(self, ctx: click.Context, args: list[str]) -> list[str]:
-        for word in args:
-            if _FORMAT.match(word):
-                raise click.UsageError("option '-af' is given twice", ctx)
-        return args
+
+class Passed(click.Option):
+    """An option that HTCondor's command reads: it is here for the help and for completion."""
+
+
+class FaceCommand(click.Command):
+    """A command that hands all words but its own options to one of HTCondor's (``cli.face``)."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        own = {
+            name: param
+            for param in self.get_params(ctx)
+            if isinstance(param, click.Option) and not isinstance(param, Passed)
+            for name in (*param.opts, *param.secondary_opts)
+        }
+        mine, passed = list[str](), list[str]()
+        words = iter(args)
+        for word in words:
+            name, equals, value = word.partition("=")
+            if (option := own.get(name)) is not None:
+                mine += [word] if equals or option.is_flag else [word, *itertools.islice(words, 1)]
+            elif equals and name.startswith("--"):
+                passed += [name, value]
+            else:
+                passed.append(word)
+        return super().parse_args(ctx, [*mine, "--", *passed])
+
+
+def passed(
+    *names: str, metavar: str | None = None, help: str, hidden: bool = False
+) -> Callable[[Function], Function]:
+    """An option of HTCondor's command, for the help."""
+    return click.option(
+        *names,
+        cls=Passed,
+        is_flag=metavar is None,
+        metavar=metavar,
+        expose_value=False,
+        help=help,
+        hidden=hidden,
+    )
+
+
+def words_argument(metavar: str) -> Callable[[Function], Function]:
+    """The words that go to HTCondor's command."""
+    return click.argument("words", metavar=metavar, nargs=-1, type=click.UNPROCESSED)
 
 
 def connected(function: Function) -> Function:
@@ -152,6 +166,14 @@ def _by_session(function: Function, *, reading: bool) -> Function:
     return command  # type: ignore[return-value]
 
 
+def is_everywhere(session: AnySession) -> bool:
+    """Whether a session is that of all known databases."""
+    from fetchwork.queue.remote import RemoteSession
+    from fetchwork.queue.session import Session
+
+    return not isinstance(session, RemoteSession | Session)
+
+
 def database_of(session: AnySession) -> Database:
     """Return the database of a session. Raises UsageError if the session goes through an access point."""
     from fetchwork.queue.session import Session
@@ -186,13 +208,6 @@ def constraint_option(function: Function) -> Function:
 def json_option(function: Function) -> Function:
     """The option ``--json``."""
     return click.option("-json", "--json", "as_json", is_flag=True, help="Print JSON.")(function)
-
-
-def long_option(function: Function) -> Function:
-    """The option ``-long``."""
-    return click.option(
-        "-long", "-l", "--long", "as_long", is_flag=True, help="Print whole ads, an attribute per line."
-    )(function)
 
 
 def host_file_option(function: Function) -> Function:
@@ -236,19 +251,21 @@ def number_or_none(name: str, text: str, *, whole: bool = True) -> float | None:
         ) from None
 
 
-def autoformat_note(function: Function) -> Function:
-    """The line of the help for ``-af``, which the command's class handles."""
-    return click.option(
-        "-af",
-        "-autoformat",
-        "--autoformat",
-        "unused_autoformat",
-        metavar="ATTR...",
-        expose_value=False,
-        help="Print these attributes, one job per line. -af:h adds a heading, :j puts the job id first, :l"
+def constraint_note(function: Function) -> Function:
+    """The line of the help for HTCondor's ``-constraint``."""
+    text = "Only those for which this ClassAd expression is true. With several, all must be true."
+    return passed("-constraint", "--constraint", "constraints", metavar="EXPR", help=text)(function)
+
+
+def forms_note(function: Function) -> Function:
+    """The lines of the help for HTCondor's forms of output."""
+    long = passed("-long", "-l", "--long", help="Print whole ads, an attribute per line.")
+    text = (
+        "Print these attributes, one job per line. -af:h adds a heading, :j puts the job id first, :l"
         " prints 'Attr = value', :t or :, separates values by tabs or commas, :n prints one value per"
-        " line, :V quotes strings, :r prints expressions unevaluated.",
-    )(function)
+        " line, :V quotes strings, :r prints expressions unevaluated."
+    )
+    return long(passed("-af", "-autoformat", "--autoformat", metavar="ATTR...", help=text)(function))
 
 
 def require_job(session: AnySession, cluster: int, proc: int | None) -> None:

@@ -11,20 +11,14 @@ import re
 import shlex
 import sys
 import time
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
-from fetchwork.classad.exprform import expr_text
-
 if TYPE_CHECKING:
-    from fetchwork.classad.values import ExprTree
+    pass
 
 #: an ad in HTCondor's JSON form
 Json: TypeAlias = Mapping[str, object]
-
-#: the attributes that name the job of a line
-IDS = ("ClusterId", "ProcId")
-
 
 # all but tab and the ends of lines; with the marks that turn the direction of writing around
 _CONTROL = re.compile(r"\r(?!\n)|[\0-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069]")
@@ -79,100 +73,6 @@ def print_json_list(items: Iterable[Json]) -> None:
     echo("[]" if first else "\n]")
 
 
-def print_long(ads: Iterable[Json]) -> None:
-    """Print whole ads as HTCondor's ``-long`` does: sorted by name, with a blank line after each."""
-    from fetchwork.classad.ads import print_old
-    from fetchwork.classad.jsonform import from_json
-
-    for ad in ads:
-        lines = print_old(from_json(ad)).splitlines()
-        echo("\n".join(sorted(lines, key=str.lower)) + "\n")
-
-
-# words of the language, which name no attribute
-_WORDS = frozenset(("true", "false", "undefined", "error", "is", "isnt", "my", "target", "parent"))
-
-
-def projection(attributes: Sequence[str], known: Set[str]) -> Sequence[str]:
-    """Return the attributes to ask for: ``attributes``, if their values can't refer to others, else all.
-
-    ``known`` are the names, in lower case, of attributes that are never expressions.
-    """
-    return [*attributes, *IDS] if known >= {name.lower() for name in attributes} else ()
-
-
-def print_attributes(ads: Iterable[Json], letters: str, attributes: Sequence[str]) -> None:
-    """``-af``: the values of some attributes, evaluated in each ad."""
-    if "h" in letters:
-        echo(" ".join((["ID"] if "j" in letters else []) + list(attributes)))
-    separator = "\t" if "t" in letters else ", " if "," in letters else "\n" if "n" in letters else " "
-    names = [name.lower() for name in attributes]
-    plain = "r" not in letters and all(re.fullmatch("[a-z_]\\w*", n, re.A) and n not in _WORDS for n in names)
-    expressions: Sequence[ExprTree] = () if plain else _parsed(attributes)
-    for ad in ads:
-        values = _literals(ad, names) if plain else None
-        if values is None:
-            expressions = expressions or _parsed(attributes)
-            shown = _evaluated(ad, expressions, letters)
-        else:
-            shown = [_printed(value, letters) for value in values]
-        if "l" in letters:
-            shown = [f"{name} = {value}" for name, value in zip(attributes, shown, strict=True)]
-        start = f"{ad.get('ClusterId', '?')}.{ad.get('ProcId', '?')} " if "j" in letters else ""
-        echo(start + separator.join(shown))
-
-
-def _literals(ad: Json, names: Sequence[str]) -> list[object] | None:
-    """Return the values of attributes, or None if any needs evaluation."""
-    by_name = {name.lower(): value for name, value in ad.items()}
-    values = [by_name.get(name) for name in names]
-    for value in values:
-        if value is not None and (
-            not isinstance(value, bool | int | float | str) or expr_text(value) is not None
-        ):
-            return None
-    return values
-
-
-def _parsed(attributes: Sequence[str]) -> list[ExprTree]:
-    from fetchwork.classad.ads import parse_expr
-
-    return [parse_expr(attribute) for attribute in attributes]
-
-
-def _evaluated(ad: Json, expressions: Sequence[ExprTree], letters: str) -> list[str]:
-    from fetchwork.classad.jsonform import from_json
-    from fetchwork.classad.values import ERROR, UNDEFINED, evaluate, format_expr
-
-    whole = from_json(ad)
-    shown = []
-    for expression in expressions:
-        if "r" in letters:
-            name = format_expr(expression)
-            shown.append(format_expr(whole.lookup(name)) if name in whole else "undefined")
-            continue
-        value = evaluate(whole, expression)
-        if value is ERROR:
-            shown.append("error")
-        else:
-            shown.append(_printed(None if value is UNDEFINED else value, letters))
-    return shown
-
-
-def _printed(value: object, letters: str) -> str:
-    if isinstance(value, str):
-        if "V" not in letters and "l" not in letters:
-            return value
-        from fetchwork.classad.ads import quote
-
-        return quote(value)
-    if value is None:
-        return "undefined"
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    return str(value)
-
-
 def run_time(seconds: float) -> str:
     """Seconds as HTCondor's tools write them: ``0+00:01:30``."""
     whole = max(0, int(seconds))
@@ -186,13 +86,6 @@ def moment(epoch: float | None) -> str:
         return "???"
     t = time.localtime(epoch)
     return f"{t.tm_mon:2}/{t.tm_mday:<2} {t.tm_hour:02}:{t.tm_min:02}"
-
-
-def command_line(ad: Json) -> str:
-    """The executable's name and the arguments, on one line."""
-    name = str(ad.get("Cmd", "")).rsplit("/", 1)[-1]
-    arguments = ad.get("Args") or ad.get("Arguments") or ""
-    return " ".join(f"{name} {arguments}".split())
 
 
 _BREAK = re.compile(r"[\t\n\r]+")

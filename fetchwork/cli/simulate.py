@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,7 +16,7 @@ import click
 from fetchwork.cli import options, output
 from fetchwork.errors import ConfigError
 from fetchwork.simulate import BEHAVIOURS, Clock, Host, Ledger, SlotSpec, Timing
-from fetchwork.simulate.hooks import Connect, allow_connections, connect_to
+from fetchwork.simulate.hooks import allow_connections, connect_to
 
 if TYPE_CHECKING:
     from fetchwork.config import HostConfig
@@ -91,10 +93,36 @@ def cli(
 
     host_config = config.load(file)
     keyword = _keyword(host_config, keyword)
-    clock = Clock(scale)
     ledger = Ledger()
+    # a hook waits for as long as its agent lets it
+    fetch_s = fetch_deadline_s(host_config.keywords[keyword].max_fetch_wait_s)
+    specs = [SlotSpec(memory_mib=memory)] * slots
+    if partitionable:
+        specs = [SlotSpec(slots, slots * memory, slots * 1_000_000, partitionable=True)]
+    host = functools.partial(
+        Host,
+        slots=specs,
+        keyword=keyword,
+        behaviour=BEHAVIOURS[htcondor],
+        timing=_timing(host_config, keyword),
+        clock=Clock(scale),
+        ledger=ledger,
+        deadlines_s=None if fetch_s is None else {"fetch_work": float(fetch_s)},
+    )
+
+    async def run() -> float:
+        async with contextlib.AsyncExitStack() as stack:
+            simulated = await _hosts(stack, host, host_config, keyword, slots, hosts)
+            return await _play(simulated, ledger, seconds, jobs)
+
+    allow_connections()
+    lasted = asyncio.run(run())
+    _show(ledger, lasted, as_json)
+
+
+def _timing(host_config: HostConfig, keyword: str) -> Timing:
     settings = host_config.keywords[keyword]
-    timing = Timing(
+    return Timing(
         unclaimed_delay_s=settings.fetch_delay_s,
         starter_initial_update_interval_s=host_config.slots.initial_update_interval_s,
         starter_update_interval_s=host_config.slots.update_interval_s,
@@ -103,46 +131,26 @@ def cli(
         job_exit_timeout_s=settings.job_exit_timeout_s,
         pipe_buffer_max=host_config.host.pipe_buffer_max,
     )
-    # a hook waits for as long as its agent lets it
-    fetch_s = fetch_deadline_s(settings.max_fetch_wait_s)
-    specs = [SlotSpec(memory_mib=memory)] * slots
-    if partitionable:
-        specs = [SlotSpec(slots, slots * memory, slots * 1_000_000, partitionable=True)]
 
-    def host(name: str, connect: Connect, spool: Path) -> Host:
-        return Host(
-            name,
-            connect,
-            specs,
-            keyword=keyword,
-            spool=spool,
-            behaviour=BEHAVIOURS[htcondor],
-            timing=timing,
-            clock=clock,
-            ledger=ledger,
-            deadlines_s=None if fetch_s is None else {"fetch_work": float(fetch_s)},
-        )
 
-    async def run() -> float:
-        async with contextlib.AsyncExitStack() as stack:
-            simulated = []
-            if hosts is None:
-                spool = host_config.agent.spool
-                simulated.append(host(host_config.name, connect_to(host_config.socket), spool))
-            else:
-                directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="fetchwork-")))
-                agents = [
-                    _agent(host_config, keyword, directory, slots, number) for number in range(1, hosts + 1)
-                ]
-                stack.push_async_callback(_stop, agents)
-                for first in range(0, hosts, STARTING):
-                    await asyncio.gather(*(agent.start() for agent in agents[first : first + STARTING]))
-                simulated += [host(agent.name, connect_to(agent.socket), agent.spool) for agent in agents]
-            return await _play(simulated, ledger, seconds, jobs)
-
-    allow_connections()
-    lasted = asyncio.run(run())
-    _show(ledger, lasted, as_json)
+async def _hosts(
+    stack: contextlib.AsyncExitStack,
+    host: Callable[..., Host],
+    host_config: HostConfig,
+    keyword: str,
+    slots: int,
+    hosts: int | None,
+) -> list[Host]:
+    """This host with its agent or, if a number is given, so many hosts with agents that are started here."""
+    if hosts is None:
+        spool = host_config.agent.spool
+        return [host(host_config.name, connect_to(host_config.socket), spool=spool)]
+    directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="fetchwork-")))
+    agents = [_agent(host_config, keyword, directory, slots, number) for number in range(1, hosts + 1)]
+    stack.push_async_callback(_stop, agents)
+    for first in range(0, hosts, STARTING):
+        await asyncio.gather(*(agent.start() for agent in agents[first : first + STARTING]))
+    return [host(agent.name, connect_to(agent.socket), spool=agent.spool) for agent in agents]
 
 
 def _keyword(host_config: HostConfig, keyword: str | None) -> str:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,6 +16,7 @@ from fetchwork.errors import DatabaseUnavailable, SubmitError
 from fetchwork.queue.remote import AnySession, RemoteSession
 
 if TYPE_CHECKING:
+    from fetchwork.queue.submission import Description
     from fetchwork.queue.views import Json
 
 
@@ -95,80 +98,99 @@ def cli(
       fetchwork submit --from-schedd ap1.example.org --originals hold
     """
     from fetchwork.cli import fromschedd
-    from fetchwork.cli.progress import moving
     from fetchwork.condor.invocation import KEY_VARIABLE
-    from fetchwork.queue import descriptions, jobads, statements, submission
-    from fetchwork.queue.descriptions import unmet
     from fetchwork.queue.fromschedd import is_schedds
-    from fetchwork.queue.unused import unused
 
     # the key of a submission that an access point may have taken; programs of the description must not get it
     key = os.environ.pop(KEY_VARIABLE, None)
     if schedd is None and (constraints or originals is not None):
         raise click.UsageError("options '--constraint' and '--originals' go with '--from-schedd'")
-    if schedd is None and file == "-" and sys.stdin.isatty():
-        click.echo("reading from standard input, to its end (Ctrl-D)", err=True)
-    text = descriptions.read_file(file) if schedd is None else ""
-    as_ads = are_ads or Path(file).suffix in (".ad", ".ads", ".json")
-    extra: dict[str, str] = {}
-    if queue_name is not None:
-        extra["FetchWorkQueue"] = queue_name
-    if batch_name is not None:
-        extra["JobBatchName"] = batch_name
-    ads: list[Json] | None = None
+    description = _description(file, lines, owner, schedd, constraints, are_ads)
+    named = {"FetchWorkQueue": queue_name, "JobBatchName": batch_name}
+    extra = {name: value for name, value in named.items() if value is not None}
+    if not isinstance(description, str) and (schedd is not None or is_schedds(description)):
+        extra |= {} if owner is None else {"Owner": owner}
+        move = functools.partial(fromschedd.move, session, description, extra=extra, schedd=schedd or None)
+        move(partly=partly, dry_run=dry_run, as_json=as_json, originals=originals)
+    elif dry_run:
+        _check(session, description, owner, extra)
+    else:
+        _submit(session, description, owner, extra, key, as_json)
+
+
+def _description(
+    file: str,
+    lines: Sequence[str],
+    owner: str | None,
+    schedd: str | None,
+    constraints: Sequence[str],
+    are_ads: bool,
+) -> str | list[Json]:
+    """The text of a description, with the lines of --append, or ads of a file or a schedd."""
+    from fetchwork.cli import fromschedd
+    from fetchwork.queue import descriptions, jobads, statements, submission
+    from fetchwork.queue.unused import unused
+
     if schedd is not None:
         if lines or file != "-":
             raise click.UsageError("option '--from-schedd' goes with no FILE and no '--append'")
-        ads = fromschedd.jobs_of(schedd or None, constraints)
-    elif as_ads:
+        return fromschedd.jobs_of(schedd or None, constraints)
+    if file == "-" and sys.stdin.isatty():
+        click.echo("reading from standard input, to its end (Ctrl-D)", err=True)
+    text = descriptions.read_file(file)
+    if are_ads or Path(file).suffix in (".ad", ".ads", ".json"):
         if lines:
             raise click.UsageError("option '--append' works with a submit description, not with ads")
-        ads = jobads.read_ads(text)
-    if ads is not None and (schedd is not None or is_schedds(ads)):
-        if owner is not None:
-            extra["Owner"] = owner
-        fromschedd.move(
-            session,
-            ads,
-            extra=extra,
-            partly=partly,
-            dry_run=dry_run,
-            as_json=as_json,
-            schedd=schedd or None,
-            originals=originals,
+        return jobads.read_ads(text)
+    description = statements.with_commands(text, lines)
+    for one in sorted(unused(description), key=lambda one: one.number):
+        output.echo(
+            f"fetchwork: warning: line {one.number}: '{one.name}' is not a submit command"
+            " and is not used anywhere: is it misspelt?",
+            err=True,
         )
-        return
-    if ads is not None:
-        description: submission.Description = ads
-    else:
-        description = statements.with_commands(text, lines)
-        for one in sorted(unused(description), key=lambda one: one.number):
-            output.echo(
-                f"fetchwork: warning: line {one.number}: '{one.name}' is not a submit command"
-                " and is not used anywhere: is it misspelt?",
-                err=True,
-            )
-        missing = descriptions.missing_executable(submission.prepared(description, cluster=1, owner=owner))
-        if missing:
-            raise SubmitError(
-                f"{missing}; allowed: one that is there, or transfer_executable = false"
-                " for one that is on the execute hosts only"
-            )
-    if dry_run:
-        jobs = submission.prepared(description, cluster=1, owner=owner, extra=extra)
-        try:
-            session.check(description, owner=owner, extra=extra)
-        except DatabaseUnavailable as error:
-            output.echo(f"fetchwork: warning: not checked by the database: {error}", err=True)
-        output.print_json_list({**jobs.common, **own} for own in jobs.own)
-        return
+    missing = descriptions.missing_executable(submission.prepared(description, cluster=1, owner=owner))
+    if missing:
+        raise SubmitError(
+            f"{missing}; allowed: one that is there, or transfer_executable = false"
+            " for one that is on the execute hosts only"
+        )
+    return description
+
+
+def _check(
+    session: AnySession, description: Description, owner: str | None, extra: Mapping[str, str]
+) -> None:
+    """Print the ads of jobs that are not submitted."""
+    from fetchwork.queue import submission
+
+    jobs = submission.prepared(description, cluster=1, owner=owner, extra=extra)
+    try:
+        session.check(description, owner=owner, extra=extra)
+    except DatabaseUnavailable as error:
+        output.echo(f"fetchwork: warning: not checked by the database: {error}", err=True)
+    output.print_json_list({**jobs.common, **own} for own in jobs.own)
+
+
+def _submit(
+    session: AnySession,
+    description: Description,
+    owner: str | None,
+    extra: Mapping[str, str],
+    key: str | None,
+    as_json: bool,
+) -> None:
+    """Submit jobs, and print the result."""
+    from fetchwork.cli.progress import moving
+    from fetchwork.queue.descriptions import unmet
+
     with moving("sending files") as progress:
         result = session.submit(description, owner=owner, extra=extra, progress=progress, key=key)
+    cluster = result.cluster()
     if as_json:
-        output.print_json({"ClusterId": result.cluster(), "jobs": result.num_procs()})
+        output.print_json({"ClusterId": cluster, "jobs": result.num_procs()})
     else:
-        output.echo(f"{result.num_procs()} job(s) submitted to cluster {result.cluster()}.")
-        cluster = result.cluster()
+        output.echo(f"{result.num_procs()} job(s) submitted to cluster {cluster}.")
         if output.on_terminal():
             commands = (f"q {cluster}", f"wait {cluster}", f"tail -f {cluster}.0", f"rm {cluster}")
             words = "   ".join(f"fetchwork {command}" for command in commands)

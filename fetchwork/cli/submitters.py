@@ -10,6 +10,7 @@ from fetchwork.cli import options, output
 
 if TYPE_CHECKING:
     from fetchwork.queue.remote import AnySession
+    from fetchwork.queue.views import Json
 
 
 @click.command()
@@ -27,7 +28,10 @@ def submitters(session: AnySession, constraints: tuple[str, ...], as_json: bool)
       fetchwork submitters -constraint 'RunningJobs > 0'
     """
     constraint = options.jobs_constraint((), constraints)
-    known = list(session.items("view", name="submitters", constraint=constraint))
+    _show(list(session.items("view", name="submitters", constraint=constraint)), as_json)
+
+
+def _show(known: list[Json], as_json: bool) -> None:
     if as_json:
         output.print_json(known)
         return
@@ -91,23 +95,8 @@ def prio(
         )
     if submitter is not None:
         options.database_of(session).run(administration.set_submitter(name=submitter, changes=changes))
-    some = ["Name", "PriorityFactor", "MaxRunning"]
-    submitters = sorted(
-        (
-            ad
-            for ad in session.items("view", name="submitters", projection=some)
-            if submitter in (None, ad["Name"])
-        ),
-        key=lambda ad: str(ad["Name"]),
-    )
-    if as_json:
-        output.print_json(submitters)
-        return
-    output.table(
-        ("SUBMITTER", "FACTOR", "LIMIT"),
-        [[ad["Name"], output.number(ad["PriorityFactor"]), ad.get("MaxRunning")] for ad in submitters],
-        right=(1, 2),
-    )
+    known = list(session.items("view", name="submitters"))
+    _show([ad for ad in known if submitter in (None, ad["Name"])], as_json)
 
 
 @click.command()

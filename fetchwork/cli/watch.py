@@ -5,22 +5,22 @@ from __future__ import annotations
 import os
 import sys
 import time
-from typing import TYPE_CHECKING, TypeAlias, TypedDict
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, TypedDict
 
 import click
 
 from fetchwork.cli import dagview, options, output
+from fetchwork.codes import JobStatus
+from fetchwork.condor.arguments import text_of
 from fetchwork.dag import environment
 from fetchwork.errors import NotFound
 
 if TYPE_CHECKING:
     from rich.table import Table
 
+    from fetchwork.condor.qrows import JobRow
     from fetchwork.queue.remote import AnySession
-    from fetchwork.queue.summaries import Batch
-    from fetchwork.queue.views import Json
-
-    Counts: TypeAlias = Batch | Json
 
 
 @click.command()
@@ -58,17 +58,14 @@ def cli(
       fetchwork watch 42 --until-empty
       fetchwork watch 42 --json | jq .nodes.done
     """
-    constraint = options.jobs_constraint(jobs, constraints) if jobs or constraints else None
+    words = [*jobs, *(word for constraint in constraints for word in ("-constraint", constraint))]
     plain = not sys.stdout.isatty() or os.environ.get("TERM", "dumb") == "dumb"
     try:
         if len(jobs) == 1 and not constraints and (dag := _dag(session, jobs[0])) is not None:
             dagview.follow(session, dag, interval, to_json=as_json)
-        elif as_json:
-            _json_lines(_Watch(session, constraint), interval, until_empty)
-        elif plain:
-            _lines(_Watch(session, constraint), interval, until_empty)
         else:
-            _live(_Watch(session, constraint), interval, until_empty)
+            show = _json_lines if as_json else _lines if plain else _live
+            show(_Watch(session, words).polls(interval, until_empty))
     except KeyboardInterrupt:
         # Ctrl-C ends the view
         return
@@ -97,47 +94,77 @@ class Line(TypedDict):
     done: int
 
 
-def _line(name: str, counts: Counts, done: int) -> Line:
+def _of_batch(row: JobRow) -> Line:
+    from fetchwork.condor import qrows
+
+    owner, name, done = (row.row[column].value for column in (qrows.OWNER, qrows.BATCH_NAME, qrows.DONE))
+    states = row.states
     return {
-        "name": name,
-        "jobs": counts["jobs"],
-        "idle": counts["idle"],
-        "running": counts["running"],
-        "held": counts["held"],
-        "done": done,
+        "name": text_of(f"{owner} {name}"),
+        "jobs": sum(states.values()) - states.get(JobStatus.COMPLETED, 0),
+        "idle": states.get(JobStatus.IDLE, 0),
+        "running": states.get(JobStatus.RUNNING, 0) + states.get(JobStatus.TRANSFERRING_OUTPUT, 0),
+        "held": states.get(JobStatus.HELD, 0),
+        "done": done if isinstance(done, int) else 0,
     }
 
 
 class _Watch:
     """Polls the queue."""
 
-    def __init__(self, session: AnySession, constraint: str | None) -> None:
+    def __init__(self, session: AnySession, words: Sequence[str]) -> None:
         self._session = session
-        self._constraint = constraint
+        self._words = words
         # completed jobs of each owner at the first poll; owners are shown once they have had jobs
         self._before: dict[str, int] | None = None
         self._seen: set[str] = set()
 
     def look(self) -> list[Line]:
-        """A row for each owner, or for each batch that the constraint selects."""
-        if self._constraint is not None:
-            batches = self._session.perform("batches", constraint=self._constraint)
-            return [_line(f"{batch['owner']} {batch['batch']}", batch, batch["done"]) for batch in batches]
+        """A row for each owner, or for each batch of the selected jobs."""
+        if self._words:
+            return [_of_batch(row) for row in self._batches()]
         rows = self._session.perform("totals", by="owner", empty=True)
         if self._before is None:
             self._before = {row["owner"]: row["completed"] for row in rows}
         self._seen |= {row["owner"] for row in rows if row["jobs"]}
         return [
-            _line(row["owner"], row, row["completed"] - self._before.get(row["owner"], 0))
+            {
+                "name": row["owner"],
+                "jobs": row["jobs"],
+                "idle": row["idle"],
+                "running": row["running"],
+                "held": row["held"],
+                "done": row["completed"] - self._before.get(row["owner"], 0),
+            }
             for row in rows
             if row["owner"] in self._seen
         ]
 
+    def _batches(self) -> list[JobRow]:
+        from fetchwork.cli import face
+        from fetchwork.condor import qoptions, qsource
+        from fetchwork.condor.shown import Shown
 
-def _lines(watch: _Watch, interval: float, until_empty: bool) -> None:
+        run = face.made("condor_q", ["-allusers", *self._words], self._session)
+        asked = face.told(run, lambda: qoptions.parse(run.words()))
+        shown = Shown(run, asked)
+        shown.footer = False
+        qsource.take(run, asked, shown)
+        return shown.batch_rows()
+
+    def polls(self, interval: float, until_empty: bool) -> Iterator[list[Line]]:
+        """The rows of each poll, to the one without a job if ``until_empty``."""
+        while True:
+            rows = self.look()
+            yield rows
+            if until_empty and not any(row["jobs"] for row in rows):
+                return
+            time.sleep(interval)
+
+
+def _lines(polls: Iterable[list[Line]]) -> None:
     before = None
-    while True:
-        rows = watch.look()
+    for rows in polls:
         counts = {
             name: sum(row[name] for row in rows) for name in ("jobs", "idle", "running", "held", "done")
         }
@@ -146,34 +173,23 @@ def _lines(watch: _Watch, interval: float, until_empty: bool) -> None:
             by_state = ", ".join(f"{counts[name]} {name}" for name in ("idle", "running", "held", "done"))
             click.echo(f"{time.strftime('%H:%M:%S')} {counts['jobs']} jobs: {by_state}")
             sys.stdout.flush()
-        if until_empty and not counts["jobs"]:
-            return
-        time.sleep(interval)
 
 
-def _json_lines(watch: _Watch, interval: float, until_empty: bool) -> None:
+def _json_lines(polls: Iterable[list[Line]]) -> None:
     before = None
-    while True:
-        rows = watch.look()
+    for rows in polls:
         if rows != before:
             before = rows
             output.echo(output.to_json({"time": time.time(), "batches": rows}))
             sys.stdout.flush()
-        if until_empty and not any(row["jobs"] for row in rows):
-            return
-        time.sleep(interval)
 
 
-def _live(watch: _Watch, interval: float, until_empty: bool) -> None:
+def _live(polls: Iterable[list[Line]]) -> None:
     from rich.live import Live
 
     with Live(auto_refresh=False, screen=False) as live:
-        while True:
-            rows = watch.look()
+        for rows in polls:
             live.update(_table(rows), refresh=True)
-            if until_empty and not any(row["jobs"] for row in rows):
-                return
-            time.sleep(interval)
 
 
 def _table(rows: list[Line]) -> Table:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from fetchwork.condor import texts
 from fetchwork.condor.arguments import Given, OptionTable, Usage, ignores, ignores_value, sets, takes
@@ -57,7 +59,7 @@ ACTIONS = {
     ),
 }  # fmt: skip
 #: condor_rm -forcex
-_FORCED = Action(
+FORCED = Action(
     "RemoveX", "remove", "removed locally (remote state unknown)", "",
     "not in `X' state to be forcibly removed",
     reason="via condor_rm -forcex",
@@ -86,14 +88,14 @@ _TOTALS = {
 
 
 @dataclass
-class _Asked:
+class Asked:
     """The selected jobs, and the options."""
 
     run: Invocation
     action: Action
     ids: list[str] = field(default_factory=list)
-    #: conditions of clusters and users, and with -held of jobs, of which one must hold
-    any_of: list[str] = field(default_factory=list)
+    #: conditions of clusters and users, and with -held of jobs, of which one must hold; with their names
+    any_of: list[tuple[str, str | None]] = field(default_factory=list)
     #: constraints, which must all hold
     all_of: list[str] = field(default_factory=list)
     all: bool = False
@@ -102,59 +104,79 @@ class _Asked:
     subcode: int = 0
     totals: bool = False
     invalid: bool = False
-    #: the name of the jobs in messages; None for a constraint
-    named: str | None = None
 
     def said(self) -> Json:
         """The reason, as the arguments of an operation."""
         return {"reason": self.reason, "subcode": self.subcode}
 
+    @property
+    def name(self) -> str:
+        """The jobs, as a person names them."""
+        names = [f"job {id}" for id in self.ids]
+        names += [f"jobs{name}" if name else f"jobs for which {part}" for part, name in self.any_of]
+        return ", ".join(names) or ("all jobs" if self.all else "jobs that the constraint selects")
+
+    def each(self) -> Iterator[Asked]:
+        """The same for each of its jobs, clusters and users alone."""
+        for id in self.ids:
+            yield dataclasses.replace(self, ids=[id], any_of=[], all_of=[], all=False, held=False)
+        selects = self.all_of or self.all or self.held
+        for one in [[part] for part in self.any_of] or ([[]] if selects else []):
+            yield dataclasses.replace(self, ids=[], any_of=one)
+
+
+class Acted(NamedTuple):
+    """The number of jobs that an action changed, could not change, and did not find."""
+
+    changed: int
+    unchanged: int
+    missing: int
+
 
 def main(run: Invocation) -> int:
     """Run the command; returns its exit status."""
-    action = ACTIONS[run.name]
-    asked = _parse(run, action)
-    if action.refused is not None:
-        run.complain(f"{run.name}: {action.refused}\n")
-        return 1
-    failed = asked.invalid
+    asked = parse(run)
     try:
-        if asked.ids:
-            if asked.all_of or asked.all:
-                run.complain("Warning, -constraint is ignored for fully qualified job ids\n")
-            failed = _by_id(run, asked) or failed
-        if asked.any_of or asked.all_of or asked.all or asked.held:
-            failed = _by_constraint(run, asked) or failed
+        return int(asked.invalid or 0 in [acted.changed for acted in act(run, asked)])
     except FetchworkError as problem:
         run.complain(f"{run.name}: {one_line(str(problem))}\n")
         return 1
-    return int(failed)
+
+
+def act(run: Invocation, asked: Asked) -> Iterator[Acted]:
+    """Act on the named jobs, and on those that conditions select, and say so."""
+    if asked.ids:
+        if asked.all_of or asked.all:
+            run.complain("Warning, -constraint is ignored for fully qualified job ids\n")
+        yield _by_id(run, asked)
+    if asked.any_of or asked.all_of or asked.all or asked.held:
+        yield _by_constraint(run, asked)
 
 
 _UNRECOGNIZED = "Unrecognized option: {word}"
 _ANOTHER = "{command}: -{name} requires another argument"
 
 
-def _all(asked: _Asked, given: Given) -> None:
+def _all(asked: Asked, given: Given) -> None:
     if asked.all_of or asked.any_of or asked.all:
         raise given.wrong("{command}: can't mix -all with other constraints")
     asked.all = True
 
 
-def _subcode(asked: _Asked, given: Given) -> None:
+def _subcode(asked: Asked, given: Given) -> None:
     text = given.value(_ANOTHER)
     if not re.fullmatch(r"\s*[+-]?\d+", text):
         raise Usage(f"Invalid -subcode {text}!")
     asked.subcode = int(text)
 
 
-def _forced(asked: _Asked, given: Given) -> None:
+def _forced(asked: Asked, given: Given) -> None:
     if given.command != "condor_rm":
         raise Usage("-forcex is only valid with condor_rm", help=True)
-    asked.action = _FORCED
+    asked.action = FORCED
 
 
-def _fast(asked: _Asked, given: Given) -> None:
+def _fast(asked: Asked, given: Given) -> None:
     if given.command != "condor_vacate_job":
         raise Usage("-fast is only valid with condor_vacate_job", help=True)
     asked.action = _FAST
@@ -163,13 +185,13 @@ def _fast(asked: _Asked, given: Given) -> None:
 _TRANSFER = "{command}: -transfer is not supported: a removed job's output is deleted"
 
 
-def _transfer(asked: _Asked, given: Given) -> None:
+def _transfer(asked: Asked, given: Given) -> None:
     if given.command != "condor_rm":
         raise given.wrong(_UNRECOGNIZED, help=True)
     raise given.wrong(_TRANSFER)
 
 
-def _options(command: str) -> OptionTable[_Asked]:
+def _options(command: str) -> OptionTable[Asked]:
     return OptionTable(
         ("debug:", 1, ignores),
         ("long", 1, ignores),
@@ -189,24 +211,28 @@ def _options(command: str) -> OptionTable[_Asked]:
     )
 
 
-def _parse(run: Invocation, action: Action) -> _Asked:
+def parse(run: Invocation) -> Asked:
+    """Read the words; raises Usage in HTCondor's words."""
+    action = ACTIONS[run.name]
     if not run.argv[1:]:
         raise Usage("You did not specify any jobs", help=True)
-    asked = _options(run.name).read(_Asked(run, action), run.argv[1:], run.name, _add)
+    asked = _options(run.name).read(Asked(run, action), run.argv[1:], run.name, _add)
+    if action.refused is not None:
+        raise Usage(f"{run.name}: {action.refused}")
     if not (asked.ids or asked.any_of or asked.all_of or asked.all or asked.held):
         raise Usage("You did not specify any jobs", help=True)
     if asked.held and asked.ids:
         # only the held ones of the named jobs
         for cluster, proc in (id.split(".") for id in asked.ids):
-            asked.any_of.append(f"(ClusterId == {cluster} && ProcId == {proc})")
-        asked.ids, asked.named = [], None
+            asked.any_of.append((f"(ClusterId == {cluster} && ProcId == {proc})", None))
+        asked.ids = []
     if (reason := asked.reason or asked.action.reason) is not None:
         # a schedd adds who asked
         asked.reason = f"{reason} (by user {run.user})"
     return asked
 
 
-def _add(asked: _Asked, given: Given) -> None:
+def _add(asked: Asked, given: Given) -> None:
     """Take a word that is no option: a job, a cluster or a user."""
     word = given.word
     if word.startswith("-"):
@@ -216,20 +242,18 @@ def _add(asked: _Asked, given: Given) -> None:
     id = re.fullmatch(r"(\d+)(?:\.(\d*))?", word)
     if id is None:
         quoted = word.replace("\\", "\\\\").replace('"', '\\"')
-        asked.any_of.append(f'Owner == "{quoted}"')
-        asked.named = f' of user "{word}"' if len(asked.any_of) == 1 else None
+        asked.any_of.append((f'Owner == "{quoted}"', f' of user "{word}"'))
     elif not 0 < int(id[1]) < 2**31:
         asked.run.complain(f"Invalid cluster # from {word}.\n")
         asked.invalid = True
     elif id[2] is None:
-        asked.any_of.append(f"ClusterId == {int(id[1])}")
-        asked.named = f" in cluster {int(id[1])}" if len(asked.any_of) == 1 else None
+        asked.any_of.append((f"ClusterId == {int(id[1])}", f" in cluster {int(id[1])}"))
     else:
         asked.ids.append(f"{int(id[1])}.{int(id[2] or 0)}")
 
 
-def _by_id(run: Invocation, asked: _Asked) -> bool:
-    """Act on single jobs; return whether the action failed for all of them."""
+def _by_id(run: Invocation, asked: Asked) -> Acted:
+    """Act on single jobs."""
     session, action = run.session, asked.action
     outcomes: dict[str, str] = {}
     for id, outcome in session.perform("standing", action=action.name, ids=asked.ids).items():
@@ -264,19 +288,21 @@ def _by_id(run: Invocation, asked: _Asked) -> bool:
             run.complain(f"{action.unfit} job {id}\n")
         else:
             run.complain(f"Job {id} {action.unfit}\n")
-    return not done
+    missing = sum(outcomes.get(id) == _UNKNOWN for id in set(asked.ids))
+    return Acted(done, len(outcomes) - done - missing, missing)
 
 
-def _by_constraint(run: Invocation, asked: _Asked) -> bool:
-    """Act on clusters, users' jobs and constraints; return whether no job was changed."""
+def _by_constraint(run: Invocation, asked: Asked) -> Acted:
+    """Act on clusters, users' jobs and constraints."""
     action = asked.action
-    either = " || ".join(asked.any_of)
+    either = " || ".join(condition for condition, _ in asked.any_of)
+    named = asked.any_of[0][1] if len(asked.any_of) == 1 else None
     parts = [*asked.all_of, *([either] if either else [])]
     shown = " && ".join(f"({part})" for part in parts) if len(parts) > 1 else "".join(parts)
     if not shown:
         which = ""
-    elif asked.named is not None and not asked.all_of:
-        which = asked.named
+    elif named is not None and not asked.all_of:
+        which = named
     else:
         which = f" matching constraint ({shown})"
     jobs = "held jobs" if asked.held else "jobs"
@@ -292,16 +318,19 @@ def _by_constraint(run: Invocation, asked: _Asked) -> bool:
                 **asked.said(),
             ),
         )
-    except ClassAdError:
-        run.complain("DCSchedd::actOnJobs:1:Can't insert constraint into ClassAd\n")
-    except InsufficientPrivilege:
-        run.complain("\n")
+    except ClassAdError as problem:
+        run.failed("DCSchedd::actOnJobs:1:Can't insert constraint into ClassAd\n", problem)
+    except InsufficientPrivilege as problem:
+        run.failed("\n", problem)
     if asked.totals:
         run.say(", ".join(f"{counts.get(name, 0)} {shown}" for name, shown in _TOTALS.items()) + "\n")
     if counts.get("TotalSuccess"):
         run.say(f"All {jobs}{which} have been {action.done}\n")
-        return False
-    if counts:
-        run.complain("\n")
-    run.complain(f"Couldn't find/{action.verb} all {jobs}{which}\n")
-    return True
+    else:
+        run.complain("\n" * bool(counts) + f"Couldn't find/{action.verb} all {jobs}{which}\n")
+    unchanged = ("TotalBadStatus", "TotalAlreadyDone", "TotalPermissionDenied")
+    return Acted(
+        counts.get("TotalSuccess", 0),
+        sum(counts.get(name, 0) for name in unchanged),
+        counts.get("TotalNotFound", 0),
+    )

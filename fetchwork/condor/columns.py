@@ -1,6 +1,6 @@
 """The columns of a table: how HTCondor's tools turn an ad into a row and a row into a line.
 
-A row is made first and printed later (``PrintMask.row``, ``PrintMask.line``), because the width of some
+A row is made first and printed later (``PrintMask.rows``, ``PrintMask.lines``), because the width of some
 columns is that of their widest value.
 """
 
@@ -9,11 +9,12 @@ from __future__ import annotations
 import functools
 import itertools
 import math
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from fetchwork.condor.jobtable import JobTable
+from fetchwork.condor.jobtable import JobTable, cells_of
 from fetchwork.condor.printedad import (
     _ATTRIBUTE,
     MISSING,
@@ -22,6 +23,7 @@ from fetchwork.condor.printedad import (
     PrintedAd,
     PrintedValue,
     Unparsed,
+    choices,
     expression,
     is_plain,
     truncated,
@@ -38,7 +40,6 @@ from fetchwork.condor.printf import (
     format_string,
     format_time,
 )
-from fetchwork.condor.rememberedcells import RememberedCells
 
 
 class NotShown(Exception):
@@ -75,6 +76,8 @@ class Column:
     #: of a renderer that takes and gives only text, numbers: another value becomes '' or 0
     renders: type | None = None
     formatter: Formatter | None = None
+    #: the attributes that the renderer reads
+    reads: tuple[str, ...] = ()
     conversion: Conversion | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
@@ -121,7 +124,6 @@ class PrintMask:
         self.row_suffix = ""
         #: characters of a line; 0: as many as there are
         self.overall_width = 0
-        self._cells: list[RememberedCells[Cell]] = []
 
     def separate(self, row_prefix: str, column_prefix: str, column_suffix: str, row_suffix: str) -> None:
         """Set what stands around rows and columns."""
@@ -145,14 +147,13 @@ class PrintMask:
         return line + self.row_suffix
 
     def row(self, ad: PrintedAd) -> Row:
-        """Return the cells of an ad; columns that grow are widened."""
-        if len(self._cells) != len(self.columns):
-            self._cells = [RememberedCells(functools.partial(self._cell, column)) for column in self.columns]
-        shape = tuple(ad.json)
-        return [cells.cell(ad, shape) for cells in self._cells]
+        """Return the cells of an ad that is printed before the next one is known; columns may be widened."""
+        return [self._cell(column, ad) for column in self.columns]
 
     def rows(self, table: JobTable) -> list[Row]:
-        """Return the rows of all jobs of a table, as ``row`` does."""
+        """Return the cells of each job of a table; columns that grow are widened."""
+        if not self.columns:
+            return [[] for _ in range(table.jobs)]
         return list(map(list, zip(*(self._cells_of(column, table) for column in self.columns), strict=True)))
 
     def _cells_of(self, column: Column, table: JobTable) -> Sequence[Cell]:
@@ -166,7 +167,7 @@ class PrintMask:
                 if column.grows:
                     column.width = max(column.width, *(_width(column, value) for value in cells))
                 return list(map(cells.__getitem__, values))
-        return RememberedCells(functools.partial(self._cell, column)).cells(table)
+        return cells_of(table, functools.partial(self._cell, column))
 
     def _cell(self, column: Column, ad: PrintedAd) -> Cell:
         plain = column.formatter is None and column.renderer is None
@@ -230,7 +231,7 @@ class PrintMask:
             return Cell(UNDEFINED, False)
 
     def lines(self, rows: Sequence[Sequence[Cell]]) -> Iterator[str]:
-        """Rows as lines, as ``line`` makes one after the other."""
+        """Rows as lines."""
         parts: list[Iterable[str]] = [itertools.repeat(self.row_prefix)]
         last = len(self.columns) - 1
         for number, (column, cells) in enumerate(zip(self.columns, zip(*rows, strict=True), strict=False)):
@@ -252,24 +253,6 @@ class PrintMask:
         if not self.overall_width:
             return lines
         return (line[: self.overall_width] + self.row_suffix for line in lines)
-
-    def line(self, row: Sequence[Cell]) -> str:
-        """A row as a line."""
-        line = self.row_prefix
-        last = len(self.columns) - 1
-        for number, (column, cell) in enumerate(zip(self.columns, row, strict=False)):
-            if column.hidden:
-                continue
-            if number and column.prefix:
-                line += self.column_prefix
-            if cell.text_width != column.width:
-                _write(column, cell)
-            line += cell.text
-            if number < last and column.suffix:
-                line += self.column_suffix
-        if self.overall_width:
-            line = line[: self.overall_width]
-        return line + self.row_suffix
 
 
 def _write(column: Column, cell: Cell) -> None:
@@ -392,9 +375,22 @@ def _alternative(column: Column) -> str:
     return f"[{char * (width - 2)}]" if char == "?" else char * width
 
 
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?!\s*\(|[A-Za-z0-9_])")
+
+
+def names_in(text: str) -> set[str]:
+    """The names that an expression can refer to; words of texts are among them."""
+    return set(_NAME.findall(text))
+
+
+def names_read(columns: Iterable[Column]) -> set[str]:
+    """The names of the attributes that columns show."""
+    return {name for column in columns for name in (*names_in(column.attribute), *column.reads)}
+
+
 def is_expression(text: str) -> bool:
     """Whether the text is an attribute's name or a ClassAd expression."""
-    if _ATTRIBUTE.match(text):
+    if _ATTRIBUTE.match(text) or choices(text):
         return True
     try:
         expression(text)

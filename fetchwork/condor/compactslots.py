@@ -15,6 +15,7 @@ from fetchwork.classad.exprform import expr_text
 from fetchwork.condor import printformat, slotformat, slottables
 from fetchwork.condor.columns import Cell, PrintMask
 from fetchwork.condor.invocation import Invocation
+from fetchwork.condor.jobtable import JobTable
 from fetchwork.condor.printedad import PrintedAd
 
 #: the slots that tables show
@@ -100,8 +101,8 @@ def show(
         mask.overall_width = run.columns - 1
     rows = [
         # cells are shared with rows that look the same
-        _Row(slot, dict(zip(names, (replace(cell, text_width=-1) for cell in mask.row(slot)), strict=True)))
-        for slot in slots
+        _Row(slot, dict(zip(names, (replace(cell, text_width=-1) for cell in cells), strict=True)))
+        for slot, cells in zip(slots, mask.rows(JobTable.of(slots)), strict=True)
     ]
     counted = _counted(rows)
     for row in rows:
@@ -109,8 +110,7 @@ def show(
     shown = _folded(rows)
     written = [list(row.cells.values()) for row in shown]
     run.write(mask.heading_line() + "\n")
-    for cells in written:
-        run.write(mask.line(cells))
+    run.write("".join(mask.lines(written)))
     slottables.print_totals(run, table, counted, wide=wide or bool(appended.columns))
 
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from fetchwork.condor import printformat
 from fetchwork.condor.adforms import XML_FOOTER, XML_HEADER, chosen_names, json_ad, json_line, xml_ad
 from fetchwork.condor.arguments import octets, text_of
-from fetchwork.condor.columns import PrintMask
+from fetchwork.condor.columns import PrintMask, names_read
 from fetchwork.condor.historyoptions import HistoryOptions, constraint_of, parse
 from fetchwork.condor.invocation import Invocation
 from fetchwork.condor.printedad import NotAnExpression, PrintedAd, expression
@@ -28,11 +28,17 @@ TABLE = [
     "Cmd AS CMD WIDTH 0 PRINTAS JOB_DESCRIPTION",
     "SUMMARY NONE",
 ]
+#: with a column for a function EXIT
+WITH_EXIT = [*TABLE[:6], "ExitCode AS EXIT WIDTH 4 PRINTAS EXIT", *TABLE[6:]]
 
 
 def main(run: Invocation) -> int:
     """Run the command; returns its exit status."""
-    options = parse(run)
+    return show(run, parse(run), TABLE)
+
+
+def show(run: Invocation, options: HistoryOptions, table: Sequence[str]) -> int:
+    """Show the jobs that the options ask for, by default in this table; returns the exit status."""
     constraint = constraint_of(options)
     try:
         wanted = expression(constraint) if constraint else None
@@ -40,7 +46,7 @@ def main(run: Invocation) -> int:
         run.complain(f"Error:  could not parse constraint {text_of(constraint)}\n")
         return 1
     since = expression(options.since) if options.since is not None else None
-    printer = _Printer(run, options)
+    printer = _Printer(run, options, table)
     printer.begin()
     if options.file is not None:
         try:
@@ -51,10 +57,13 @@ def main(run: Invocation) -> int:
             return 1
         _select(printer, options, ads, wanted, since)
     else:
-        from fetchwork.condor.qsource import history_ads
+        from fetchwork.condor.qsource import history_items
 
-        ads = history_ads(run, options, constraint)
-        _select(printer, options, ads, None, None)
+        names = options.attributes
+        if options.form is None:
+            names = sorted(names_read(options.mask.columns))
+        found = history_items(run.session, options, constraint, names)
+        _select(printer, options, map(PrintedAd, found), None, None)
     printer.end()
     return 0
 
@@ -62,8 +71,8 @@ def main(run: Invocation) -> int:
 class _Printer:
     """Prints ads, one at a time."""
 
-    def __init__(self, run: Invocation, options: HistoryOptions) -> None:
-        self._run, self._options = run, options
+    def __init__(self, run: Invocation, options: HistoryOptions, table: Sequence[str]) -> None:
+        self._run, self._options, self._table = run, options, table
         self._mask = options.mask
         self._printed = 0
 
@@ -71,7 +80,7 @@ class _Printer:
         options = self._options
         if options.form is None:
             if not options.custom:
-                printformat.read(TABLE, self._mask, PrintMask())
+                printformat.read(self._table, self._mask, PrintMask(), dict(self._run.renderers))
                 if not options.wide or options.width:
                     width = options.width or (self._run.columns - 1 if self._run.columns > 0 else 1024)
                     self._mask.overall_width = width
@@ -85,7 +94,7 @@ class _Printer:
     def ad(self, ad: PrintedAd) -> None:
         form = self._options.form
         if form is None:
-            self._run.write(self._mask.line(self._mask.row(ad)))
+            self._run.write("".join(self._mask.lines([self._mask.row(ad)])))
         else:
             names = chosen_names(ad, self._options.attributes or None)
             if form == "xml":

@@ -61,14 +61,6 @@ class HistoryOptions:
     #: jobs that were named by id; each matches once
     ids: list[tuple[int, int]] = field(default_factory=list)
     mask: PrintMask = field(default_factory=PrintMask)
-    names: set[str] = field(default_factory=set)
-
-
-_WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-
-
-def _names(text: str) -> set[str]:
-    return set(_WORD.findall(text))
 
 
 def _is_expression(text: str) -> bool:
@@ -165,7 +157,6 @@ def _format(asked: HistoryOptions, given: Given) -> None:
             "\t\te.g. condor_history -format '%d' ClusterId"
         )
     add_format(asked.mask, format, attribute)
-    asked.names.update(_names(attribute))
     asked.custom = True
 
 
@@ -184,7 +175,6 @@ def _autoformat(asked: HistoryOptions, given: Given) -> None:
         add_autoformat(asked.mask, given.more or "", names)
     except InvalidExpression as problem:
         raise Usage(f"Error: invalid expression : {text_of(str(problem))}") from None
-    asked.names.update(*map(_names, names))
     asked.custom = True
 
 

@@ -14,6 +14,8 @@ from fetchwork.errors import AccessPointUnavailable, DatabaseUnavailable
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from fetchwork.condor.renderers import PrintAs
+    from fetchwork.errors import FetchworkError
     from fetchwork.queue.remote import AnySession
 
 #: the variable with the compiled command's idempotency key of a submission
@@ -49,6 +51,8 @@ class Invocation:
     once: Callable[[], None] = lambda: None
     #: columns of the terminal; -1 if stdout is no terminal
     columns: int = -1
+    #: further functions of print formats, or others of the same names
+    renderers: Mapping[str, PrintAs] = field(default_factory=dict)
     _session: AnySession | None = field(default=None, init=False)
 
     @property
@@ -76,6 +80,11 @@ class Invocation:
         self.stdout.flush()
         self.stderr.write(text.encode("utf-8", "surrogateescape"))
         self.stderr.flush()
+
+    def failed(self, text: str, problem: FetchworkError) -> int:
+        """Print an error of the queue in HTCondor's words; returns the exit status."""
+        self.complain(text)
+        return 1
 
     def words(self) -> list[str]:
         """The words behind the command's name, in octets."""
@@ -121,7 +130,7 @@ def of_process(
 ) -> Invocation:
     """Return the invocation of this process; ``stream`` is the raw class of its standard streams."""
     if user is None:
-        user = _user()
+        user = user_name()
     columns = -1
     if os.isatty(1):
         try:
@@ -140,7 +149,8 @@ def of_process(
     )
 
 
-def _user() -> str:
+def user_name() -> str:
+    """The name of this process's account."""
     import pwd
 
     try:

@@ -97,6 +97,9 @@ class PrintedAd:
             return self.value(found)
         if _ATTRIBUTE.match(what):
             return UNDEFINED
+        if parts := choices(what):
+            values = (int(part) if part.isdecimal() else self.evaluate(part) for part in parts)
+            return next((value for value in values if value is not UNDEFINED), UNDEFINED)
         return self.value_of_expression(expression(what))
 
     def value(self, item: object) -> PrintedValue:
@@ -176,6 +179,14 @@ class PrintedAd:
     def unparsed(self, name: str) -> str:
         """The expression of an attribute as old ClassAds have it, in octets."""
         return unparse(self.item(name))
+
+
+@functools.lru_cache(maxsize=256)
+def choices(text: str) -> tuple[str, ...]:
+    """The names and numbers of an expression ``A ?: B ?: 0``, of which the first defined one counts."""
+    parts = tuple(part.strip(" ()") for part in text.split("?:"))
+    known = all(_ATTRIBUTE.match(part) or (part.isdecimal() and part.isascii()) for part in parts)
+    return parts if known and len(parts) > 1 and text.count("(") == text.count(")") else ()
 
 
 @functools.lru_cache(maxsize=256)

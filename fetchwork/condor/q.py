@@ -11,7 +11,11 @@ from fetchwork.condor.shown import Shown
 
 def main(run: Invocation) -> int:
     """Run the command; returns its exit status."""
-    options = parse(run.words())
+    return show(run, parse(run.words()))
+
+
+def show(run: Invocation, options: QOptions) -> int:
+    """Show the jobs that the options ask for; returns the exit status."""
     if options.analyze:
         from fetchwork.condor.analysis import analyze
 
@@ -66,7 +70,6 @@ def _of_file(run: Invocation, options: QOptions, shown: Shown) -> int:
     if options.stream:
         # of a file HTCondor streams nothing
         options.stream = False
-    for key in sorted(ads):
-        shown.add(ads[key])
+    shown.add([ads[key] for key in sorted(ads)])
     shown.end(label, shown.counts.summary())
     return 0

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from fetchwork.condor.jobtable import JobTable
+from fetchwork.condor.jobtable import JobTable, cells_of
 from fetchwork.condor.printedad import PrintedAd
 
 if TYPE_CHECKING:
@@ -17,36 +18,43 @@ if TYPE_CHECKING:
 class Counts:
     """The number of jobs by state; jobs of the scheduler universe are counted apart."""
 
-    jobs: dict[int, int] = field(default_factory=dict)
-    scheduler: dict[int, int] = field(default_factory=dict)
+    jobs: Counter[int] = field(default_factory=Counter)
+    scheduler: Counter[int] = field(default_factory=Counter)
 
-    def add(self, ad: PrintedAd) -> None:
-        """Count a job."""
-        status = ad.integer("JobStatus") or 0
-        status = 2 if status == 6 else status
-        of = self.scheduler if ad.integer("JobUniverse") == 7 else self.jobs
-        of[status] = of.get(status, 0) + 1
-
-    def add_table(self, table: JobTable) -> None:
+    def add(self, table: JobTable) -> None:
         """Count the jobs of a table."""
-        statuses, universes = table.integers("JobStatus"), table.integers("JobUniverse")
-        if statuses is None or universes is None:
-            for ad in table.ads():
-                self.add(PrintedAd(ad))
-            return
-        for (status, universe), number in Counter(zip(statuses, universes, strict=True)).items():
-            of = self.scheduler if universe == 7 else self.jobs
-            status = 2 if status == 6 else status  # noqa: PLW2901 - it runs
-            of[status] = of.get(status, 0) + number
+        for (scheduler, states), number in Counter(_states(table)).items():
+            for status, jobs in states:
+                of = self.scheduler if scheduler else self.jobs
+                of[2 if status == 6 else status] += number * jobs
 
     def summary(self) -> Json:
         """The ad of totals."""
         names = {"Idle": 1, "Running": 2, "Removed": 3, "Completed": 4, "Held": 5}
-        made: Json = {name: self.jobs.get(status, 0) for name, status in names.items()}
-        made["Suspended"] = self.jobs.get(7, 0)
+        made: Json = {name: self.jobs[status] for name, status in names.items()}
+        made["Suspended"] = self.jobs[7]
         made["Jobs"] = sum(made.values())
-        of_scheduler = {f"Scheduler{name}": self.scheduler.get(status, 0) for name, status in names.items()}
+        of_scheduler = {f"Scheduler{name}": self.scheduler[status] for name, status in names.items()}
         return {**made, **of_scheduler, "SchedulerJobs": sum(of_scheduler.values()), "MyType": "Summary"}
+
+
+def _states(table: JobTable) -> Iterable[tuple[bool, tuple[tuple[int, int], ...]]]:
+    """Return, for each row, whether its jobs are of the scheduler universe, and their numbers by state."""
+    if table.clusters is None:
+        return cells_of(table, lambda ad: (_is_scheduler(ad), ((ad.integer("JobStatus") or 0, 1),)))
+    states = (tuple(cluster.states.items()) for cluster in table.clusters)
+    return zip(cells_of(table, _is_scheduler), states, strict=True)
+
+
+def _is_scheduler(ad: PrintedAd) -> bool:
+    return ad.integer("JobUniverse") == 7
+
+
+#: the attributes of a job's times
+OF_TIME = (
+    "JobStatus", "ServerTime", "RemoteUserCpu", "RemoteWallClockTime", "LastRemoteWallClockTime",
+    "ShadowBday", "JobCurrentStartDate",
+)  # fmt: skip
 
 
 def wall_clock_time(ad: PrintedAd, *, current_run: bool) -> float:

@@ -28,7 +28,9 @@ REFUSED = {
 
 
 @dataclass
-class _Asked:
+class Asked:
+    """The jobs, by ids or conditions, and their changes."""
+
     ids: list[str] = field(default_factory=list)
     conditions: list[str] = field(default_factory=list)
     #: attribute -> expression
@@ -38,21 +40,21 @@ class _Asked:
 _LACKS = "{command}: {word} requires "
 
 
-def _constraint(asked: _Asked, given: Given) -> None:
+def _constraint(asked: Asked, given: Given) -> None:
     asked.conditions.append(f"({given.value(_LACKS + 'a ClassAd expression an argument', help=True)})")
 
 
-def _owner(asked: _Asked, given: Given) -> None:
+def _owner(asked: Asked, given: Given) -> None:
     asked.conditions.append(f'(Owner=="{given.value(_LACKS + "a owner name argument", help=True)}")')
 
 
-def _job_ids(asked: _Asked, given: Given) -> None:
+def _job_ids(asked: Asked, given: Given) -> None:
     ids = given.value(_LACKS + "a list of job ids as an argument", help=True)
     asked.ids += [id for id in re.split(r"[,\s]+", ids) if id]
 
 
 _POOL = _LACKS + "a HTCondor collector name or address as an argument"
-_OPTIONS: OptionTable[_Asked] = OptionTable(
+_OPTIONS: OptionTable[Asked] = OptionTable(
     ("help", 1, texts.print_help),
     ("version", 1, texts.print_version),
     ("debug", 2, ignores),
@@ -66,7 +68,7 @@ _OPTIONS: OptionTable[_Asked] = OptionTable(
 )
 
 
-def _add(asked: _Asked, given: Given) -> None:
+def _add(asked: Asked, given: Given) -> None:
     """Take a word that is no option: a job or a user, or the beginning of an edit."""
     word = given.word
     if word.startswith("-"):
@@ -84,23 +86,30 @@ def _add(asked: _Asked, given: Given) -> None:
 
 def main(run: Invocation) -> int:
     """Run the command; returns its exit status."""
-    asked = _OPTIONS.read(_Asked(), run.argv[1:], run.name, _add)
+    return int(not edit(run, parse(run)))
+
+
+def parse(run: Invocation) -> Asked:
+    """Read the words; raises Usage in HTCondor's words."""
+    asked = _OPTIONS.read(Asked(), run.argv[1:], run.name, _add)
     if not (asked.ids or asked.conditions):
         raise Usage("", help=True, newline=False)
     if not asked.edits:
         raise Usage(f"{run.name} : Error - no attributes specifed.", help=True)
-    return _edit(run, asked.ids, asked.conditions, asked.edits)
+    return asked
 
 
-def _edit(run: Invocation, ids: list[str], conditions: list[str], edits: dict[str, str]) -> int:
+def edit(run: Invocation, asked: Asked) -> int:
+    """Change the jobs, and say so; returns how many were changed."""
     from fetchwork.errors import ClassAdError
     from fetchwork.queue.changing import value_of
 
+    ids, conditions, edits = asked.ids, asked.conditions, asked.edits
     for name in edits:
         if name.lower() in _IMMUTABLE:
             run.complain(f'Update of immutable attribute "{name}" is not allowed.\n')
             run.complain("Transaction failed.  No attributes were set.\n")
-            return 1
+            return 0
     values = {}
     for name, text in edits.items():
         try:
@@ -108,28 +117,29 @@ def _edit(run: Invocation, ids: list[str], conditions: list[str], edits: dict[st
         except ClassAdError:
             run.complain(f"Update aborted, illegal value for : {name}\n")
             run.complain("Transaction failed.  No attributes were set.\n")
-            return 1
+            return 0
     # in the order of HTCondor's table of edits
     names = sorted(edits)
     of_jobs = not conditions and all("." in id for id in ids)
     shown = [_one(id) for id in ids] + conditions
     spec: list[str] | str = ids if of_jobs else (" && " if conditions else " || ").join(shown)
     about = f"by constraint: ( {' && '.join(shown)} )"
-    reason = ""
+    changed, reason = 0, ""
     try:
         if of_jobs:
             found = run.session.perform("standing", action="Hold", ids=ids)
             about = f"for job {next((id for id in ids if found[id] == 'not found'), ids[0])}."
         changed = run.session.perform("edit", spec=spec, changes=values)
     except FetchworkError as problem:
-        changed, reason = 0, _reason(problem)
+        run.failed("", problem)
+        reason = _reason(problem)
     if not changed:
         run.complain(f'Failed to set attribute "{names[0]}" {about}\n')
         run.complain(f"Queue transaction failed.  No attributes were set.\n{reason}")
-        return 1
+        return 0
     for name in names:
         run.say(f'Set attribute "{name}" for {changed} matching jobs.\n')
-    return 0
+    return changed
 
 
 def _one(id: str) -> str:

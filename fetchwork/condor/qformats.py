@@ -153,9 +153,9 @@ def _totals(prefix: str, title: str) -> list[str]:
     ]
 
 
-def summary_format(me: str | None) -> list[str]:
-    """Return the format of the totals: of the query, of the user ``me`` if named, of all users."""
+def summary_format(me: str | None, *, everyone: bool) -> list[str]:
+    """Return the format of the totals: of the query, of a user ``me``, and if asked for of everyone."""
     lines = ["SELECT", *_totals("", "Total for query")]
     if me is not None:
         lines += _totals("My", f"\\nTotal for {me}")
-    return lines + _totals("Allusers", "\\nTotal for all users")
+    return lines + (_totals("Allusers", "\\nTotal for all users") if everyone else [])

@@ -84,6 +84,8 @@ class QOptions:
     analyze: bool = False
     verbose: bool = False
     partial: bool = False
+    #: no title, and no totals of all users
+    alone: bool = False
     constraint: str | None = None
 
 
@@ -328,7 +330,7 @@ def _add_name(asked: QOptions, given: Given) -> None:
 
 
 def _add_hold(asked: QOptions, codes: str | None) -> None:
-    asked.all_of.append("JobStatus==5")
+    asked.all_of.append("JobStatus == 5")
     asked.hold = asked.partial = True
     parts = []
     for option in (codes or "").split(","):

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from fetchwork.condor.columns import ALTERNATIVES, Cell, PrintMask, Row
+from fetchwork.condor.jobtable import Cluster
 from fetchwork.condor.printedad import PrintedAd
 from fetchwork.condor.renderers import SCHEDULER
 
@@ -24,21 +26,26 @@ class Fold(NamedTuple):
     scheduler: bool = False
     #: the name of its batch, with its owner
     batch: tuple[str, str] | None = None
+    status: int = 0
+    owner: str | None = None
 
 
 @dataclass(slots=True)
 class JobRow:
-    """The row of a job, and its keys for folding."""
+    """The row of a job, or of the first job of a cluster, and its keys for folding."""
 
     cluster: int
     proc: int
     row: Row
     of: Fold
-    next_proc: JobRow | None = None
+    #: the jobs of the cluster, if the row stands for all
+    jobs: Cluster | None = None
     children: list[JobRow] = field(default_factory=list)
     siblings: list[JobRow] = field(default_factory=list)
     depth: int = 0
     folded: bool = False
+    #: the number of jobs of its batch by JobStatus
+    states: Mapping[int, int] = field(default_factory=dict)
     shown: bool = True
 
     @property
@@ -49,7 +56,7 @@ class JobRow:
 
 def fold_of(ad: PrintedAd) -> Fold:
     """Read the facts that folding needs from an ad."""
-    dag = _dag_of(ad)
+    dag, owner = _dag_of(ad), ad.string("Owner")
     batch = None
     if dag is None:
         name = ad.string("JobBatchName")
@@ -57,8 +64,8 @@ def fold_of(ad: PrintedAd) -> Fold:
             node = ad.string("DAGNodeName")
             name = None if node is None else f"NODE: {node}"
         if name is not None:
-            batch = (name, ad.string("Owner") or "")
-    return Fold(dag, ad.integer("JobUniverse") == SCHEDULER, batch)
+            batch = (name, owner or "")
+    return Fold(dag, ad.integer("JobUniverse") == SCHEDULER, batch, ad.integer("JobStatus") or 0, owner)
 
 
 def _dag_of(ad: PrintedAd) -> int | None:
@@ -71,17 +78,32 @@ def _dag_of(ad: PrintedAd) -> int | None:
     return number if number is not None and number > 0 else None
 
 
+def clusters_of(jobs: Iterable[JobRow]) -> dict[tuple[int, int], JobRow]:
+    """The first row of each cluster, which then stands for all its jobs, from rows in order."""
+    firsts: dict[int, JobRow] = {}
+    for job in jobs:
+        jobs_of = job.jobs or Cluster({job.of.status: 1}, job.proc)
+        first = firsts.setdefault(job.cluster, job)
+        if first is not job and first.jobs is not None:
+            states = Counter(first.jobs.states)
+            states.update(jobs_of.states)
+            jobs_of = Cluster(states, jobs_of.last)
+        first.jobs = jobs_of
+    return {job.id: job for job in firsts.values()}
+
+
 def link(jobs: dict[tuple[int, int], JobRow], *, batches: bool) -> None:
     """Tie together the jobs of a cluster, of a DAG (to its dagman), and of a batch (to its first cluster)."""
     first_of_batch: dict[tuple[str, str], JobRow] = {}
     previous: JobRow | None = None
     for job in jobs.values():
         first = previous is None or previous.cluster != job.cluster
-        if previous is not None and not first:
-            previous.next_proc = job
         if previous is not None and job.of.dag is not None:
             parent = jobs.get((job.of.dag, 0))
-            if parent is not None:
+            if parent is not None and parent.of.owner != job.of.owner:
+                # a job's submitter wrote this: the DAG of another owner is not its DAG
+                job.of = job.of._replace(dag=None)
+            elif parent is not None:
                 job.depth = parent.depth + 1
                 if not parent.children or first:
                     parent.children.append(job)
@@ -99,10 +121,7 @@ class _Progress:
     unknown: int = 0
     first: tuple[int, int] | None = None
     last: tuple[int, int] = (0, 0)
-    states: dict[int, int] = field(default_factory=dict)
-
-    def count(self, state: int) -> None:
-        self.states[state] = self.states.get(state, 0) + 1
+    states: Counter[int] = field(default_factory=Counter)
 
 
 def _number(cell: Cell) -> int | None:
@@ -112,36 +131,21 @@ def _number(cell: Cell) -> int | None:
 
 def _fold_cluster(progress: _Progress, job: JobRow, *, partial: bool) -> None:
     """Add a cluster's jobs, of which ``job`` is the first."""
-    procs = 0
-    submitted = 0
-    low = high = job.proc
+    assert job.jobs is not None
+    number = _number(job.row[TOTAL])
     if job.of.scheduler:
-        progress.total += _number(job.row[TOTAL]) or 0
+        progress.total += number or 0
         progress.done += _number(job.row[HOLD]) or 0
-    else:
-        number = _number(job.row[TOTAL])
-        if number is not None:
-            submitted, procs = number, 1
-        progress.count(_number(job.row[DONE]) or 0)
-    other = job.next_proc
-    while other is not None:
-        if not other.folded:
-            progress.count(_number(other.row[DONE]) or 0)
-            low, high = min(low, other.proc), max(high, other.proc)
-            other.folded = True
-        procs += 1
-        other = other.next_proc
-    if not job.of.scheduler and job.of.dag is None:
-        if submitted:
-            progress.total += submitted
-            if not partial:
-                progress.done += submitted - procs
-        else:
-            progress.unknown += 1
-    if not job.of.scheduler:
-        here = (job.cluster, low)
-        progress.first = here if progress.first is None else min(progress.first, here)
-        progress.last = max(progress.last, (job.cluster, high))
+        return
+    progress.states.update(job.jobs.states)
+    if job.of.dag is None:
+        progress.total += number or 0
+        progress.unknown += not number
+        if number and not partial:
+            progress.done += number - sum(job.jobs.states.values())
+    here = (job.cluster, job.proc)
+    progress.first = here if progress.first is None else min(progress.first, here)
+    progress.last = max(progress.last, (job.cluster, job.jobs.last))
 
 
 def _fold(progress: _Progress, job: JobRow, *, partial: bool) -> None:
@@ -179,9 +183,9 @@ def fold(
         states = progress.states
         numbers = {
             DONE: 0 if progress.unknown else progress.done,
-            RUN: states.get(_RUNNING, 0) + states.get(_TRANSFERRING, 0),
-            IDLE: states.get(_IDLE, 0) + states.get(_SUSPENDED, 0),
-            HOLD: states.get(_HELD, 0),
+            RUN: states[_RUNNING] + states[_TRANSFERRING],
+            IDLE: states[_IDLE] + states[_SUSPENDED],
+            HOLD: states[_HELD],
             TOTAL: 0 if progress.unknown else progress.total,
         }
         any_held = any_held or numbers[HOLD] > 0
@@ -200,6 +204,7 @@ def fold(
         if first != last:
             ids += f"-{last[1]}" if first[0] == last[0] else f" ... {last[0]}.{last[1]}"
         job.row[JOB_IDS] = Cell(ids, True)
+        job.states = progress.states
         widest_ids = max(widest_ids, len(ids))
     if not wide:
         widest_owner, widest_batch = _squeezed(widest_owner, widest_batch, widest_ids, columns)

@@ -18,6 +18,7 @@ from fetchwork.errors import ClassAdError, FetchworkError, one_line
 if TYPE_CHECKING:
     from fetchwork.condor.historyoptions import HistoryOptions
     from fetchwork.condor.invocation import Invocation
+    from fetchwork.queue.remote import AnySession
     from fetchwork.queue.views import Json
 
 _STATES = ("Idle", "Running", "Held", "Suspended")
@@ -27,7 +28,7 @@ _COUNTED = (*_STATES, "Removed", "Completed", "Jobs")
 def of_every_queue(run: Invocation, options: QOptions) -> int:
     """Show the jobs of each database that this machine knows in turn, each as a schedd."""
     from fetchwork.queue import databases
-    from fetchwork.queue.remote import opened
+    from fetchwork.queue.everywhere import Everywhere
 
     known = databases.known()
     if not known:
@@ -36,7 +37,7 @@ def of_every_queue(run: Invocation, options: QOptions) -> int:
     for database in known:
         # each database gets a copy: showing changes the options
         own = copy.deepcopy(options)
-        one = replace(run, connect=functools.partial(opened, None, name=database.name, reading=True))
+        one = replace(run, connect=functools.partial(Everywhere, [database]))
         status = of_queue(one, own, Shown(one, own), name=database.name) or status
         one.close()
     return status
@@ -49,7 +50,7 @@ def of_queue(run: Invocation, options: QOptions, shown: Shown, *, name: str | No
     try:
         label = ""
         database = "fetchwork"
-        if shown.title or shown.footer:
+        if shown.title or (shown.footer and not options.alone):
             location = run.session.perform("location")
             database, address = location["database"], f"<{location['host']}:{location['port']}>"
         if options.submitters:
@@ -58,20 +59,20 @@ def of_queue(run: Invocation, options: QOptions, shown: Shown, *, name: str | No
             label = f"Schedd: {name} : {address}"
         if options.stream:
             shown.begin(label)
-        totals = _show(run, options, shown, database)
+        totals = take(run, options, shown, database)
         shown.end(label, totals)
-    except ClassAdError:
+    except ClassAdError as problem:
         # the constraint was not an expression, or one that can't be asked for
-        run.complain(f'\n-- Parse error in constraint expression "{text_of(options.constraint or "")}"\n')
-        return 1
+        text = f'\n-- Parse error in constraint expression "{text_of(options.constraint or "")}"\n'
+        return run.failed(text, problem)
     except FetchworkError as problem:
-        run.complain(f"\n-- Failed to fetch ads from: {address} : {name}\n{one_line(str(problem))}\n")
-        return 1
+        text = f"\n-- Failed to fetch ads from: {address} : {name}\n{one_line(str(problem))}\n"
+        return run.failed(text, problem)
     return 0
 
 
-def _show(run: Invocation, options: QOptions, shown: Shown, database: str) -> Json:
-    """Hand the jobs over, and return the totals."""
+def take(run: Invocation, options: QOptions, shown: Shown, database: str = "") -> Json:
+    """Hand over the jobs that the options ask for, and return the totals."""
     session = run.session
     everyone = not (options.mine and not options.any_of and not options.ids and run.user != "root")
     constraint = text_of(constraint_of(options))
@@ -83,7 +84,7 @@ def _show(run: Invocation, options: QOptions, shown: Shown, database: str) -> Js
     of_owners: list[Json] = []
     left: dict[str, int] = {}
     totals: Json = {}
-    if shown.footer:
+    if shown.footer and not options.alone:
         of_owners = session.perform("totals", by="owner")
         left = {row["owner"]: row["jobs"] for row in session.perform("left")}
         totals = _totals("Allusers", of_owners, sum(left.values()))
@@ -102,16 +103,13 @@ def _show(run: Invocation, options: QOptions, shown: Shown, database: str) -> Js
         projection = sorted({*needs, "JobStatus", "JobUniverse"})
     if projection and not (options.autoclusters or options.group_by):
         # many jobs at once, where their attributes are literals
-        for item in session.items(
-            "job_tables",
-            constraint=constraint or "true",
-            projection=list(projection),
-            limit=options.limit,
-        ):
-            if "jobs" in item:
-                shown.add_table(JobTable(item))
-            for ad in item.get("ads", ()):
-                shown.add(PrintedAd(ad))
+        asked = {"constraint": constraint or "true", "projection": list(projection)}
+        if shown.batches and options.limit < 0:
+            items = session.items("clusters", **asked)
+        else:
+            items = session.items("job_tables", **asked, limit=options.limit)
+        for item in items:
+            shown.add_table(JobTable.of_item(item))
         return _agreeing(shown.counts.summary(), totals, whole)
     opts = 0
     if options.autoclusters or options.group_by:
@@ -125,10 +123,7 @@ def _show(run: Invocation, options: QOptions, shown: Shown, database: str) -> Js
         limit=options.limit,
         opts=opts,
     )
-    for number, ad in enumerate(jobs):
-        if options.group_by:
-            ad = {**ad, "Id": number + 1}  # noqa: PLW2901 - each group gets a number
-        shown.add(PrintedAd(ad))
+    shown.add([PrintedAd({**ad, "Id": n + 1} if options.group_by else ad) for n, ad in enumerate(jobs)])
     return _agreeing(shown.counts.summary(), totals, whole)
 
 
@@ -160,25 +155,19 @@ def _totals(prefix: str, rows: Sequence[Mapping[str, int]], completed: int) -> J
     return {f"{prefix}{name}": number for name, number in counts.items()}
 
 
-def history_ads(run: Invocation, options: HistoryOptions, constraint: str) -> Iterator[PrintedAd]:
-    """The jobs that left the queue, the last first."""
-    session = run.session
-    wanted: list[str] = []
-    if options.form is not None:
-        wanted = options.attributes
-    elif options.custom and not options.mask.headings:
-        wanted = sorted({*options.names, "ClusterId", "ProcId", "Owner"})
+def history_items(
+    session: AnySession, options: HistoryOptions, constraint: str, names: Sequence[str]
+) -> Iterator[Json]:
+    """The ads of the jobs that left the queue, the last first, with some attributes (none: all)."""
     found = session.items(
         "view",
         name="history",
         constraint=text_of(constraint) or "true",
-        projection=list(wanted),
+        projection=[*names, "ClusterId", "ProcId", "Owner"] if names else [],
         limit=options.limit if options.limit > 0 else -1,
         since=None if options.since is None else text_of(options.since),
     )
-    if options.backwards:
-        return (PrintedAd(ad) for ad in found)
-    return (PrintedAd(ad) for ad in reversed(list(found)))
+    return found if options.backwards else reversed(list(found))
 
 
 def host_name() -> str:

@@ -309,37 +309,56 @@ class PrintAs:
     renderer: Renderer | None = None
     formatter: Callable[[PrintedValue], str] | None = None
     format: str | None = None
+    #: the attributes that it reads beside that of its column
+    reads: tuple[str, ...] = ()
 
     def apply(self, column: Column) -> None:
         """Let a column show it."""
         column.renders, column.renderer, column.formatter = self.renders, self.renderer, self.formatter
+        column.reads = self.reads
 
+
+_TRANSFERS = ("TransferringInput", "TransferringOutput", "TransferQueued")
 
 #: the names that PRINTAS and RENDERAS take
 PRINT_AS: dict[str, PrintAs] = {
-    "BATCH_NAME": PrintAs(str, render_batch_name),
-    "BUFFER_IO_MISC": PrintAs(str, render_io_misc),
-    "DAG_OWNER": PrintAs(str, render_dag_owner),
+    "BATCH_NAME": PrintAs(
+        str,
+        render_batch_name,
+        reads=("JobBatchName", "JobUniverse", "ClusterId", "DAGManJobId", "DAGNodeName"),
+    ),
+    "BUFFER_IO_MISC": PrintAs(str, render_io_misc, reads=_TRANSFERS),
+    "DAG_OWNER": PrintAs(str, render_dag_owner, reads=("DAGManJobId", "DAGNodeName", "Owner")),
     "DATE": PrintAs(int, formatter=format_moment),
-    "GRID_JOB_ID": PrintAs(str, render_grid_job_id),
-    "GRID_RESOURCE": PrintAs(str, render_grid_resource),
-    "GRID_STATUS": PrintAs(str, render_grid_status),
-    "JOB_COMMAND": PrintAs(str, render_command_and_arguments),
-    "JOB_DESCRIPTION": PrintAs(str, render_job_description),
+    "GRID_JOB_ID": PrintAs(str, render_grid_job_id, reads=("GridJobId",)),
+    "GRID_RESOURCE": PrintAs(
+        str, render_grid_resource, reads=("GridResource", "EC2RemoteVirtualMachineName")
+    ),
+    "GRID_STATUS": PrintAs(str, render_grid_status, reads=("GridJobStatus",)),
+    "JOB_COMMAND": PrintAs(str, render_command_and_arguments, reads=("Cmd", "Args", "Arguments")),
+    "JOB_DESCRIPTION": PrintAs(
+        str,
+        render_job_description,
+        reads=("Cmd", "Args", "Arguments", "JobDescription", "MATCH_EXP_JobDescription"),
+    ),
     "JOB_FACTORY_MODE": PrintAs(None, formatter=format_factory_mode),
-    "JOB_ID": PrintAs(str, render_job_id),
-    "JOB_STATUS": PrintAs(str, render_job_status),
+    "JOB_ID": PrintAs(str, render_job_id, reads=("ClusterId", "ProcId", "JobId")),
+    "JOB_STATUS": PrintAs(str, render_job_status, reads=("JobStatus", *_TRANSFERS)),
     "JOB_STATUS_RAW": PrintAs(int, formatter=format_status_word),
     "JOB_UNIVERSE": PrintAs(int, formatter=format_universe),
     "LOAD_AVG": PrintAs(float, formatter=format_load),
     "MEMBER_COUNT": PrintAs(None, render_member_count, format="%d"),
-    "MEMORY_USAGE": PrintAs(float, render_memory_usage, format="%.1f"),
-    "OWNER": PrintAs(str, render_owner),
+    "MEMORY_USAGE": PrintAs(float, render_memory_usage, format="%.1f", reads=("MemoryUsage", "ImageSize")),
+    "OWNER": PrintAs(str, render_owner, reads=("Owner",)),
     "QDATE": PrintAs(int, formatter=format_moment, format="%Y"),
     "READABLE_BYTES": PrintAs(None, formatter=format_readable(1.0)),
     "READABLE_KB": PrintAs(None, formatter=format_readable(1024.0)),
     "READABLE_MB": PrintAs(None, formatter=format_readable(1024.0 * 1024.0)),
-    "REMOTE_HOST": PrintAs(str, render_remote_host),
+    "REMOTE_HOST": PrintAs(
+        str,
+        render_remote_host,
+        reads=("RemoteHost", "JobUniverse", "GridResource", "EC2RemoteVirtualMachineName"),
+    ),
     "RUNTIME": PrintAs(float, formatter=format_seconds),
     "STRINGS_FROM_LIST": PrintAs(None, render_strings_from_list),
     "TIME": PrintAs(int, formatter=format_seconds),

@@ -19,6 +19,7 @@ from fetchwork.condor.arguments import (
 from fetchwork.condor.autoformat import InvalidExpression, add_autoformat, add_format
 from fetchwork.condor.columns import PrintMask
 from fetchwork.condor.invocation import Invocation
+from fetchwork.condor.jobtable import JobTable
 from fetchwork.condor.printedad import PrintedAd
 
 #: the end of a message about an option
@@ -51,11 +52,10 @@ class Selection:
                 run.write(made.ad(ad, self.attributes or None) + after)
             run.write(made.footer())
             return
-        rows = [self.mask.row(ad) for ad in ads]
+        rows = self.mask.rows(JobTable.of(ads))
         if self.mask.headings and rows:
             run.write(self.mask.heading_line())
-        for row in rows:
-            run.write(self.mask.line(row))
+        run.write("".join(self.mask.lines(rows)))
 
 
 def _long(selection: Selection, given: Given) -> None:

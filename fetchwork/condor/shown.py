@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
+import itertools
 import operator
-import re
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from fetchwork.condor import printformat, qformats, qrows, qwidths
 from fetchwork.condor.adforms import AdList
 from fetchwork.condor.arguments import Usage, octets, text_of
 from fetchwork.condor.autoformat import InvalidExpression, add_autoformat, add_format, append_autoformat
-from fetchwork.condor.columns import NotShown, PrintMask
+from fetchwork.condor.columns import NotShown, PrintMask, names_in, names_read
 from fetchwork.condor.invocation import Invocation
-from fetchwork.condor.jobtable import JobTable
+from fetchwork.condor.jobtable import JobTable, cells_of
 from fetchwork.condor.printedad import PrintedAd, PrintedValue, unparse_value
-from fetchwork.condor.qcounts import Counts, wall_clock_time
+from fetchwork.condor.qcounts import OF_TIME, Counts, wall_clock_time
 from fetchwork.condor.qoptions import QOptions
-from fetchwork.condor.rememberedcells import RememberedCells
-from fetchwork.condor.renderers import PrintAs, render_dag_owner, render_memory_usage, render_owner
+from fetchwork.condor.renderers import PRINT_AS, PrintAs, render_dag_owner, render_memory_usage, render_owner
 
 if TYPE_CHECKING:
     from fetchwork.queue.views import Json
@@ -39,7 +39,6 @@ class Shown:
         self._largest_memory = 0.0
         self._rows: dict[tuple[int, int], qrows.JobRow] = {}
         self._keys: dict[str, tuple[int, int]] = {}
-        self._sequence = 0
         self.counts = Counts()
         self.time: int | None = None
         self.list = AdList(options.form or "long")
@@ -47,12 +46,18 @@ class Shown:
         # HTCondor's tables of its own making are trimmed, those of the user's only where they are wide
         self.trims = options.wide if options.custom else self.wide
         self.standard = False
+        self.table = ""
         self._choose()
 
     @property
     def columns(self) -> int:
         """Return the width that was given, else that of the terminal."""
         return self.options.width or (self.run.columns if self.run.columns > 0 else 80)
+
+    @property
+    def batches(self) -> bool:
+        """Whether it shows the table of batches, for which the first job of each cluster is enough."""
+        return not self.options.custom and self.options.form is None and self.table == "batch"
 
     # the output
 
@@ -82,11 +87,8 @@ class Shown:
             options.batch = plain and not (
                 options.run or options.idle or options.autoclusters or options.group_by or options.stream
             )
-        if not options.custom:
-            if options.table != "totals":
-                self._standard_table()
-        elif options.print_format is None:
-            pass
+        if not options.custom and options.table != "totals":
+            self._standard_table()
         self._append()
 
     def _standard_table(self) -> None:
@@ -115,21 +117,18 @@ class Shown:
     def _add_formats(self) -> None:
         options = self.options
         mask = self.summary_mask if options.totals else self.mask
-        names: set[str] = set()
         for option, first, *rest in options.formats:
             if option == "format":
                 add_format(mask, first, rest[0])
-                names |= names_in(rest[0])
                 continue
             try:
                 add_autoformat(mask, first, rest)
             except InvalidExpression:
                 # HTCondor stops there and prints the jobs so far
                 break
-            names.update(*map(names_in, rest))
         self.title, self.footer = False, options.totals
         self.header = bool(mask.headings) and not options.totals
-        self.names = (self.names or set()) | names | {"ClusterId", "ProcId"}
+        self.names = names_read(mask.columns) | {"ClusterId", "ProcId"}
 
     def _lines_of(self, file: str) -> list[str]:
         if file == "-":
@@ -143,15 +142,16 @@ class Shown:
 
     def _read(self, lines: Iterable[str]) -> None:
         local = {
-            "OWNER": PrintAs(str, self._owner),
-            "DAG_OWNER": PrintAs(str, self._dag_owner),
-            "CPU_TIME": PrintAs(float, self._time, format="%T"),
-            "MEMORY_USAGE": PrintAs(float, self._memory, format="%.1f"),
+            "OWNER": replace(PRINT_AS["OWNER"], renderer=self._owner),
+            "DAG_OWNER": replace(PRINT_AS["DAG_OWNER"], renderer=self._dag_owner),
+            "CPU_TIME": PrintAs(float, self._time, format="%T", reads=OF_TIME),
+            "MEMORY_USAGE": replace(PRINT_AS["MEMORY_USAGE"], renderer=self._memory),
+            **self.run.renderers,
         }
         found = printformat.read(lines, self.mask, self.summary_mask, local)
         for message in found.messages:
             self.run.complain(text_of(message) + "\n")
-        self.title, self.header = found.title, found.header
+        self.title, self.header = found.title and not self.options.alone, found.header
         self.footer = found.summary is not None
         self.standard_summary = bool(found.summary)
         self.group_by += found.group_by
@@ -160,9 +160,7 @@ class Shown:
         if found.unique:
             self.options.group_by = True
         self.options.autoclusters = self.options.autoclusters or found.autoclusters
-        names = {name for column in self.mask.columns for name in names_in(column.attribute)}
-        names |= {name for key in self.group_by for name in names_in(key)}
-        self.names = names | {"ClusterId", "ProcId", "JobStatus", "JobUniverse"} | NEEDED
+        self.names = names_read(self.mask.columns).union(_OF_EACH, *map(names_in, self.group_by))
 
     def _append(self) -> None:
         options = self.options
@@ -182,8 +180,7 @@ class Shown:
                     " only one of V,r,T, or Y is permitted."
                 )
             append_autoformat(self.mask, letters, words)
-            assert self.names is not None
-            self.names.update(*map(names_in, words))
+            self.names = (self.names or set()) | names_read(self.mask.columns)
 
     # renderers that know the whole table
 
@@ -213,50 +210,52 @@ class Shown:
 
     # jobs
 
-    def add(self, ad: PrintedAd) -> None:
-        """Take a job."""
-        self.counts.add(ad)
-        if self.options.form is not None:
-            if not self.options.totals:
-                self.run.write(self.list.ad(ad, self.options.attributes or None))
+    def add(self, ads: Sequence[PrintedAd]) -> None:
+        """Take jobs."""
+        if self.options.form is None:
+            # a table that is printed as it comes knows the width of earlier rows alone
+            for page in ([ad] for ad in ads) if self.options.stream else [ads]:
+                self.add_table(JobTable.of(page))
             return
-        if self.time is None:
-            self.time = ad.integer("ServerTime")
-        if not self.mask.columns:
-            return
-        if self.options.stream:
-            self.run.write(self.mask.line(self.mask.row(ad)))
-            return
-        id = self._id(ad)
-        if id in self._rows:
-            self.run.complain("Error: Two results with the same ID.\n")
-            return
-        job = qrows.JobRow(*id, self.mask.row(ad), qrows.fold_of(ad))
-        self._rows[job.id] = job
-        if self.group_by:
-            key = "".join(f"{unparse_value(ad.evaluate(expr))}\n" for expr in self.group_by)
-            self._keys[f"{key}{job.cluster << 32 | job.proc & 0xFFFFFFFF:016X}"] = job.id
+        self.counts.add(JobTable.of(ads))
+        for ad in () if self.options.totals else ads:
+            self.run.write(self.list.ad(ad, self.options.attributes or None))
 
     def add_table(self, table: JobTable) -> None:
-        """Add the jobs of a table, as ``add`` does."""
-        clusters, procs = table.integers("ClusterId"), table.integers("ProcId")
-        tabular = self.options.form is None and not self.options.stream and not self.group_by
-        if not table.jobs or not tabular or clusters is None or procs is None:
-            for json in table.ads():
-                self.add(PrintedAd(json))
+        """Take the jobs of a table."""
+        if self.options.form is not None or (self.options.stream and table.jobs > 1):
+            self.add([PrintedAd(json) for json in table.ads()])
             return
         if self.footer:
-            self.counts.add_table(table)
-        if self.time is None:
+            self.counts.add(table)
+        if self.time is None and table.jobs:
             self.time = PrintedAd(table.json(0)).integer("ServerTime")
-        if not self.mask.columns:
+        if not table.jobs or not self.mask.columns:
             return
-        folds = RememberedCells(qrows.fold_of).cells(table)
-        for cluster, proc, row, fold in zip(clusters, procs, self.mask.rows(table), folds, strict=True):
+        rows = self.mask.rows(table)
+        if self.options.stream:
+            self.run.write("".join(self.mask.lines(rows)))
+            return
+        parts = (table.clusters or itertools.repeat(None), cells_of(table, qrows.fold_of))
+        for (cluster, proc), row, jobs, fold in zip(self._ids(table), rows, *parts, strict=False):
             if (cluster, proc) in self._rows:
                 self.run.complain("Error: Two results with the same ID.\n")
             else:
-                self._rows[cluster, proc] = qrows.JobRow(cluster, proc, row, fold)
+                self._rows[cluster, proc] = qrows.JobRow(cluster, proc, row, fold, jobs)
+        if self.group_by:
+            self._group(table)
+
+    def _group(self, table: JobTable) -> None:
+        for json, (cluster, proc) in zip(table.ads(), self._ids(table), strict=True):
+            values = map(PrintedAd(json).evaluate, self.group_by)
+            key = "".join(f"{unparse_value(value)}\n" for value in values)
+            self._keys[f"{key}{cluster << 32 | proc & 0xFFFFFFFF:016X}"] = cluster, proc
+
+    def _ids(self, table: JobTable) -> Iterable[tuple[int, int]]:
+        clusters, procs = table.integers("ClusterId"), table.integers("ProcId")
+        if clusters is None or procs is None or self.options.autoclusters or self.options.group_by:
+            return (self._id(PrintedAd(json)) for json in table.ads())
+        return zip(clusters, procs, strict=True)
 
     def _id(self, ad: PrintedAd) -> tuple[int, int]:
         if self.options.autoclusters or self.options.group_by:
@@ -291,6 +290,11 @@ class Shown:
         if options.form is not None:
             self.run.write(self.list.footer())
 
+    def batch_rows(self) -> list[qrows.JobRow]:
+        """The rows of the table of batches."""
+        self._arrange()
+        return list(self._ordered())
+
     def _ordered(self) -> Iterator[qrows.JobRow]:
         if self._keys:
             yield from (self._rows[self._keys[key]] for key in sorted(self._keys))
@@ -300,8 +304,10 @@ class Shown:
             def family(job: qrows.JobRow) -> Iterator[qrows.JobRow]:
                 printed.add(job.id)
                 yield job
+                # jobs may name each other as their DAG
                 for child in job.children:
-                    yield from family(child)
+                    if child.id not in printed:
+                        yield from family(child)
 
             for id in sorted(self._rows):
                 if id not in printed:
@@ -315,11 +321,13 @@ class Shown:
         if not self._rows:
             return
         self._rows = dict(sorted(self._rows.items(), key=operator.itemgetter(0)))
+        if self.batches:
+            self._rows = qrows.clusters_of(self._rows.values())
         if options.batch or options.dag:
             qrows.link(self._rows, batches=bool(options.batch))
         if options.hold and options.table == "holdcodes" and not options.custom:
             qrows.fold_holds(self._rows, self._keys)
-        elif options.batch and not options.custom and self.table == "batch":
+        elif self.batches:
             qrows.fold(
                 self._rows,
                 self.mask,
@@ -344,29 +352,18 @@ class Shown:
             return
         if self.standard_summary:
             self.summary_mask = PrintMask()
-            lines = qformats.summary_format(summary.string("MyName"))
+            lines = qformats.summary_format(summary.string("MyName"), everyone=not self.options.alone)
             printformat.read(lines, self.summary_mask, PrintMask())
             self.summary_mask.headings = []
         if self.summary_mask.headings:
             self.run.write(self.summary_mask.heading_line())
-        text += self.summary_mask.line(self.summary_mask.row(summary)) + "\n"
-        self.run.write(text)
+        self.run.write(text + "".join(self.summary_mask.lines([self.summary_mask.row(summary)])) + "\n")
 
 
-#: attributes that renderers ask for, beside those of their columns
-NEEDED = frozenset(
+#: attributes of every table's jobs: their ids, states and batches, and the time of the answer
+_OF_EACH = frozenset(
     [
-        "Args", "Arguments", "Cmd", "DAGManJobId", "DAGNodeName", "EC2RemoteVirtualMachineName",
-        "GridResource", "ImageSize", "JobBatchName", "JobCurrentStartDate", "JobDescription",
-        "LastRemoteWallClockTime", "MATCH_EXP_JobDescription", "MemoryUsage", "Owner", "RemoteHost",
-        "RemoteUserCpu", "RemoteWallClockTime", "ServerTime", "ShadowBday", "TransferQueued",
-        "TransferringInput", "TransferringOutput",
+        "ClusterId", "ProcId", "JobStatus", "JobUniverse", "Owner", "ServerTime",
+        "DAGManJobId", "DAGNodeName", "JobBatchName",
     ]
 )  # fmt: skip
-
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?!\s*\(|[A-Za-z0-9_])")
-
-
-def names_in(text: str) -> set[str]:
-    """The names that an expression can refer to; words of texts are among them."""
-    return set(_NAME.findall(text))

@@ -11,6 +11,7 @@ from fetchwork.condor.arguments import Given, Usage, octets, text_of
 from fetchwork.condor.autoformat import append_autoformat
 from fetchwork.condor.columns import NotShown, PrintMask, is_expression
 from fetchwork.condor.invocation import Invocation
+from fetchwork.condor.jobtable import JobTable
 from fetchwork.condor.printedad import NotAnExpression, PrintedAd, PrintedValue, accepting
 from fetchwork.condor.renderers import PrintAs
 from fetchwork.condor.selection import MORE
@@ -162,8 +163,7 @@ class SlotFormat:
 
     def print(self, run: Invocation, slots: Sequence[PrintedAd], mask: PrintMask, *, headings: bool) -> None:
         """Print slots, those that all WHERE lines accept."""
-        rows = [mask.row(slot) for slot in self.accepted(slots)]
+        rows = mask.rows(JobTable.of(self.accepted(slots)))
         if headings and self.header and mask.headings:
             run.write(mask.heading_line())
-        for row in rows:
-            run.write(mask.line(row))
+        run.write("".join(mask.lines(rows)))

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from fetchwork.condor import printformat, slotformat
 from fetchwork.condor.columns import PrintMask
 from fetchwork.condor.invocation import Invocation
+from fetchwork.condor.jobtable import JobTable
 from fetchwork.condor.printedad import PrintedAd
 
 _STATES = ("Owner", "Claimed", "Unclaimed", "Matched", "Preempting", "Drained", "Backfill")
@@ -140,10 +141,9 @@ def _print_table(
     appended.to(mask)
     if run.columns > 0 and not mask.columns[0].grows:
         mask.columns[0].width = 18
-    rows = [mask.row(slot) for slot in slots]
+    rows = mask.rows(JobTable.of(slots))
     run.write(mask.heading_line() + "\n")
-    for row in rows:
-        run.write(mask.line(row))
+    run.write("".join(mask.lines(rows)))
 
 
 def print_totals(run: Invocation, table: str, counted: Iterable[Counted], *, wide: bool = False) -> None:

@@ -19,6 +19,7 @@ from fetchwork.condor.arguments import (
     sets,
 )
 from fetchwork.condor.invocation import Invocation
+from fetchwork.condor.jobtable import JobTable
 from fetchwork.condor.printedad import NotAnExpression, PrintedAd, accepting, expression
 from fetchwork.condor.slotformat import Appended, SlotFormat
 from fetchwork.errors import ClassAdError, FetchworkError, one_line
@@ -220,8 +221,7 @@ def _show_slots(run: Invocation, asked: _Asked) -> None:
         if asked.form is None:
             slots = asked.format.accepted(slots)
             # columns are as wide as if all slots had lines
-            for slot in slots:
-                asked.mask.row(slot)
+            asked.mask.rows(JobTable.of(slots))
         slots = compactslots.first_of_each(slots)
     if asked.format.given and asked.form is None:
         asked.format.print(run, slots, asked.mask, headings=not asked.totals)

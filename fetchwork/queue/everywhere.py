@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, Never
 
+from fetchwork.client.link import CHANGES
 from fetchwork.errors import DatabaseUnavailable, FetchworkError
 from fetchwork.queue.session import Session
 
@@ -40,15 +41,16 @@ class Everywhere:
             session.close()
 
     def perform(self, name: str, /, **arguments: object) -> Any:
-        """The result of ``totals``, ``summary`` or ``batches`` over all databases."""
-        if name not in ("totals", "summary", "batches"):
+        """The result of ``totals`` or ``summary`` over all databases; of one, that of any."""
+        if name not in ("totals", "summary") and (len(self._sessions) > 1 or name in CHANGES):
             raise _of_one(name)
         answers = {}
         for of, session in self._sessions.items():
             with _named(of):
                 answers[of] = session.perform(name, **arguments)
-        if name == "batches":
-            return [batch for batches in answers.values() for batch in batches]
+        if len(self._sessions) == 1 and name != "totals":
+            (answer,) = answers.values()
+            return answer
         if name != "totals":
             return _sum(list(answers.values()))
         by = arguments.get("by")
@@ -64,8 +66,20 @@ class Everywhere:
 
     def found(self, name: str, /, **arguments: object) -> Iterator[Sequence[Any]]:
         """The ads of jobs or of a view, database by database, up to the limit for all together."""
-        if name not in ("jobs", "view") or arguments.get("opts"):
+        tables = name in ("job_tables", "clusters") and len(self._sessions) == 1
+        if name not in ("jobs", "view") and not tables:
             raise _of_one(name)
+        if arguments.get("opts") and len(self._sessions) > 1:
+            raise _of_one(name)
+        if tables:
+            for of, session in self._sessions.items():
+                with _named(of):
+                    for page in session.found(name, **arguments):
+                        for item in page:
+                            for ad in [item["same"]] if "same" in item else item["ads"]:
+                                ad[NAME] = of
+                        yield page
+            return
         limit = arguments.pop("limit", -1)
         left = limit if isinstance(limit, int) and limit >= 0 else None
         before = here = 0

@@ -76,6 +76,15 @@ def job_tables(
     return reading.tables(JOBS, constraint, memory, projection=projection, limit=limit)
 
 
+def clusters(memory: Memory, *, constraint: str = "true", projection: Sequence[str]) -> Stream[Json]:
+    """As ``job_tables``, of the first job of each cluster, with the states of all its jobs.
+
+    ``clusters`` of an item has [[JobStatus, jobs], ...] and the largest ProcId for each ad; an item without
+    it has every job.
+    """
+    return reading.clusters(constraint, memory, projection=projection)
+
+
 def view(
     memory: Memory,
     *,
@@ -139,11 +148,6 @@ def demand(memory: Memory, *, queues: Sequence[str] | None = None) -> Steps[list
 def left(memory: Memory) -> Steps[list[Json]]:
     """The numbers of ended jobs that leave_in_queue keeps in the queue, by owner."""
     return summaries.left()
-
-
-def batches(memory: Memory, *, constraint: str = "true") -> Steps[list[summaries.Batch]]:
-    """The lines of condor_q's batch view."""
-    return summaries.batches(constraint, memory)
 
 
 def summary(memory: Memory, *, constraint: str = "true") -> Steps[Json]:
@@ -297,7 +301,6 @@ STEPS: Mapping[str, Callable[..., Steps[Any]]] = {
             demand,
             left,
             dag,
-            batches,
             summary,
             progress,
             location,
@@ -314,5 +317,5 @@ STEPS: Mapping[str, Callable[..., Steps[Any]]] = {
 }  # fmt: skip
 STREAMS: Mapping[str, Callable[..., Stream[Any]]] = {
     function.__name__: function
-    for function in (jobs, job_tables, view, events, scheduler_jobs, prospects.known_slots)
+    for function in (jobs, job_tables, clusters, view, events, scheduler_jobs, prospects.known_slots)
 }

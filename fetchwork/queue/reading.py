@@ -11,12 +11,13 @@ from dataclasses import dataclass
 
 from fetchwork.classad.exprform import expr_text
 from fetchwork.queue.ask import Ask, Found, Memory, Steps, Stream, collected, mapped
+from fetchwork.queue.constraints.constraint import Constraint
 from fetchwork.queue.evaluating import Evaluation, key_of
 from fetchwork.queue.paging import Position
 from fetchwork.queue.projecting import Projected, has_expression
 from fetchwork.queue.selecting import ConstraintSpec, JobSpec, compiled, constraint_of, names_of, source_of
 from fetchwork.queue.sifting import Sieve
-from fetchwork.queue.views import Json, Key, View
+from fetchwork.queue.views import JOBS, Json, Key, Row, View
 
 #: pages that are read at once if few attributes are needed
 _NARROW_PAGES = 4
@@ -103,62 +104,28 @@ def stretches(
     jobs the database could not vacuum for as long as the reader takes.
     """
     selection = yield from compiled(view, constraint, memory)
-    names = _names(projection)
-    evaluation = None
-    columns, params = view.all_columns, list[object]()
-    narrow: Projected | None = None
-    if not selection.exact:
-        evaluation = yield from Evaluation.of(view, selection, memory)
-    elif names:
-        narrow = Projected(view, names, (yield from source_of(view, names - {"mytype"}, memory)))
-        columns, params = narrow.columns, narrow.params
+    pages = yield from _Pages.begin(view, selection, _names(projection), memory, tables=tables)
     position = yield from Position.begin(view, selection, wanted if selection.exact else None, after)
-    sieve = Sieve(view, selection, evaluation)
+    sieve = Sieve(view, selection, pages.evaluation)
     left = wanted
     while left is None or left > 0:
-        size = Position.PAGE
-        if evaluation is not None:
-            columns, params = evaluation.columns, evaluation.params
-            size *= _NARROW_PAGES if evaluation.is_narrow else 1
-        else:
-            size *= _NARROW_PAGES if narrow is not None and tables else 1
-            size = size if left is None else min(size, left)
+        size = pages.size(left)
         yield from position.bound(selection, size)
-        behind, more = position.condition()
-        sifted = projected = table = None
+        condition, params = position.condition()
+        page = None
         if sieve.is_of_use(position.piece):
-            sifted = yield from sieve.sift(behind, more, position.order, size)
-        if sifted is not None:
-            rows, found = sifted
-        else:
-            # this package makes columns, views and conditions; values travel as parameters
-            page = f"""
-                SELECT {columns}
-                FROM {view.source}
-                WHERE {selection.sql} AND {behind}
-                ORDER BY {position.order}
-                LIMIT {size}
-            """  # noqa: S608
-            rows = yield Ask(page, [*params, *selection.params, *more])
-            if narrow is not None and (table := narrow.table(rows) if tables else None) is None:
-                projected = narrow.ads(rows)
-            if narrow is not None and projected is None and table is None:
-                # attributes that a wanted expression refers to have to be read too
-                narrow, columns, params = None, view.all_columns, []
-                continue
-            if table is not None:
-                found = []
-            elif projected is not None:
-                found = list(zip([key_of(view, row) for row in rows], projected, strict=True))
-            elif evaluation is None:
-                found = [(key_of(view, row), view.ad(row)) for row in rows]
-            else:
-                found = yield from evaluation.accepted(rows)
+            sifted = yield from sieve.sift(condition, params, position.order, size)
+            page = None if sifted is None else _Page(*sifted)
+        if page is None:
+            page = yield from pages.read(condition, params, position.order, size)
+        if page is None:
+            continue
+        rows, found, table = page.rows, page.found, page.table
         number = len(found) if table is None else len(rows)
         if left is not None:
             left -= number
         keys = [key for key, _ in found]
-        shown = [_projected(ad, names) if names and projected is None else ad for _, ad in found]
+        shown = pages.shown(page)
         if left is not None and left <= 0:
             last = keys[-1] if keys else key_of(view, rows[-1])
             yield Found([Stretch(shown, keys, last, position.looked_at + len(rows), table)])
@@ -170,6 +137,76 @@ def stretches(
         yield Found([Stretch(shown, keys, until, position.looked_at, table)])
         if not goes_on:
             return
+
+
+@dataclass(frozen=True, slots=True)
+class _Page:
+    """The rows of a page, and key and ad of each selected row, or their table."""
+
+    rows: Sequence[Row]
+    found: Sequence[tuple[Key, Json]]
+    table: Json | None = None
+    #: the ads have the wanted attributes alone
+    projected: bool = False
+
+
+class _Pages:
+    """Reads pages of a view: only wanted attributes, as long as no wanted expression refers to others."""
+
+    def __init__(self, view: View, selection: Constraint, names: frozenset[str], tables: bool) -> None:
+        self._view, self._selection, self._names, self._tables = view, selection, names, tables
+        #: for a constraint that SQL alone can't decide
+        self.evaluation: Evaluation | None = None
+        self._narrow: Projected | None = None
+
+    @classmethod
+    def begin(
+        cls, view: View, selection: Constraint, names: frozenset[str], memory: Memory, *, tables: bool
+    ) -> Steps[_Pages]:
+        """Begin to read the attributes ``names`` (empty: all) of the rows that a constraint selects."""
+        made = cls(view, selection, names, tables)
+        if not selection.exact:
+            made.evaluation = yield from Evaluation.of(view, selection, memory)
+        elif names:
+            made._narrow = Projected(view, names, (yield from source_of(view, names - {"mytype"}, memory)))
+        return made
+
+    def size(self, left: int | None) -> int:
+        """The rows of the next page, where ``left`` ads are wanted."""
+        if self.evaluation is not None:
+            return Position.PAGE * (_NARROW_PAGES if self.evaluation.is_narrow else 1)
+        size = Position.PAGE * (_NARROW_PAGES if self._narrow is not None and self._tables else 1)
+        return size if left is None else min(size, left)
+
+    def read(self, condition: str, params: Sequence[object], order: str, size: int) -> Steps[_Page | None]:
+        """Read a page; None: it has to be read again, as whole ads."""
+        view, narrow = self._view, self._narrow
+        asked = self.evaluation or narrow
+        columns, own = (view.all_columns, ()) if asked is None else (asked.columns, asked.params)
+        # this package makes columns, views and conditions; values travel as parameters
+        page = f"""
+            SELECT {columns}
+            FROM {view.source}
+            WHERE {self._selection.sql} AND {condition}
+            ORDER BY {order}
+            LIMIT {size}
+        """  # noqa: S608
+        rows: list[Row] = yield Ask(page, [*own, *self._selection.params, *params])
+        if self.evaluation is not None:
+            return _Page(rows, (yield from self.evaluation.accepted(rows)))
+        if narrow is None:
+            return _Page(rows, [(key_of(view, row), view.ad(row)) for row in rows])
+        if self._tables and (table := narrow.table(rows)) is not None:
+            return _Page(rows, [], table)
+        if (ads := narrow.ads(rows)) is not None:
+            return _Page(rows, list(zip([key_of(view, row) for row in rows], ads, strict=True)), None, True)
+        self._narrow = None
+        return None
+
+    def shown(self, page: _Page) -> list[Json]:
+        """The ads of a page, with the wanted attributes."""
+        whole = page.projected or not self._names
+        return [ad if whole else _projected(ad, self._names) for _, ad in page.found]
 
 
 def tables(
@@ -191,6 +228,52 @@ def tables(
     return mapped(
         stretches(view, constraint, memory, projection=projection, wanted=wanted, tables=True), item
     )
+
+
+def clusters(constraint: ConstraintSpec, memory: Memory, *, projection: Sequence[str]) -> Stream[Json]:
+    """The items of ``tables`` for the first selected job of each cluster.
+
+    ``clusters`` of an item has the selected jobs of each of its clusters. An item without it, as for a
+    constraint that SQL alone can't decide, has all jobs.
+    """
+    selection = yield from compiled(JOBS, constraint, memory)
+    rows: list[Row] = []
+    if selection.exact:
+        rows = yield Ask(
+            f"""
+            SELECT clusterid, jobstatus, count(*) AS jobs, min(procid) AS first, max(procid) AS last
+            FROM fetchwork.jobs
+            WHERE {selection.sql}
+            GROUP BY clusterid, jobstatus
+            """,  # noqa: S608 - a compiled constraint
+            selection.params,
+        )
+    firsts: dict[int, int] = {}
+    lasts: dict[int, int] = {}
+    states: dict[int, list[list[int]]] = {}
+    for row in rows:
+        cluster = row["clusterid"]
+        states.setdefault(cluster, []).append([row["jobstatus"], row["jobs"]])
+        firsts[cluster] = min(firsts.get(cluster, row["first"]), row["first"])
+        lasts[cluster] = max(lasts.get(cluster, 0), row["last"])
+    if len(states) == sum(row["jobs"] for row in rows):
+        yield from tables(JOBS, constraint, memory, projection=projection)
+        return
+    pages = yield from _Pages.begin(JOBS, selection, _names(projection), memory, tables=True)
+    keys = sorted(firsts.items())
+    while keys:
+        size = pages.size(None)
+        these, procs = zip(*keys[:size], strict=True)
+        page = yield from pages.read(_OF_KEYS, [list(these), list(procs)], "clusterid, procid", size)
+        if page is None:
+            continue
+        keys = keys[size:]
+        found = [row["clusterid"] for row in page.rows]
+        ads = page.table or {"ads": pages.shown(page)}
+        yield Found([{**ads, "clusters": [[states[cluster], lasts[cluster]] for cluster in found]}])
+
+
+_OF_KEYS = "(clusterid, procid) IN (SELECT * FROM unnest(%s::integer[], %s::integer[]))"
 
 
 def are_epochs(ad_type: str | Sequence[str] | None) -> bool:

@@ -6,113 +6,15 @@ from collections.abc import Iterable, Sequence
 from typing import Literal, TypeAlias, TypedDict, cast
 
 from fetchwork.classad.exprform import expr_text
-from fetchwork.codes import JobStatus
-from fetchwork.queue.ask import Ask, Memory, Steps, collected
-from fetchwork.queue.reading import ads
-from fetchwork.queue.selecting import ConstraintSpec, compiled
-from fetchwork.queue.views import JOBS, Json
+from fetchwork.queue.ask import Ask, Steps
+from fetchwork.queue.views import Json
 
 COUNTS = ("idle", "running", "held", "suspended", "ending")
-#: the columns of condor_q that count jobs, with the JobStatus of these jobs
-_BATCH_COUNTS = {
-    "idle": (JobStatus.IDLE,),
-    "running": (JobStatus.RUNNING, JobStatus.TRANSFERRING_OUTPUT),
-    "removed": (JobStatus.REMOVED,),
-    "held": (JobStatus.HELD,),
-    "suspended": (JobStatus.SUSPENDED,),
-    # kept by leave_in_queue
-    "done": (JobStatus.COMPLETED,),
-}
-
 TotalsBy: TypeAlias = Literal["owner", "autocluster", "queue"]
-
-
-#: the numbers of jobs in a line of condor_q
-CountOf: TypeAlias = Literal["jobs", "idle", "running", "removed", "held", "suspended", "done"]
-
-
-class Batch(TypedDict):
-    """A line of condor_q: the jobs of an owner with one batch name, or of one cluster without a name."""
-
-    owner: str
-    batch: str
-    #: the submit time of the first of them, in seconds
-    qdate: int
-    jobs: int
-    idle: int
-    running: int
-    removed: int
-    held: int
-    suspended: int
-    #: jobs of the same clusters that have completed
-    done: int
-    #: the first and the last cluster, the smallest and the largest process
-    cluster: int
-    last_cluster: int
-    proc: int
-    last_proc: int
 
 
 def _sums(names: Iterable[str]) -> str:
     return ", ".join(f"coalesce(sum({name}), 0)::bigint AS {name}" for name in names)
-
-
-_COMPLETED = """
-SELECT owner, coalesce(jobbatchname, 'ID: ' || clusterid) AS batch, sum(done)::bigint AS done
-FROM (
-    SELECT owner, jobbatchname, clusterid, count(*) AS done
-    FROM fetchwork.history
-    WHERE clusterid = ANY(%s) AND jobstatus = 4
-    GROUP BY owner, jobbatchname, clusterid
-) AS part
-GROUP BY 1, 2
-"""
-
-
-def batches(constraint: ConstraintSpec, memory: Memory) -> Steps[list[Batch]]:
-    """The jobs that a constraint selects, by owner and batch name or cluster, as condor_q shows them."""
-    selection = yield from compiled(JOBS, constraint, memory)
-    where, params = selection.sql, list[object](selection.params)
-    if not selection.exact:
-        jobs = yield from collected(ads(JOBS, constraint, memory, projection=["ClusterId", "ProcId"]))
-        where = "(clusterid, procid) IN (SELECT * FROM unnest(%s::integer[], %s::integer[]))"
-        params = [[job["ClusterId"] for job in jobs], [job["ProcId"] for job in jobs]]
-    counts = ", ".join(
-        f"count(*) FILTER (WHERE jobstatus IN ({', '.join(map(str, statuses))})) AS {name}"
-        for name, statuses in _BATCH_COUNTS.items()
-    )
-    # first by cluster: hashing numbers is cheaper than sorting all jobs by the text of their batch name
-    statement = f"""
-        SELECT
-            owner,
-            coalesce(jobbatchname, 'ID: ' || clusterid) AS batch,
-            extract(epoch FROM min(q_at))::bigint AS qdate,
-            {_sums(("jobs", *_BATCH_COUNTS))},
-            min(clusterid) AS cluster,
-            max(clusterid) AS last_cluster,
-            min(proc) AS proc,
-            max(last_proc) AS last_proc,
-            array_agg(DISTINCT clusterid) AS clusters
-        FROM (
-            SELECT owner, jobbatchname, clusterid, min(q_at) AS q_at, count(*) AS jobs, {counts},
-                min(procid) AS proc, max(procid) AS last_proc
-            FROM fetchwork.jobs
-            WHERE {where}
-            GROUP BY owner, jobbatchname, clusterid
-        ) AS part
-        GROUP BY 1, 2
-        ORDER BY cluster, batch
-    """  # noqa: S608 - a compiled constraint
-    rows: list[Json] = yield Ask(statement, params)
-    # an edit may have moved some jobs of a cluster to another batch
-    clusters = sorted({cluster for row in rows for cluster in row.pop("clusters")})
-    completed = yield Ask(_COMPLETED, [clusters])
-    done = {(row["owner"], row["batch"]): row["done"] for row in completed}
-    for row in rows:
-        # completed jobs are counted beside the others, in the queue or in history
-        row["jobs"] -= row["done"]
-        row["done"] += done.get((row["owner"], row["batch"]), 0)
-    return cast(list[Batch], rows)
 
 
 _SLOT_STATES = """

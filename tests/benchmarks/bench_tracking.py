@@ -166,8 +166,8 @@ def questions(queue: Queue, jobs: int, history: int) -> dict[str, Callable[[], o
         "one job's state, by SQL": lambda: session.database.query(
             "SELECT JobStatus FROM fetchwork.jobs WHERE ClusterId = %s AND ProcId = 7", [idle]
         ),
-        "one cluster by batch": lambda: session.run(
-            summaries.batches(f"ClusterId == {idle}", session.memory)
+        "one cluster by batch": lambda: list(
+            session.items("clusters", constraint=f"ClusterId == {idle}", projection=["Owner", "JobBatchName"])
         ),
         "an owner's held jobs, 100": lambda: list(
             session.each(query('Owner == "owner7" && JobStatus == 5', session.memory, limit=100))

@@ -550,10 +550,10 @@ def test_analysis_says_why_a_job_does_not_run(condor: Callable[..., Answer]) -> 
         and "It is held: Because (by user alice)." in out
     )
     # without a job: one idle job of each autocluster
-    assert condor("condor_q", "-better-analyze").out == ""
+    assert condor("condor_q", "-better-analyze").out == "No job is idle.\n"
     condor("condor_submit", stdin=SLEEP.format(3))
     out = condor("condor_q", "-better-analyze").out
-    assert out.startswith("-- Job 2.0 of alice") and "speaks for 2 more idle jobs" in out
+    assert out.startswith("-- Job 2.0 of alice") and "and 2 idle jobs like it\n" in out
     assert out.count("-- Job ") == 1
 
 

@@ -155,7 +155,7 @@ async def test_standby_answers_what_people_read_and_changes_nothing(pair: Pair) 
         "submitters": lambda queue: [ad["Name"] for ad in queue.submitters()],
         "totals": lambda queue: session_of(queue).run(summaries.totals()),
         "totals by owner": lambda queue: session_of(queue).run(summaries.totals("owner")),
-        "batches": lambda queue: session_of(queue).run(summaries.batches(None, session_of(queue).memory)),
+        "batches": lambda queue: list(session_of(queue).items("clusters", projection=["Owner"])),
     }
 
     def compared() -> None:

@@ -13,10 +13,7 @@ MAX_FUNCTION_LINES = 60
 #: longer functions: tables, and functions that should be divided; the second part should become empty
 LONG = {
     "fetchwork/accesspoint/command.py:_run",
-    "fetchwork/cli/simulate.py:cli",
-    "fetchwork/cli/submit.py:cli",
     "fetchwork/modules/first.py:classes",
-    "fetchwork/queue/reading.py:stretches",
 }
 #: a module with fewer lines is a fragment, and this many are allowed
 SMALL_LINES = 50

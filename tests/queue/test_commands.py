@@ -127,8 +127,8 @@ def test_q_shows_jobs_that_have_ended_and_stay_in_the_queue(fetchwork: Run, slot
     total = "Total for query: 2 jobs; 1 completed, 0 removed, 1 idle, 0 running, 0 held, 0 suspended"
     lines = fetchwork("q", "-nobatch").out.splitlines()
     assert [line.split()[5] for line in lines[1:3]] == ["C", "I"]
-    assert lines[-1] == total
-    assert fetchwork("q", "alice", "--totals").out == total + "\n"
+    assert total in lines[-2]
+    assert fetchwork("q", "alice", "--totals").out.split() == total.split()
 
 
 def test_q_shows_batches_jobs_holds_runs_and_totals(fetchwork: Run, slots: DirectQueue) -> None:
@@ -150,14 +150,14 @@ def test_q_shows_batches_jobs_holds_runs_and_totals(fetchwork: Run, slots: Direc
         "TOTAL",
         "JOB_IDS",
     ]
-    assert lines[1].split()[:2] == ["alice", "night"]
+    assert [lines[1].split()[at] for at in (0, 1, 4, 5, 8, 9)] == ["alice", "night", "1", "1", "3", "1.1-2"]
     assert lines[2].split()[:3] == ["bob", "ID:", "2"]
-    assert lines[-1] == total
-    assert fetchwork("q", "--totals").out == total + "\n"
+    assert total in lines[-2]
+    assert fetchwork("q", "--totals").out.split() == total.split()
     assert fetchwork("q", "bob", "--totals").out.startswith("Total for query: 2 jobs;")
     assert fetchwork("q", "2.0", "-nobatch").out.splitlines()[1].endswith("true a b")
     held = fetchwork("q", "-hold").out.splitlines()
-    assert held[1].startswith("   2.1   bob")
+    assert held[1].split()[:2] == ["2.1", "bob"]
     assert held[1].endswith("look at it")
     assert "slot1@h1" in fetchwork("q", "-run").out
     owners = json.loads(fetchwork("q", "--by", "owner", "--json").out)
@@ -169,16 +169,16 @@ def test_q_shows_how_long_a_job_may_take_over_its_end(fetchwork: Run, slots: Dir
     job = slots.submit({"JobMaxVacateTime": 500, "Args": "a b"})
     run = slots.started()
     slots.act("remove", job)
-    assert fetchwork("q", "-nobatch").out.splitlines()[1].endswith(" X  0   true a b")
+    assert fetchwork("q", "-nobatch").out.splitlines()[1].endswith(" X  0    0.0 true a b")
     slots.heartbeat(run, JobPid=7)
     line = fetchwork("q", "-nobatch").out.splitlines()[1]
-    found = re.search(r" X  0   \[killed in (\d+) s\] true a b$", line)
+    found = re.search(r" X  0    0.0 \[killed in (\d+) s\] true a b$", line)
     assert found is not None, line
     assert 0 < int(found[1]) <= 500
     (ad,) = json.loads(fetchwork("q", "--json").out)
     assert isinstance(ad["FetchWorkKillDate"], int)
     slots.pass_time(900)
-    assert " X  0   [killed in 0 s] true a b" in fetchwork("q", "-nobatch").out
+    assert " X  0    0.0 [killed in 0 s] true a b" in fetchwork("q", "-nobatch").out
 
 
 def test_autoformat_has_the_letters_of_condor_q(fetchwork: Run, slots: DirectQueue) -> None:
@@ -186,8 +186,8 @@ def test_autoformat_has_the_letters_of_condor_q(fetchwork: Run, slots: DirectQue
         [{"Args": "x y", "JobPrio": 2, "RequestMemory": "/Expr(4 * RequestCpus)/", "RequestCpus": 2}]
     )
     assert fetchwork("q", "-af", "Args", "JobPrio + 1", "Nowhere").out == "x y 3 undefined\n"
-    assert fetchwork("q", "-af:hj", "Args", "JobPrio").out == "ID Args JobPrio\n1.0 x y 2\n"
-    assert fetchwork("q", "-af:l", "Args").out == 'Args = "x y"\n'
+    assert fetchwork("q", "-af:hj", "Args", "JobPrio").out == " ID Args JobPrio\n1.0 x y  2      \n"
+    assert fetchwork("q", "-af:l", "Args").out == "Args = x y\n"
     assert fetchwork("q", "-af:V,", "Args", "JobPrio").out == '"x y", 2\n'
     assert fetchwork("q", "-af:t", "RequestMemory", "JobPrio").out == "8\t2\n"
     assert fetchwork("q", "-af:r", "RequestMemory").out == "4 * RequestCpus\n"
@@ -214,18 +214,51 @@ def test_history_and_runs_show_how_jobs_ended(fetchwork: Run, slots: DirectQueue
 def test_jobs_are_held_released_vacated_removed_and_edited(fetchwork: Run, slots: DirectQueue) -> None:
     slots.submit_many([{}] * 3)
     slots.started()
-    assert fetchwork("hold", "1.1", "-reason", "no").out == "job 1.1: 1 held\n"
-    assert fetchwork("release", "1").out == "jobs of cluster 1: 1 released, 2 not held\n"
-    assert fetchwork("vacate", "alice").out == "jobs of alice: 1 told to end, 2 not running\n"
-    assert fetchwork("edit", "1", "JobPrio", "3", "Note", '"x"').out == "3 job(s) changed: JobPrio, Note\n"
-    told = fetchwork("rm", "1.2", "7.0", "-reason", "done with it")
-    assert (told.status, told.out) == (1, "job 1.2: 1 marked for removal\n")
-    assert told.err == "fetchwork: error: job 7.0: not in the queue\n"
-    assert (
-        fetchwork("rm", "-constraint", "JobPrio == 3").out
-        == "jobs that the constraint selects: 2 marked for removal\n"
+    assert fetchwork("hold", "1.1", "-reason", "no").out == "Job 1.1 held\n"
+    assert fetchwork("release", "1").out == "All jobs in cluster 1 have been released\n"
+    assert fetchwork("vacate", "alice").out == 'All jobs of user "alice" have been vacated\n'
+    changed = fetchwork("edit", "1", "JobPrio", "3", "Note", '"x"').out
+    assert changed == "".join(
+        f'Set attribute "{name}" for 3 matching jobs.\n' for name in ("JobPrio", "Note")
     )
+    assert json.loads(fetchwork("edit", "1.0", "Note=2", "--json").out) == {"changed": 1}
+    told = fetchwork("rm", "1.2", "7.0", "-reason", "done with it")
+    assert (told.status, told.out) == (1, "Job 1.2 marked for removal\n")
+    assert told.err == "\nJob 7.0 not found\n"
+    selected = "All jobs matching constraint (JobPrio == 3) have been marked for removal\n"
+    assert fetchwork("rm", "-constraint", "JobPrio == 3").out == selected
     assert fetchwork("rm", "-all", "--json").status == 1
+
+
+@pytest.mark.parametrize("word", ["-held", "-hold"])
+def test_held_narrows_jobs_clusters_and_owners_to_those_that_are_held(
+    fetchwork: Run, slots: DirectQueue, word: str
+) -> None:
+    slots.submit_many([{}] * 4)
+    fetchwork("hold", "1.1", "1.2")
+    told = fetchwork("rm", word, "1.0", "1.1", "--json")
+    assert [row["changed"] for row in json.loads(told.out)] == [0, 1]
+    assert told.status == 1
+    assert fetchwork("rm", word, "1").out == "All held jobs in cluster 1 have been marked for removal\n"
+    assert fetchwork("q", "-af", "ProcId").out == "0\n3\n"
+    assert fetchwork("release", word).status == 1
+    fetchwork("hold", "1.3")
+    assert fetchwork("release", word, "alice").out == 'All held jobs of user "alice" have been released\n'
+    assert fetchwork("q", "-af", "JobStatus").out == "1\n1\n"
+
+
+def test_each_of_several_targets_counts_for_itself(fetchwork: Run, slots: DirectQueue) -> None:
+    slots.submit_many([{}] * 2)
+    slots.started()
+    told = fetchwork("rm", "1", "2", "--json")
+    assert told.status == 1
+    found = [{"jobs": "jobs in cluster 1", "changed": 2, "not_found": 0, "unchanged": 0}]
+    found += [{"jobs": "jobs in cluster 2", "changed": 0, "not_found": 0, "unchanged": 0}]
+    assert [{**row, "not_found": 0} for row in json.loads(told.out)] == found
+    # the one that runs leaves at once
+    assert fetchwork("q", "-af", "JobStatus").out == "3\n"
+    assert fetchwork("rm", "1.0", "-forcex").status == 0
+    assert fetchwork("q", "-af", "JobStatus").out == ""
 
 
 def test_slots_submitters_priorities_queues_and_limits(fetchwork: Run, slots: DirectQueue) -> None:
@@ -239,11 +272,8 @@ def test_slots_submitters_priorities_queues_and_limits(fetchwork: Run, slots: Di
     assert (slot["Name"], slot["JobId"], slot["RemoteOwner"]) == ("slot1@h1", "1.0", "alice")
     assert "slot1@h1" in fetchwork("slots", "h1").out
     assert json.loads(fetchwork("slots", "--hosts", "--json").out)[0]["Machine"] == "h1"
-    assert fetchwork("prio", "alice", "--factor", "5", "--max-running", "3").out.split()[-3:] == [
-        "alice",
-        "5",
-        "3",
-    ]
+    told = fetchwork("prio", "alice", "--factor", "5", "--max-running", "3").out.split()
+    assert [told[at] for at in (-6, -4, -2)] == ["alice", "5", "3"]
     (submitter,) = json.loads(fetchwork("submitters", "--json").out)
     assert (submitter["Name"], submitter["RunningJobs"], submitter["MaxRunning"]) == ("alice", 1, 3)
     assert fetchwork("limit", "license", "20").out.split()[-3:] == ["license", "20", "0"]
@@ -321,47 +351,6 @@ def test_autoformat_evaluates_only_where_it_must_and_prints_the_same(
             evaluated = fetchwork("q", f"-af{letters}", f"({name})").out
             assert plain == evaluated.replace(f"({name}) =", f"{name} ="), (letters, name)
     assert fetchwork("q", "-af", "a", "D", "E[1]", "true", "MyType").out == "1.5 2.5 2 true Job\n"
-    assert fetchwork("q", "-af", "(((").status == 1
-
-
-def test_a_line_is_a_batch_of_an_owner_whichever_clusters_its_jobs_are_in(
-    fetchwork: Run, slots: DirectQueue
-) -> None:
-    slots.submit_many([{"JobBatchName": "night"}] * 2)
-    slots.submit_many([{"JobBatchName": "night"}] * 3)
-    slots.submit_many([{}] * 2)
-    slots.submit_many([{"Owner": "bob", "JobBatchName": "night"}])
-    slots.finish(slots.started())
-
-    def lines() -> list[tuple[str, ...]]:
-        return [
-            (*(line.replace("ID: ", "ID:").split()[i] for i in (0, 1, 4, 6, 8)), line.split("  ")[-1])
-            for line in fetchwork("q").out.splitlines()[1:-2]
-        ]
-
-    assert lines() == [
-        ("alice", "night", "1", "4", "5", "1 ... 2"),
-        ("alice", "ID:3", "_", "2", "2", "3.0-1"),
-        ("bob", "night", "_", "1", "1", "4.0"),
-    ]
-    fetchwork("edit", "2.0", "JobBatchName", '"day"')
-    fetchwork("edit", "3.1", "JobBatchName", '"night"')
-    assert lines()[1:] == [
-        ("alice", "day", "_", "1", "1", "2.0"),
-        ("alice", "ID:3", "_", "1", "1", "3.0"),
-        ("bob", "night", "_", "1", "1", "4.0"),
-    ]
-    assert lines()[0][:5] == ("alice", "night", "1", "4", "5")
-
-
-def test_jobs_that_ended_count_in_their_own_batch_not_in_that_of_their_cluster(
-    fetchwork: Run, slots: DirectQueue
-) -> None:
-    slots.submit_many([{"JobBatchName": "night"}] * 4)
-    fetchwork("edit", "1.2", "JobBatchName", '"day"')
-    slots.finish(slots.started())
-    rows = [line.split() for line in fetchwork("q").out.splitlines()[1:-2]]
-    assert [(row[1], row[4], row[6]) for row in rows] == [("day", "_", "1"), ("night", "1", "2")]
 
 
 def test_checkpoints_are_listed_while_their_job_is_in_the_queue(fetchwork: Run, slots: DirectQueue) -> None:
@@ -440,15 +429,17 @@ def test_a_grant_says_what_the_role_lacks(fetchwork: Run, slots: DirectQueue) ->
         slots.connection.execute('DROP ROLE "some-one"')
 
 
-@pytest.mark.parametrize("option", ["-lang", "-held", "-xyz", "--no-such", "-dagman"])
+@pytest.mark.parametrize("option", ["-lang", "-xyz", "--no-such", "-dagman"])
 def test_an_unknown_option_is_named_as_it_was_typed_with_those_that_there_are(
     fetchwork: Run, option: str
 ) -> None:
     told = fetchwork("q", option)
     assert told.status == 2
+    assert f"unrecognized argument {option}" in told.err
+    told = fetchwork("runs", option)
+    assert told.status == 2
     assert f"no such option '{option}'; allowed: " in told.err
     assert "-constraint" in told.err
-    assert "-nobatch" in told.err
 
 
 def test_a_database_without_the_schema_says_what_makes_it(fetchwork: Run, conninfo: str) -> None:
@@ -484,12 +475,6 @@ def test_an_option_may_be_abbreviated_as_in_htcondors_tools(
     assert "option" not in short.err
 
 
-def test_an_abbreviation_of_several_options_names_them(fetchwork: Run) -> None:
-    told = fetchwork("q", "-a")
-    assert told.status == 2
-    assert "option '-a' may be -af or -analyze or -autoformat" in told.err
-
-
 @pytest.mark.parametrize("view", ["q", "history"])
 def test_long_prints_whole_ads_of_old_syntax(fetchwork: Run, slots: DirectQueue, view: str) -> None:
     slots.submit_many([{"Foo": 'a"b'}, {"Requirements": "/Expr(Memory > 4)/"}])
@@ -504,23 +489,13 @@ def test_long_prints_whole_ads_of_old_syntax(fetchwork: Run, slots: DirectQueue,
     assert "Requirements = Memory > 4" in fetchwork(view, "-l").out
 
 
-def test_a_job_that_is_being_removed_shows_how_long_it_has_run(fetchwork: Run, slots: DirectQueue) -> None:
-    slots.submit_many([{}])
-    slots.started()
-    slots.connection.execute("UPDATE fetchwork.job SET last_start_at = now() - interval '3610 s'")
-    slots.act("remove", "1.0")
-    (line,) = [line for line in fetchwork("q", "-nobatch").out.splitlines() if "1.0" in line]
-    assert "0+01:0" in line
-    assert " X " in line
-
-
 def test_edit_takes_an_assignment(fetchwork: Run, slots: DirectQueue) -> None:
     slots.submit_many([{}])
     assert fetchwork("edit", "1.0", "JobPrio=7", 'Foo = "a = b"', "Bar", "x==y").out == (
-        "1 job(s) changed: JobPrio, Foo, Bar\n"
+        "".join(f'Set attribute "{name}" for 1 matching jobs.\n' for name in ("Bar", "Foo", "JobPrio"))
     )
     assert fetchwork("q", "-af:r", "JobPrio", "Foo", "Bar").out == '7 "a = b" x == y\n'
-    assert "attribute 'JobPrio' has no value" in fetchwork("edit", "1.0", "Foo=1", "JobPrio").err
+    assert "expression required after attribute JobPrio" in fetchwork("edit", "1.0", "Foo=1", "JobPrio").err
 
 
 def test_a_wrong_connection_string_is_told_as_such(fetchwork: Run) -> None:

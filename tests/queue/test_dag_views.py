@@ -187,7 +187,7 @@ def test_q_shows_the_jobs_of_a_dag_below_it(fetchwork: Run, slots: DirectQueue, 
     inner.node("X")
     alone = slots.submit()
     lines = fetchwork("q", "-dag").out.splitlines()
-    shown = [(line.split()[0], line[9:23].rstrip()) for line in lines[1:-2]]
+    shown = [(line.split()[0], line[9:23].rstrip()) for line in lines[1:-3]]
     nodes = [(f"{dag.cluster + n}.0", f" |-{name}") for n, name in enumerate("ABC", 1)]
     assert shown == [
         (f"{dag.cluster}.0", "alice"),
@@ -205,14 +205,18 @@ def test_a_job_of_another_owner_is_in_no_dag(
 ) -> None:
     around = dag.cluster if said == "its number" else said
     slots.submit_many([{}], {"Cmd": "/bin/true", "Owner": "bob", "DAGManJobId": around, "DAGNodeName": "A"})
-    assert fetchwork("q", "-dag").out.splitlines()[-3].split()[1] == "bob"
+    other = slots.submit_many([{}], {"Cmd": "/bin/true", "Owner": "bob"})[0]
+    lines = [line[:10].split()[0] for line in fetchwork("q", "-dag").out.splitlines()[1:-3]]
+    # not below the DAG and its nodes, but where its own cluster comes
+    assert lines[-1] == other
+    assert "|-" not in fetchwork("q", "-dag").out.splitlines()[-5]
 
 
 def test_jobs_that_say_they_are_in_each_other_are_shown_too(fetchwork: Run, slots: DirectQueue) -> None:
     common = {"Cmd": "/usr/bin/condor_dagman", "Owner": "alice"}
     for around in (2, 1, 3):
         slots.submit_many([{}], {**common, "DAGManJobId": around})
-    assert sorted(line.split()[0] for line in fetchwork("q", "-dag").out.splitlines()[1:-2]) == [
+    assert sorted(line.split()[0] for line in fetchwork("q", "-dag").out.splitlines()[1:-3]) == [
         "1.0",
         "2.0",
         "3.0",

@@ -458,7 +458,7 @@ def test_a_job_whose_files_an_access_point_has_yet_to_bring_counts_as_running(
     assert queue.direct.finish(run) == "completed"
     lines = fetchwork("q", "-nobatch").out.splitlines()
     assert any(f" {job} " in line and " > " in line for line in lines)
-    assert "1 running" in lines[-1]
+    assert "1 running" in lines[-2]
     assert "1 running" in fetchwork("q").out
     assert "its access point has yet to deliver" in fetchwork("q", "--better-analyze", job).out
     for constraint in ("true", f'Owner == "{ME}"', 'regexp("a", "a")'):

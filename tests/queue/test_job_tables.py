@@ -1,5 +1,6 @@
 """Jobs as tables: the same attributes as in ads, and only the requested ones."""
 
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
@@ -68,3 +69,33 @@ def test_a_table_says_once_what_all_jobs_share(session: Session) -> None:
         "same": {"Owner": "alice", "Cmd": "/bin/sleep"},
         "columns": {"ProcId": list(range(7)), "Args": [str(n) for n in range(7)]},
     }
+
+
+@pytest.mark.parametrize(
+    ("constraint", "whole"), [("true", True), ("ProcId > 2", True), ('regexp("^[0-5]", Args)', False)]
+)
+def test_a_cluster_is_its_first_job_with_the_states_of_all(
+    session: Session, constraint: str, whole: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Position, "PAGE", 2)
+    for both in ('"x"', "{1, 2}", "JobPrio", "5"):
+        put(session.database, ODD.format(both), owner="alice")
+    session.perform("change_jobs", action="Hold", spec=["2.3", "2.4"])
+    session.perform("change_jobs", action="Remove", spec=["3.0", "4.6"])
+    projection = ["ClusterId", "ProcId", "Both"]
+    asked: dict[str, object] = {"constraint": constraint, "projection": projection}
+    items = list(session.items("clusters", **asked))
+    jobs = [dict(ad) for ad in session.items("jobs", constraint=constraint, projection=projection)]
+    if not whole:
+        assert list(as_ads(items)) == jobs
+        return
+    clusters = {ad["ClusterId"]: ad for ad in reversed(jobs)}
+    assert list(as_ads(items)) == [ad for _, ad in sorted(clusters.items())]
+    found = [cluster for item in items for cluster in item["clusters"]]
+    statuses = session.items("jobs", constraint=constraint, projection=["ClusterId", "ProcId", "JobStatus"])
+    states: dict[int, list[tuple[int, int]]] = {}
+    for ad in statuses:
+        states.setdefault(ad["ClusterId"], []).append((ad["JobStatus"], ad["ProcId"]))
+    for (counts, last), of in zip(found, (states[cluster] for cluster in sorted(states)), strict=True):
+        assert dict(counts) == Counter(status for status, _ in of)
+        assert last == max(proc for _, proc in of)

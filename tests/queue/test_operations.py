@@ -16,6 +16,7 @@ KEY = bytes(32)
 #: each operation's arguments; an operation that is not here has no test
 ARGUMENTS: dict[str, dict[str, Any]] = {
     "act": {"action": "Hold", "spec": ["1.0", "9.9"]},
+    "clusters": {"projection": ["ClusterId", "ProcId", "JobStatus"]},
     "change": {"action": "Hold", "spec": ["1.0", "1.0", "9.9"]},
     "change_jobs": {"action": "Release", "spec": "1.0"},
     "dag": {"cluster": 1},

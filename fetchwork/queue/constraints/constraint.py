@@ -72,7 +72,7 @@ class Constraint:
 
 
 # constraints of ids as commands write them: such a text is an expression if ``read`` can read it
-_OF_IDS = re.compile(r"(?:\(|\)| && | \|\| |true|(?:ClusterId|ProcId|JobStatus) == \d{1,10})+")
+_OF_IDS = re.compile(r"(?:\(|\)| |&&|\|\||true|(?:ClusterId|ProcId|JobStatus) == \d{1,10})+")
 
 
 def text_of(constraint: object) -> str:
