@@ -17,8 +17,8 @@ from fetchwork.condor import invocation
 from fetchwork.condor.arguments import Said, Usage, text_of
 
 if TYPE_CHECKING:
-    from fetchwork.condor.printedad import PrintedAd, PrintedValue
-    from fetchwork.condor.renderers import PrintAs
+    from fetchwork.condor.printing.printedad import PrintedAd, PrintedValue
+    from fetchwork.condor.printing.renderers import PrintAs
     from fetchwork.errors import FetchworkError
     from fetchwork.queue.remote import AnySession
 
@@ -102,7 +102,7 @@ def told(face: Face, ask: Callable[[], Result]) -> Result:
 
 def description(*, by_dag: bool) -> PrintAs:
     """The column of a job's command, with the seconds that its end may still take, or a DAG's progress."""
-    from fetchwork.condor.renderers import PRINT_AS, PrintAs, render_job_description
+    from fetchwork.condor.printing.renderers import PRINT_AS, PrintAs, render_job_description
     from fetchwork.dag import status
 
     counted = (status.TOTAL, *status.ATTRIBUTES.values()) if by_dag else ()

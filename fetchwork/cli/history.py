@@ -12,7 +12,7 @@ from fetchwork.cli.progress import looking
 from fetchwork.errors import FetchworkError
 
 if TYPE_CHECKING:
-    from fetchwork.condor.printedad import PrintedAd, PrintedValue
+    from fetchwork.condor.printing.printedad import PrintedAd, PrintedValue
     from fetchwork.queue.remote import AnySession
 
 #: clusters whose output files wait that are named below the table
@@ -41,8 +41,8 @@ def cli(context: click.Context, session: AnySession, words: tuple[str, ...], as_
       fetchwork history -constraint 'ExitCode != 0' -af:j Owner ExitCode LastRemoteHost
     """
     from fetchwork.cli import face
-    from fetchwork.condor import history, historyoptions, qsource
-    from fetchwork.condor.renderers import PrintAs
+    from fetchwork.condor import history, historyoptions
+    from fetchwork.condor.printing.renderers import PrintAs
 
     clusters: dict[int, None] = {}
 
@@ -59,7 +59,7 @@ def cli(context: click.Context, session: AnySession, words: tuple[str, ...], as_
     asked = face.told(run, lambda: historyoptions.parse(run))
     if as_json:
         constraint = historyoptions.constraint_of(asked)
-        output.print_json_list(looking(session, qsource.history_items(session, asked, constraint, [])))
+        output.print_json_list(looking(session, history.history_items(session, asked, constraint, [])))
         return
     status = face.told(run, lambda: history.show(run, asked, history.WITH_EXIT))
     if clusters:

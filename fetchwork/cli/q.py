@@ -58,8 +58,9 @@ def cli(
       fetchwork q --better-analyze 42.0
     """
     from fetchwork.cli import face
-    from fetchwork.condor import analysis, q, qoptions
     from fetchwork.condor.arguments import octets, text_of
+    from fetchwork.condor.q import analysis, qoptions
+    from fetchwork.condor.q import command as q
 
     run = face.made("condor_q", ["-allusers", *words], session)
     asked = face.told(run, lambda: qoptions.parse(run.words()))

@@ -19,7 +19,7 @@ from fetchwork.errors import NotFound
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from fetchwork.condor.qrows import JobRow
+    from fetchwork.condor.q.qrows import JobRow
     from fetchwork.queue.remote import AnySession
 
 
@@ -95,7 +95,7 @@ class Line(TypedDict):
 
 
 def _of_batch(row: JobRow) -> Line:
-    from fetchwork.condor import qrows
+    from fetchwork.condor.q import qrows
 
     owner, name, done = (row.row[column].value for column in (qrows.OWNER, qrows.BATCH_NAME, qrows.DONE))
     states = row.states
@@ -142,8 +142,8 @@ class _Watch:
 
     def _batches(self) -> list[JobRow]:
         from fetchwork.cli import face
-        from fetchwork.condor import qoptions, qsource
-        from fetchwork.condor.shown import Shown
+        from fetchwork.condor.q import qoptions, qsource
+        from fetchwork.condor.q.shown import Shown
 
         run = face.made("condor_q", ["-allusers", *self._words], self._session)
         asked = face.told(run, lambda: qoptions.parse(run.words()))

@@ -20,7 +20,7 @@ from fetchwork.errors import FetchworkError, one_line
 
 #: command -> the module whose ``main`` it is, or the module and the function
 COMMANDS = {
-    "condor_q": "q",
+    "condor_q": "q.command",
     "condor_history": "history",
     **dict.fromkeys(
         (
@@ -38,13 +38,13 @@ COMMANDS = {
     "condor_prio": "prio",
     "condor_qedit": "qedit",
     "condor_wait": "wait",
-    "condor_status": "status",
+    "condor_status": "status.command",
     "condor_userprio": "userprio",
     "condor_tail": "tail",
     "condor_transfer_data": "transferdata",
-    "condor_version": "texts.condor_version",
+    "condor_version": "texts:condor_version",
     "condor_config_val": "configval",
-    "condor_ssh_to_job": "texts.refuse",
+    "condor_ssh_to_job": "texts:refuse",
 }
 
 #: fetchwork's own command line, and those of its commands that an access point runs: questions to the queue
@@ -59,7 +59,7 @@ def load() -> None:
     import pkgutil
 
     for package in (fetchwork.condor, fetchwork.queue, _command_line()):
-        for module in pkgutil.iter_modules(package.__path__, f"{package.__name__}."):
+        for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
             importlib.import_module(module.name)
     for name in ("_strptime", "difflib", "platform", "pwd"):
         importlib.import_module(name)
@@ -69,7 +69,11 @@ def load() -> None:
 _HELP_ON_STDOUT = ("condor_q", "condor_history")
 #: commands whose -name is that of a schedd: here of a database
 _OF_A_SCHEDD = frozenset(
-    {name for name in COMMANDS if COMMANDS[name] in ("q", "history", "act", "submit", "prio", "qedit")}
+    {
+        name
+        for name in COMMANDS
+        if COMMANDS[name] in ("q.command", "history", "act", "submit", "prio", "qedit")
+    }
     | {"condor_tail", "condor_transfer_data", "condor_submit_dag"}
 )
 
@@ -119,7 +123,7 @@ def run(invocation: Invocation) -> int:
     """Run a command; returns its exit status. A reader that closes its end ends the command in silence."""
     if invocation.name == COMMAND_LINE:
         return _run_command_line(invocation)
-    module, _, function = COMMANDS[invocation.name].partition(".")
+    module, _, function = COMMANDS[invocation.name].partition(":")
     command: Callable[[Invocation], int] = getattr(
         importlib.import_module(f"fetchwork.condor.{module}"), function or "main"
     )

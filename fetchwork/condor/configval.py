@@ -59,7 +59,7 @@ def _htcondors(run: Invocation) -> str | None:
 
 def _settings(run: Invocation) -> dict[str, str]:
     """Return the settings that programs ask for, without HTCondor."""
-    from fetchwork.condor.qsource import host_name
+    from fetchwork.condor.invocation import host_name
 
     name = host_name()
     return {

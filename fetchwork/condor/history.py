@@ -6,16 +6,18 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from fetchwork.condor import printformat
-from fetchwork.condor.adforms import XML_FOOTER, XML_HEADER, chosen_names, json_ad, json_line, xml_ad
 from fetchwork.condor.arguments import octets, text_of
-from fetchwork.condor.columns import PrintMask, names_read
 from fetchwork.condor.historyoptions import HistoryOptions, constraint_of, parse
 from fetchwork.condor.invocation import Invocation
-from fetchwork.condor.printedad import NotAnExpression, PrintedAd, expression
+from fetchwork.condor.printing import printformat
+from fetchwork.condor.printing.adforms import XML_FOOTER, XML_HEADER, chosen_names, json_ad, json_line, xml_ad
+from fetchwork.condor.printing.columns import PrintMask, names_read
+from fetchwork.condor.printing.printedad import NotAnExpression, PrintedAd, expression
 
 if TYPE_CHECKING:
     from fetchwork.classad.values import ExprTree
+    from fetchwork.queue.remote import AnySession
+    from fetchwork.queue.views import Json
 
 TABLE = [
     "SELECT",
@@ -57,8 +59,6 @@ def show(run: Invocation, options: HistoryOptions, table: Sequence[str]) -> int:
             return 1
         _select(printer, options, ads, wanted, since)
     else:
-        from fetchwork.condor.qsource import history_items
-
         names = options.attributes
         if options.form is None:
             names = sorted(names_read(options.mask.columns))
@@ -137,7 +137,7 @@ def _select(
 
 def _of_file(run: Invocation, options: HistoryOptions) -> Iterator[PrintedAd]:
     """The ads of a history file, each ended by a line that begins with ``***``."""
-    from fetchwork.condor import adfiles
+    from fetchwork.condor.printing import adfiles
 
     assert options.file is not None
     text = run.path(text_of(options.file)).read_bytes().decode("utf-8", "replace")
@@ -150,3 +150,18 @@ def _of_file(run: Invocation, options: HistoryOptions) -> Iterator[PrintedAd]:
 
 def _without_blank_lines(part: str) -> str:
     return "\n".join(line for line in part.split("\n") if line.strip())
+
+
+def history_items(
+    session: AnySession, options: HistoryOptions, constraint: str, names: Sequence[str]
+) -> Iterator[Json]:
+    """The ads of the jobs that left the queue, the last first, with some attributes (none: all)."""
+    found = session.items(
+        "view",
+        name="history",
+        constraint=text_of(constraint) or "true",
+        projection=[*names, "ClusterId", "ProcId", "Owner"] if names else [],
+        limit=options.limit if options.limit > 0 else -1,
+        since=None if options.since is None else text_of(options.since),
+    )
+    return found if options.backwards else reversed(list(found))

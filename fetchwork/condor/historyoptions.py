@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
-from fetchwork.condor import printformat, texts
+from fetchwork.condor import texts
 from fetchwork.condor.arguments import (
     Given,
     OptionTable,
@@ -19,10 +19,11 @@ from fetchwork.condor.arguments import (
     takes,
     text_of,
 )
-from fetchwork.condor.autoformat import InvalidExpression, add_autoformat, add_format
-from fetchwork.condor.columns import PrintMask
 from fetchwork.condor.invocation import Invocation
-from fetchwork.condor.printedad import NotAnExpression, expression
+from fetchwork.condor.printing import printformat
+from fetchwork.condor.printing.autoformat import InvalidExpression, add_autoformat, add_format
+from fetchwork.condor.printing.columns import PrintMask
+from fetchwork.condor.printing.printedad import NotAnExpression, expression
 
 #: options of sources of records that a fetchwork queue does not have
 REFUSED = {

@@ -14,7 +14,7 @@ from fetchwork.errors import AccessPointUnavailable, DatabaseUnavailable
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from fetchwork.condor.renderers import PrintAs
+    from fetchwork.condor.printing.renderers import PrintAs
     from fetchwork.errors import FetchworkError
     from fetchwork.queue.remote import AnySession
 
@@ -157,3 +157,10 @@ def user_name() -> str:
         return pwd.getpwuid(os.geteuid()).pw_name
     except KeyError:
         return str(os.geteuid())
+
+
+def host_name() -> str:
+    """The name of this host."""
+    import socket
+
+    return socket.gethostname()

@@ -6,7 +6,6 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from fetchwork.condor.adforms import AdList, Form
 from fetchwork.condor.arguments import (
     Given,
     Row,
@@ -16,11 +15,12 @@ from fetchwork.condor.arguments import (
     sets,
     text_of,
 )
-from fetchwork.condor.autoformat import InvalidExpression, add_autoformat, add_format
-from fetchwork.condor.columns import PrintMask
 from fetchwork.condor.invocation import Invocation
-from fetchwork.condor.jobtable import JobTable
-from fetchwork.condor.printedad import PrintedAd
+from fetchwork.condor.printing.adforms import AdList, Form
+from fetchwork.condor.printing.autoformat import InvalidExpression, add_autoformat, add_format
+from fetchwork.condor.printing.columns import PrintMask
+from fetchwork.condor.printing.jobtable import JobTable
+from fetchwork.condor.printing.printedad import PrintedAd
 
 #: the end of a message about an option
 MORE = '\nUse "{command} -help" for details'

@@ -171,7 +171,7 @@ def _jobs(run: Invocation, text: str, queue: str | None) -> Jobs:
 def _print_jobs(run: Invocation, cluster: int) -> None:
     """Print the ads of a cluster's jobs, as -verbose does."""
     from fetchwork.condor.arguments import octets
-    from fetchwork.condor.printedad import PrintedAd
+    from fetchwork.condor.printing.printedad import PrintedAd
 
     for json in run.session.items("jobs", constraint=f"ClusterId == {cluster}"):
         ad = PrintedAd(json)
@@ -203,7 +203,7 @@ def _dry_run(run: Invocation, options: _Options, text: str) -> None:
 
 def _plain(part: Json) -> str:
     from fetchwork.condor.arguments import octets
-    from fetchwork.condor.printedad import unparse
+    from fetchwork.condor.printing.printedad import unparse
 
     return "".join(f"{octets(name)}={unparse(item)}\n" for name, item in part.items())
 

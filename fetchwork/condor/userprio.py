@@ -15,7 +15,7 @@ from fetchwork.condor.arguments import (
     refuses,
 )
 from fetchwork.condor.invocation import Invocation
-from fetchwork.condor.printedad import PrintedAd
+from fetchwork.condor.printing.printedad import PrintedAd
 from fetchwork.condor.selection import Selection
 from fetchwork.errors import FetchworkError, one_line
 

@@ -7,7 +7,9 @@
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from fetchwork.condor import historyoptions, qedit, qoptions, status, submit, userprio
+from fetchwork.condor import historyoptions, qedit, submit, userprio
+from fetchwork.condor.q import qoptions
+from fetchwork.condor.status import command as status
 from tests.commands.oracle import Answer
 from tests.commands.test_printing import HISTORIES, QUEUES, SLOTS, cases
 

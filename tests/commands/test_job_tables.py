@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from fetchwork.condor import adfiles, commands
+from fetchwork.condor import commands
 from fetchwork.condor.invocation import Invocation
+from fetchwork.condor.printing import adfiles
 from tests.commands import options
 
 QUEUES = ("25.14.1.queue.ads", "23.9.6.queue.ads", "ended.ads", "odd.ads")

@@ -133,6 +133,9 @@ ROOMS: dict[str, set[str]] = {
 #: a folder of a room: the room's other folders that it may import
 FOLDERS: dict[str, set[str]] = {
     "queue.constraints": set(),
+    "condor.printing": set(),
+    "condor.q": {"condor.printing"},
+    "condor.status": {"condor.printing"},
     "handlers.host": set(),
     "handlers.requests": {"handlers.host"},
     "agent.root": set(),

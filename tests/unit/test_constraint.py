@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from fetchwork.classad.jsonform import from_json
-from fetchwork.condor import qoptions
+from fetchwork.condor.q import qoptions
 from fetchwork.errors import ClassAdError
 from fetchwork.queue.constraints.constraint import compile_constraint, joined
 from fetchwork.queue.constraints.source import Column, Source

@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 import pytest
 
-from fetchwork.condor.jobtable import JobTable, cells_of
-from fetchwork.condor.printedad import PrintedAd
+from fetchwork.condor.printing.jobtable import JobTable, cells_of
+from fetchwork.condor.printing.printedad import PrintedAd
 
 
 class Asked:

@@ -7,10 +7,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from fetchwork.condor.columns import ALTERNATIVES, Cell, PrintMask, Row
-from fetchwork.condor.jobtable import Cluster
-from fetchwork.condor.printedad import PrintedAd
-from fetchwork.condor.renderers import SCHEDULER
+from fetchwork.condor.printing.columns import ALTERNATIVES, Cell, PrintMask, Row
+from fetchwork.condor.printing.jobtable import Cluster
+from fetchwork.condor.printing.printedad import PrintedAd
+from fetchwork.condor.printing.renderers import SCHEDULER
 
 # the columns of the batch table
 OWNER, BATCH_NAME, SUBMITTED, DONE, RUN, IDLE, HOLD, TOTAL, JOB_IDS = range(9)

@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import copy
 import functools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from fetchwork.condor.arguments import text_of
-from fetchwork.condor.jobtable import JobTable
-from fetchwork.condor.printedad import PrintedAd
-from fetchwork.condor.qoptions import QOptions, constraint_of
-from fetchwork.condor.shown import Shown
+from fetchwork.condor.invocation import host_name
+from fetchwork.condor.printing.jobtable import JobTable
+from fetchwork.condor.printing.printedad import PrintedAd
+from fetchwork.condor.q.qoptions import QOptions, constraint_of
+from fetchwork.condor.q.shown import Shown
 from fetchwork.errors import ClassAdError, FetchworkError, one_line
 
 if TYPE_CHECKING:
-    from fetchwork.condor.historyoptions import HistoryOptions
     from fetchwork.condor.invocation import Invocation
-    from fetchwork.queue.remote import AnySession
     from fetchwork.queue.views import Json
 
 _STATES = ("Idle", "Running", "Held", "Suspended")
@@ -153,25 +152,3 @@ def _totals(prefix: str, rows: Sequence[Mapping[str, int]], completed: int) -> J
     counts["Completed"] = completed
     counts["Jobs"] = sum(counts.values())
     return {f"{prefix}{name}": number for name, number in counts.items()}
-
-
-def history_items(
-    session: AnySession, options: HistoryOptions, constraint: str, names: Sequence[str]
-) -> Iterator[Json]:
-    """The ads of the jobs that left the queue, the last first, with some attributes (none: all)."""
-    found = session.items(
-        "view",
-        name="history",
-        constraint=text_of(constraint) or "true",
-        projection=[*names, "ClusterId", "ProcId", "Owner"] if names else [],
-        limit=options.limit if options.limit > 0 else -1,
-        since=None if options.since is None else text_of(options.since),
-    )
-    return found if options.backwards else reversed(list(found))
-
-
-def host_name() -> str:
-    """The name of this host."""
-    import socket
-
-    return socket.gethostname()

@@ -14,8 +14,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from fetchwork.condor.jobtable import JobTable, cells_of
-from fetchwork.condor.printedad import (
+from fetchwork.condor.printing.jobtable import JobTable, cells_of
+from fetchwork.condor.printing.printedad import (
     _ATTRIBUTE,
     MISSING,
     UNDEFINED,
@@ -29,7 +29,7 @@ from fetchwork.condor.printedad import (
     truncated,
     unparse_value,
 )
-from fetchwork.condor.printf import (
+from fetchwork.condor.printing.printf import (
     Conversion,
     Letter,
     collapse_escapes,
@@ -271,7 +271,7 @@ def _write(column: Column, cell: Cell) -> None:
 def unparse_expression(text: str) -> str:
     """An expression of a command line as HTCondor prints it, in octets."""
     from fetchwork.condor.arguments import octets
-    from fetchwork.condor.printedad import _unparse_tree
+    from fetchwork.condor.printing.printedad import _unparse_tree
 
     return octets(_unparse_tree(expression(text)))
 

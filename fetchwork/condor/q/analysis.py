@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from fetchwork.condor.arguments import text_of
 from fetchwork.condor.invocation import Invocation
-from fetchwork.condor.qoptions import QOptions, constraint_of
+from fetchwork.condor.q.qoptions import QOptions, constraint_of
 from fetchwork.errors import FetchworkError, NotFound, one_line
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from typing import Literal, TypeAlias
 from fetchwork.classad.exprform import expr_text
 from fetchwork.classad.xmlform import escaped, real_in, xml_record
 from fetchwork.condor.arguments import octets
-from fetchwork.condor.printedad import PrintedAd, unparse, unparse_real
+from fetchwork.condor.printing.printedad import PrintedAd, unparse, unparse_real
 
 Form: TypeAlias = Literal["long", "xml", "json", "jsonl", "new"]
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fetchwork.condor.columns import Column, PrintMask, is_expression
-from fetchwork.condor.renderers import render_job_id
+from fetchwork.condor.printing.columns import Column, PrintMask, is_expression
+from fetchwork.condor.printing.renderers import render_job_id
 
 #: the letters that choose how a value is printed: the first one given counts
 _FORMATS = (("ro", "%r"), ("V", "%V"), ("Y", "%Y"), ("T", "%T"))

@@ -6,14 +6,14 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from fetchwork.condor import printformat
 from fetchwork.condor.arguments import Given, Usage, octets, text_of
-from fetchwork.condor.autoformat import append_autoformat
-from fetchwork.condor.columns import NotShown, PrintMask, is_expression
 from fetchwork.condor.invocation import Invocation
-from fetchwork.condor.jobtable import JobTable
-from fetchwork.condor.printedad import NotAnExpression, PrintedAd, PrintedValue, accepting
-from fetchwork.condor.renderers import PrintAs
+from fetchwork.condor.printing import printformat
+from fetchwork.condor.printing.autoformat import append_autoformat
+from fetchwork.condor.printing.columns import NotShown, PrintMask, is_expression
+from fetchwork.condor.printing.jobtable import JobTable
+from fetchwork.condor.printing.printedad import NotAnExpression, PrintedAd, PrintedValue, accepting
+from fetchwork.condor.printing.renderers import PrintAs
 from fetchwork.condor.selection import MORE
 
 #: the letters of states and activities, as -print-format and -compact have them

@@ -10,7 +10,7 @@ from xml.etree import ElementTree
 from fetchwork.classad.ads import parse_old
 from fetchwork.classad.jsonform import to_json
 from fetchwork.classad.values import ClassAd
-from fetchwork.condor.printedad import PrintedAd
+from fetchwork.condor.printing.printedad import PrintedAd
 from fetchwork.errors import ClassAdError
 
 #: a line that ends an ad: an empty line, ``***``, ``...``, and the banner of condor_q before a schedd's jobs

@@ -11,9 +11,16 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from fetchwork.condor.arguments import octets
-from fetchwork.condor.columns import Column, NotShown, Renderer
-from fetchwork.condor.printedad import ERROR, UNDEFINED, PrintedAd, PrintedValue, Unparsed, unparse_value
-from fetchwork.condor.printf import format_date, format_time, metric_units
+from fetchwork.condor.printing.columns import Column, NotShown, Renderer
+from fetchwork.condor.printing.printedad import (
+    ERROR,
+    UNDEFINED,
+    PrintedAd,
+    PrintedValue,
+    Unparsed,
+    unparse_value,
+)
+from fetchwork.condor.printing.printf import format_date, format_time, metric_units
 
 #: the letter of each JobStatus; another number is a blank
 STATUS_CHARS = {1: "I", 2: "R", 3: "X", 4: "C", 5: "H", 6: ">", 7: "S", 8: "F", 9: "B", 10: "P"}
@@ -235,7 +242,7 @@ def render_unique(value: PrintedValue, ad: PrintedAd) -> PrintedValue:
 def _members(value: Unparsed) -> list[object]:
     from fetchwork.classad import values
     from fetchwork.condor.arguments import text_of
-    from fetchwork.condor.printedad import expression
+    from fetchwork.condor.printing.printedad import expression
 
     found = values.evaluate(values.ClassAd(), expression(text_of(value)))
     return found if isinstance(found, list) else []

@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple, TypeVar, cast
 
-from fetchwork.condor.printedad import MISSING, PrintedAd, PrintedValue, is_plain
+from fetchwork.condor.printing.printedad import MISSING, PrintedAd, PrintedValue, is_plain
 
 if TYPE_CHECKING:
     from fetchwork.classad.values import ClassAd

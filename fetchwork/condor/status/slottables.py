@@ -6,11 +6,12 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from fetchwork.condor import printformat, slotformat
-from fetchwork.condor.columns import PrintMask
 from fetchwork.condor.invocation import Invocation
-from fetchwork.condor.jobtable import JobTable
-from fetchwork.condor.printedad import PrintedAd
+from fetchwork.condor.printing import printformat
+from fetchwork.condor.printing.columns import PrintMask
+from fetchwork.condor.printing.jobtable import JobTable
+from fetchwork.condor.printing.printedad import PrintedAd
+from fetchwork.condor.status import slotformat
 
 _STATES = ("Owner", "Claimed", "Unclaimed", "Matched", "Preempting", "Drained", "Backfill")
 _HEADINGS = ("Total", "Owner", "Claimed", "Unclaimed", "Matched", "Preempting", "Drain", "Backfill", "BkIdle")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from fetchwork.condor.arguments import text_of
 from fetchwork.condor.invocation import Invocation
-from fetchwork.condor.printedad import NotAnExpression, PrintedAd, accepting
-from fetchwork.condor.qoptions import QOptions, constraint_of, parse
-from fetchwork.condor.shown import Shown
+from fetchwork.condor.printing.printedad import NotAnExpression, PrintedAd, accepting
+from fetchwork.condor.q.qoptions import QOptions, constraint_of, parse
+from fetchwork.condor.q.shown import Shown
 
 
 def main(run: Invocation) -> int:
@@ -17,13 +17,13 @@ def main(run: Invocation) -> int:
 def show(run: Invocation, options: QOptions) -> int:
     """Show the jobs that the options ask for; returns the exit status."""
     if options.analyze:
-        from fetchwork.condor.analysis import analyze
+        from fetchwork.condor.q.analysis import analyze
 
         return analyze(run, options)
     shown = Shown(run, options)
     if options.ads_file is not None:
         return _of_file(run, options, shown)
-    from fetchwork.condor.qsource import of_every_queue, of_queue
+    from fetchwork.condor.q.qsource import of_every_queue, of_queue
 
     if options.global_:
         return of_every_queue(run, options)
@@ -31,7 +31,7 @@ def show(run: Invocation, options: QOptions) -> int:
 
 
 def _of_file(run: Invocation, options: QOptions, shown: Shown) -> int:
-    from fetchwork.condor import adfiles
+    from fetchwork.condor.printing import adfiles
 
     assert options.ads_file is not None
     name = text_of(options.ads_file)

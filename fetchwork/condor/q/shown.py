@@ -9,17 +9,29 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from fetchwork.condor import printformat, qformats, qrows, qwidths
-from fetchwork.condor.adforms import AdList
 from fetchwork.condor.arguments import Usage, octets, text_of
-from fetchwork.condor.autoformat import InvalidExpression, add_autoformat, add_format, append_autoformat
-from fetchwork.condor.columns import NotShown, PrintMask, names_in, names_read
 from fetchwork.condor.invocation import Invocation
-from fetchwork.condor.jobtable import JobTable, cells_of
-from fetchwork.condor.printedad import PrintedAd, PrintedValue, unparse_value
-from fetchwork.condor.qcounts import OF_TIME, Counts, wall_clock_time
-from fetchwork.condor.qoptions import QOptions
-from fetchwork.condor.renderers import PRINT_AS, PrintAs, render_dag_owner, render_memory_usage, render_owner
+from fetchwork.condor.printing import printformat
+from fetchwork.condor.printing.adforms import AdList
+from fetchwork.condor.printing.autoformat import (
+    InvalidExpression,
+    add_autoformat,
+    add_format,
+    append_autoformat,
+)
+from fetchwork.condor.printing.columns import NotShown, PrintMask, names_in, names_read
+from fetchwork.condor.printing.jobtable import JobTable, cells_of
+from fetchwork.condor.printing.printedad import PrintedAd, PrintedValue, unparse_value
+from fetchwork.condor.printing.renderers import (
+    PRINT_AS,
+    PrintAs,
+    render_dag_owner,
+    render_memory_usage,
+    render_owner,
+)
+from fetchwork.condor.q import qformats, qrows, qwidths
+from fetchwork.condor.q.qcounts import OF_TIME, Counts, wall_clock_time
+from fetchwork.condor.q.qoptions import QOptions
 
 if TYPE_CHECKING:
     from fetchwork.queue.views import Json

@@ -7,7 +7,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from fetchwork.condor import texts
-from fetchwork.condor.adforms import Form
 from fetchwork.condor.arguments import (
     Action,
     Given,
@@ -22,6 +21,7 @@ from fetchwork.condor.arguments import (
     sets,
     text_of,
 )
+from fetchwork.condor.printing.adforms import Form
 
 _RUNNING = "JobStatus == 2 || JobStatus == 6 || JobStatus == 7"
 

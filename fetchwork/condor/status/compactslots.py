@@ -12,11 +12,12 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from fetchwork.classad.exprform import expr_text
-from fetchwork.condor import printformat, slotformat, slottables
-from fetchwork.condor.columns import Cell, PrintMask
 from fetchwork.condor.invocation import Invocation
-from fetchwork.condor.jobtable import JobTable
-from fetchwork.condor.printedad import PrintedAd
+from fetchwork.condor.printing import printformat
+from fetchwork.condor.printing.columns import Cell, PrintMask
+from fetchwork.condor.printing.jobtable import JobTable
+from fetchwork.condor.printing.printedad import PrintedAd
+from fetchwork.condor.status import slotformat, slottables
 
 #: the slots that tables show
 _NOT_DYNAMIC = "(PartitionableSlot =?= true || DynamicSlot =!= true)"

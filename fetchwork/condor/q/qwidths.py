@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
-from fetchwork.condor.columns import Cell, Column
-from fetchwork.condor.qrows import JobRow
+from fetchwork.condor.printing.columns import Cell, Column
+from fetchwork.condor.q.qrows import JobRow
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from fetchwork.condor.jobtable import JobTable, cells_of
-from fetchwork.condor.printedad import PrintedAd
+from fetchwork.condor.printing.jobtable import JobTable, cells_of
+from fetchwork.condor.printing.printedad import PrintedAd
 
 if TYPE_CHECKING:
     from fetchwork.queue.views import Json

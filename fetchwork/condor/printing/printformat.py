@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from fetchwork.condor.arguments import leading_number
-from fetchwork.condor.columns import ALTERNATIVES, Column, PrintMask, is_expression
-from fetchwork.condor.printf import collapse_escapes
-from fetchwork.condor.renderers import PRINT_AS, PrintAs
+from fetchwork.condor.printing.columns import ALTERNATIVES, Column, PrintMask, is_expression
+from fetchwork.condor.printing.printf import collapse_escapes
+from fetchwork.condor.printing.renderers import PRINT_AS, PrintAs
 
 _BLANKS = " \t\r\n"
 

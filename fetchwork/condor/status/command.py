@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from fetchwork.condor import compactslots, selection, slottables, texts
+from fetchwork.condor import selection, texts
 from fetchwork.condor.arguments import (
     Given,
     OptionTable,
@@ -19,9 +19,10 @@ from fetchwork.condor.arguments import (
     sets,
 )
 from fetchwork.condor.invocation import Invocation
-from fetchwork.condor.jobtable import JobTable
-from fetchwork.condor.printedad import NotAnExpression, PrintedAd, accepting, expression
-from fetchwork.condor.slotformat import Appended, SlotFormat
+from fetchwork.condor.printing.jobtable import JobTable
+from fetchwork.condor.printing.printedad import NotAnExpression, PrintedAd, accepting, expression
+from fetchwork.condor.status import compactslots, slottables
+from fetchwork.condor.status.slotformat import Appended, SlotFormat
 from fetchwork.errors import ClassAdError, FetchworkError, one_line
 
 _CONDITIONS = {
@@ -233,7 +234,7 @@ def _show_slots(run: Invocation, asked: _Asked) -> None:
 
 def _of_file(run: Invocation, file: str, form: str) -> list[PrintedAd]:
     """The ads of a file, or of stdin."""
-    from fetchwork.condor import adfiles
+    from fetchwork.condor.printing import adfiles
 
     try:
         data = run.stdin.read() if file == "-" else run.path(file).read_bytes()
@@ -310,7 +311,7 @@ def _order(slot: PrintedAd) -> list[tuple[int, int, str]]:
 
 def _show_queue(run: Invocation, asked: _Asked) -> None:
     """The queue as a schedd, or its submitters."""
-    from fetchwork.condor.qsource import host_name
+    from fetchwork.condor.invocation import host_name
 
     name = host_name()
     rows = run.session.perform("totals", by="owner")

@@ -1,0 +1,1 @@
+"""condor_q: its options, its jobs and its tables."""

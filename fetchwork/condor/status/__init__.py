@@ -1,0 +1,1 @@
+"""condor_status: its options, its slots and its tables."""
