@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from fetchwork.personal import PersonalPool
     from fetchwork.queue import AsyncQueue, Queue
     from fetchwork.queue.collector import Collector
-    from fetchwork.queue.events import JobEvent
-    from fetchwork.queue.submission import SubmitResult
+    from fetchwork.queue.events.jobevents import JobEvent
+    from fetchwork.queue.submitting.submission import SubmitResult
 
 __all__ = [
     "AdType",
@@ -48,11 +48,11 @@ __version__ = "0.1.0"
 _HOMES = {
     "AsyncQueue": "fetchwork.queue",
     "Collector": "fetchwork.queue.collector",
-    "JobEvent": "fetchwork.queue.events",
+    "JobEvent": "fetchwork.queue.events.jobevents",
     "JobEventLog": "fetchwork.following.eventlog",
     "PersonalPool": "fetchwork.personal",
     "Queue": "fetchwork.queue",
-    "SubmitResult": "fetchwork.queue.submission",
+    "SubmitResult": "fetchwork.queue.submitting.submission",
 }
 
 

@@ -22,7 +22,7 @@ from fetchwork.db.calls.files import LeftCheckpoint
 from fetchwork.db.pool import AsyncDatabase
 from fetchwork.errors import NOT_NOW, FetchworkError
 from fetchwork.log import event
-from fetchwork.queue.cleanup import Cleaners
+from fetchwork.queue.outputs.cleanup import Cleaners
 
 log = logging.getLogger(__name__)
 

@@ -22,11 +22,13 @@ from fetchwork.errors import FetchworkError, SubmitError
 from fetchwork.ipc import frames
 from fetchwork.ipc.frames import Json
 from fetchwork.matchmaker import policy
-from fetchwork.queue import cleanup, contents, inputs, logentry, submission
 from fetchwork.queue.ask import Evaluate
-from fetchwork.queue.bringing import bring
-from fetchwork.queue.destinations import TransferFailed
+from fetchwork.queue.events import logentry
+from fetchwork.queue.outputs import cleanup
+from fetchwork.queue.outputs.bringing import bring
+from fetchwork.queue.outputs.destinations import TransferFailed
 from fetchwork.queue.session import evaluated
+from fetchwork.queue.submitting import contents, inputs, submission
 
 #: seconds for one request, of wall clock and of CPU time, after which the kernel ends the child
 DESCRIBE_S = 120

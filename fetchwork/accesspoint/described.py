@@ -10,7 +10,7 @@ from typing import IO
 
 from fetchwork.errors import SubmitError
 from fetchwork.ipc.frames import Json
-from fetchwork.queue import contents
+from fetchwork.queue.submitting import contents
 
 #: most jobs of a submission that one call puts into the queue, if it has nothing but jobs
 FEW = 20

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 from fetchwork.db.pool import AsyncDatabase
 from fetchwork.ipc.frames import Json
-from fetchwork.queue.events import Cursor, JobEvent
-from fetchwork.queue.reader import Reader
+from fetchwork.queue.events.jobevents import Cursor, JobEvent
+from fetchwork.queue.events.reader import Reader
 
 #: most clusters remembered as foreign, which are not looked up again
 FOREIGN = 100_000

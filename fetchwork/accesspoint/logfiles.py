@@ -13,8 +13,8 @@ from fetchwork.accesspoint.children import Account, ChildEnded
 from fetchwork.accesspoint.joblogs import Log
 from fetchwork.ipc.frames import Json
 from fetchwork.log import event
-from fetchwork.queue import logentry
-from fetchwork.queue.events import JobEvent
+from fetchwork.queue.events import logentry
+from fetchwork.queue.events.jobevents import JobEvent
 
 log = logging.getLogger(__name__)
 

@@ -38,8 +38,8 @@ from fetchwork.db.pool import AsyncDatabase
 from fetchwork.errors import NOT_NOW, DatabaseUnavailable, FetchworkError
 from fetchwork.ipc.frames import Json
 from fetchwork.queue.ask import Found, Pause, Steps
-from fetchwork.queue.events import Cursor, CursorExpired, JobEvent
-from fetchwork.queue.reader import Reader
+from fetchwork.queue.events.jobevents import Cursor, CursorExpired, JobEvent
+from fetchwork.queue.events.reader import Reader
 from fetchwork.queue.session import AsyncSession
 
 #: seconds that a submission waits for the first contact with the database

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from fetchwork.accesspoint.joblogs import Log
 from fetchwork.errors import FetchworkError
-from fetchwork.queue.events import Cursor
+from fetchwork.queue.events.jobevents import Cursor
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,9 +23,9 @@ from fetchwork.db.pool import AsyncDatabase
 from fetchwork.errors import NOT_NOW, BucketUnavailable, FetchworkError, ProtocolError
 from fetchwork.ipc.frames import Json
 from fetchwork.log import event
-from fetchwork.queue.contents import Progress
-from fetchwork.queue.destinations import TransferFailed
-from fetchwork.queue.retrieving import Told, part_of_output
+from fetchwork.queue.outputs.destinations import TransferFailed
+from fetchwork.queue.outputs.retrieving import Told, part_of_output
+from fetchwork.queue.submitting.contents import Progress
 from fetchwork.sandbox import objects
 
 log = logging.getLogger(__name__)

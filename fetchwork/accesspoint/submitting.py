@@ -27,7 +27,7 @@ from fetchwork.db.database import Database
 from fetchwork.db.pool import AsyncDatabase
 from fetchwork.errors import JobStateConflict, NotFound, SubmitError
 from fetchwork.ipc.frames import Json
-from fetchwork.queue import contents
+from fetchwork.queue.submitting import contents
 
 T = TypeVar("T")
 #: tries of a submission: a content may be deleted just before the submission names it

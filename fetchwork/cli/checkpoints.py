@@ -63,7 +63,7 @@ def cli(
 
 
 def _clean_up(session: AnySession) -> None:
-    from fetchwork.queue.cleanup import clean_up
+    from fetchwork.queue.outputs.cleanup import clean_up
 
     failed = False
     for base, problem in clean_up(options.database_of(session)):

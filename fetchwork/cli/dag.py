@@ -21,7 +21,7 @@ from fetchwork.errors import FetchworkError
 
 if TYPE_CHECKING:
     from fetchwork.ipc.frames import Json
-    from fetchwork.queue.dags import DagView
+    from fetchwork.queue.reading.dags import DagView
     from fetchwork.queue.remote import AnySession
 
 _COUNTS = ("Done", "Pre", "Queued", "Post", "Ready", "Un-Ready", "Failed", "Futile")

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from fetchwork.ipc.frames import Json
-    from fetchwork.queue.dags import DagView
+    from fetchwork.queue.reading.dags import DagView
     from fetchwork.queue.remote import AnySession
 
 #: the least seconds between two polls

@@ -261,9 +261,9 @@ def setting(conninfo: str, name: str | None, value: float | None, as_json: bool)
     """
     from fetchwork.db.calls import administration
     from fetchwork.errors import NotFound
-    from fetchwork.queue.reading import ads
+    from fetchwork.queue.reading.ads import ads
+    from fetchwork.queue.reading.views import SETTINGS
     from fetchwork.queue.session import Session
-    from fetchwork.queue.views import SETTINGS
 
     with Session(conninfo) as session:
         if name is not None and value is not None:
@@ -318,7 +318,7 @@ def bucket(
     """
     from fetchwork.db.calls import administration
     from fetchwork.db.database import Database
-    from fetchwork.queue.inputs import read_key
+    from fetchwork.queue.submitting.inputs import read_key
 
     with Database(conninfo) as database:
         if url == "none":

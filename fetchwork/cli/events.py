@@ -53,7 +53,7 @@ def cli(
       fetchwork events --follow --after now
       fetchwork events --json --after 812.4071 --timeout 10
     """
-    from fetchwork.queue.events import Cursor, JobEvent
+    from fetchwork.queue.events.jobevents import Cursor, JobEvent
 
     stop_after = timeout if timeout is not None else None if follow else 0
     try:

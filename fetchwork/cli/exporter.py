@@ -42,8 +42,8 @@ def cli(context: click.Context, listen: str, once: bool, dsn: str | None) -> Non
     from fetchwork.metrics import serving
     from fetchwork.metrics.events import EventCounters
     from fetchwork.metrics.pool import PoolCollector
+    from fetchwork.queue.reading.summaries import totals
     from fetchwork.queue.session import Session
-    from fetchwork.queue.summaries import totals
 
     try:
         address, port = listen_address(listen)

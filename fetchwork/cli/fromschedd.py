@@ -12,9 +12,9 @@ import click
 from fetchwork.cli import output
 
 if TYPE_CHECKING:
-    from fetchwork.queue.fromschedd import Move, ScheddCluster
+    from fetchwork.queue.reading.views import Json
     from fetchwork.queue.remote import AnySession
-    from fetchwork.queue.views import Json
+    from fetchwork.queue.submitting.fromschedd import Move, ScheddCluster
 
 
 def move(
@@ -33,7 +33,7 @@ def move(
     ``originals``: the action on the jobs at ``schedd``, for each cluster after its copy is committed. An
     interrupted move can be repeated: no job is copied twice.
     """
-    from fetchwork.queue.fromschedd import planned
+    from fetchwork.queue.submitting.fromschedd import planned
 
     plan = planned(ads, lambda jobs: session.check(jobs, extra=extra))
     _tell(plan)

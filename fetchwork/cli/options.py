@@ -229,7 +229,7 @@ class JobId(click.ParamType):  # type: ignore[type-arg]
     name = "job"
 
     def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        from fetchwork.queue.selecting import parse_id
+        from fetchwork.queue.reading.selecting import parse_id
 
         if parse_id(value) is None:
             raise click.UsageError(f"{value!r} is not a job; allowed: 42.0, or 42 for a cluster", ctx)
@@ -282,7 +282,7 @@ def require_job(session: AnySession, cluster: int, proc: int | None) -> None:
 def jobs_constraint(words: Sequence[str], constraints: Sequence[str]) -> str:
     """One constraint for job ids, cluster numbers and owners (any of them), and further constraints (all)."""
     from fetchwork.queue.constraints.constraint import joined
-    from fetchwork.queue.selecting import parse_id
+    from fetchwork.queue.reading.selecting import parse_id
 
     named = []
     for word in words:

@@ -10,8 +10,8 @@ from fetchwork.cli import options, output
 from fetchwork.cli.progress import looking
 
 if TYPE_CHECKING:
+    from fetchwork.queue.reading.summaries import TotalsBy
     from fetchwork.queue.remote import AnySession
-    from fetchwork.queue.summaries import TotalsBy
 
 
 @click.command(cls=options.FaceCommand)

@@ -43,7 +43,7 @@ def cli(
       fetchwork runs 42.0
       fetchwork runs -constraint 'Outcome == "could_not_start"'
     """
-    from fetchwork.queue.selecting import parse_id
+    from fetchwork.queue.reading.selecting import parse_id
 
     constraint = options.jobs_constraint(jobs, constraints)
     for word in jobs:

@@ -103,8 +103,8 @@ def cli(
         raise click.ClickException(
             f"package '{error.name}' is not installed: pip install 'fetchwork[page]'"
         ) from None
+    from fetchwork.queue.reading.summaries import totals
     from fetchwork.queue.session import Session
-    from fetchwork.queue.summaries import totals
 
     at_path = listen.startswith(_UNIX)
     if socket_group is not None and not at_path:

@@ -11,8 +11,8 @@ import click
 from fetchwork.cli import options, output
 
 if TYPE_CHECKING:
+    from fetchwork.queue.reading.views import Json
     from fetchwork.queue.remote import AnySession
-    from fetchwork.queue.views import Json
 
 PROJECTION = [
     "Name",

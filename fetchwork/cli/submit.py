@@ -16,8 +16,8 @@ from fetchwork.errors import DatabaseUnavailable, SubmitError
 from fetchwork.queue.remote import AnySession, RemoteSession
 
 if TYPE_CHECKING:
-    from fetchwork.queue.submission import Description
-    from fetchwork.queue.views import Json
+    from fetchwork.queue.reading.views import Json
+    from fetchwork.queue.submitting.submission import Description
 
 
 @click.command(cls=options.HTCondorCommand)
@@ -99,7 +99,7 @@ def cli(
     """
     from fetchwork.cli import fromschedd
     from fetchwork.condor.invocation import KEY_VARIABLE
-    from fetchwork.queue.fromschedd import is_schedds
+    from fetchwork.queue.submitting.fromschedd import is_schedds
 
     # the key of a submission that an access point may have taken; programs of the description must not get it
     key = os.environ.pop(KEY_VARIABLE, None)
@@ -128,8 +128,8 @@ def _description(
 ) -> str | list[Json]:
     """The text of a description, with the lines of --append, or ads of a file or a schedd."""
     from fetchwork.cli import fromschedd
-    from fetchwork.queue import descriptions, jobads, statements, submission
-    from fetchwork.queue.unused import unused
+    from fetchwork.queue.submitting import descriptions, jobads, statements, submission
+    from fetchwork.queue.submitting.unused import unused
 
     if schedd is not None:
         if lines or file != "-":
@@ -162,7 +162,7 @@ def _check(
     session: AnySession, description: Description, owner: str | None, extra: Mapping[str, str]
 ) -> None:
     """Print the ads of jobs that are not submitted."""
-    from fetchwork.queue import submission
+    from fetchwork.queue.submitting import submission
 
     jobs = submission.prepared(description, cluster=1, owner=owner, extra=extra)
     try:
@@ -182,7 +182,7 @@ def _submit(
 ) -> None:
     """Submit jobs, and print the result."""
     from fetchwork.cli.progress import moving
-    from fetchwork.queue.descriptions import unmet
+    from fetchwork.queue.submitting.descriptions import unmet
 
     with moving("sending files") as progress:
         result = session.submit(description, owner=owner, extra=extra, progress=progress, key=key)

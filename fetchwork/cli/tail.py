@@ -37,7 +37,7 @@ def cli(
       fetchwork submit sleep.sub -a '+FetchWorkTailBytes = 4096'
       fetchwork tail 42.0
     """
-    from fetchwork.queue.selecting import id_of
+    from fetchwork.queue.reading.selecting import id_of
 
     cluster, proc = id_of(job)
     if follow:

@@ -67,7 +67,7 @@ def cli(
     """
     import asyncio
 
-    from fetchwork.queue.reader import checked
+    from fetchwork.queue.events.reader import checked
     from fetchwork.queue.session import default_conninfo
 
     try:

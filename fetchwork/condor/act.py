@@ -15,7 +15,7 @@ from fetchwork.condor.invocation import Invocation, patiently
 from fetchwork.errors import ClassAdError, FetchworkError, InsufficientPrivilege, one_line
 
 if TYPE_CHECKING:
-    from fetchwork.queue.views import Json
+    from fetchwork.queue.reading.views import Json
 
 
 @dataclass(frozen=True)

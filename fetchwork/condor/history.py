@@ -16,8 +16,8 @@ from fetchwork.condor.printing.printedad import NotAnExpression, PrintedAd, expr
 
 if TYPE_CHECKING:
     from fetchwork.classad.values import ExprTree
+    from fetchwork.queue.reading.views import Json
     from fetchwork.queue.remote import AnySession
-    from fetchwork.queue.views import Json
 
 TABLE = [
     "SELECT",

@@ -22,8 +22,8 @@ from fetchwork.dag import dagrun
 from fetchwork.errors import FetchworkError, SubmitError, one_line
 
 if TYPE_CHECKING:
-    from fetchwork.queue.jobads import Jobs
-    from fetchwork.queue.views import Json
+    from fetchwork.queue.reading.views import Json
+    from fetchwork.queue.submitting.jobads import Jobs
 
 REFUSED = {
     "spool": "input files are kept at submit in any case: say should_transfer_files = YES",
@@ -95,7 +95,7 @@ def _submit(run: Invocation, options: _Options, text: str) -> None:
     if plain and isinstance(session, RemoteSession):
         # the description is not read here, so its parser is not imported
         if options.lines:
-            from fetchwork.queue.statements import with_commands
+            from fetchwork.queue.submitting.statements import with_commands
 
             text = with_commands(text, options.lines)
         whole = "\n".join([*options.macros, text])
@@ -103,8 +103,8 @@ def _submit(run: Invocation, options: _Options, text: str) -> None:
         _say_submitted(run, options, answer["cluster"], answer["count"])
         _warn(run, options, whole, served=True)
         return
-    from fetchwork.queue import statements
     from fetchwork.queue.session import Session
+    from fetchwork.queue.submitting import statements
 
     text = "\n".join([*options.macros, statements.with_commands(text, options.lines)])
     statement = statements.queue_statement(text)
@@ -132,13 +132,13 @@ def _submit(run: Invocation, options: _Options, text: str) -> None:
 def _warn(run: Invocation, options: _Options, text: str, *, served: bool = True) -> None:
     """Warn of unused lines, and of expectations of the description that are not met."""
     if options.warns:
-        from fetchwork.queue.unused import unused
+        from fetchwork.queue.submitting.unused import unused
 
         for one in unused(text):
             said = f"the line '{one.name} = {one.value}' was unused by condor_submit. Is it a typo?"
             run.complain(f"WARNING: {said}\n")
     if options.dry_run is None:
-        from fetchwork.queue.descriptions import unmet
+        from fetchwork.queue.submitting.descriptions import unmet
 
         for line in unmet(text, served=served, on_terminal=run.columns > 0):
             run.complain(f"WARNING: {line}\n")
@@ -163,7 +163,7 @@ def _say_submitted(run: Invocation, options: _Options, cluster: int, count: int)
 
 
 def _jobs(run: Invocation, text: str, queue: str | None) -> Jobs:
-    from fetchwork.queue import descriptions
+    from fetchwork.queue.submitting import descriptions
 
     return descriptions.from_description(text, cluster_id=1, owner=run.user, queue=queue or "1")
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from fetchwork.errors import NotFound
 from fetchwork.queue import Queue
-from fetchwork.queue.events import EventFile, JobEvent
+from fetchwork.queue.events.jobevents import EventFile, JobEvent
 from fetchwork.queue.synchronous import performer_of
 
 

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 
 from fetchwork.codes import EventType, JobStatus
 from fetchwork.errors import NotFound
-from fetchwork.queue.events import JobEvent
+from fetchwork.queue.events.jobevents import JobEvent
+from fetchwork.queue.reading.selecting import id_of
 from fetchwork.queue.remote import AnySession
-from fetchwork.queue.selecting import id_of
 
 # the JobStatus after an event, if the job stays in the queue
 _STATUS = {

@@ -15,8 +15,8 @@ from prometheus_client import CollectorRegistry, Counter
 from fetchwork.codes import EventType
 from fetchwork.errors import FetchworkError
 from fetchwork.log import event as log_event
-from fetchwork.queue.events import CursorExpired, JobEvent
-from fetchwork.queue.reader import Reader
+from fetchwork.queue.events.jobevents import CursorExpired, JobEvent
+from fetchwork.queue.events.reader import Reader
 from fetchwork.queue.session import Session
 
 log = logging.getLogger(__name__)

@@ -15,9 +15,9 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from fetchwork.errors import FetchworkError
-from fetchwork.queue import summaries
+from fetchwork.queue.reading import summaries
+from fetchwork.queue.reading.views import Row
 from fetchwork.queue.session import Session
-from fetchwork.queue.views import Row
 
 #: seconds for which a reading is served again
 MAX_AGE_S = 5.0

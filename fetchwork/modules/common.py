@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Never, Protocol
 
 from fetchwork.client.link import socket_path
 from fetchwork.errors import FetchworkError
-from fetchwork.queue.selecting import names_of
+from fetchwork.queue.reading.selecting import names_of
 
 if TYPE_CHECKING:
     from fetchwork.classad.values import ClassAd

@@ -29,8 +29,8 @@ from fetchwork.queue.collector import Collector as QueueCollector
 from fetchwork.queue.synchronous import Queue
 
 if TYPE_CHECKING:
-    from fetchwork.queue.selecting import JobSpec
-    from fetchwork.queue.submission import SubmitResult
+    from fetchwork.queue.reading.selecting import JobSpec
+    from fetchwork.queue.submitting.submission import SubmitResult
 
 Named = TypeVar("Named")
 

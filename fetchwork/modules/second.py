@@ -25,7 +25,7 @@ from fetchwork.queue.collector import Collector as QueueCollector
 from fetchwork.queue.synchronous import Queue
 
 if TYPE_CHECKING:
-    from fetchwork.queue.selecting import ConstraintSpec, JobSpec
+    from fetchwork.queue.reading.selecting import ConstraintSpec, JobSpec
 
 
 class Collector(QueueCollector):

@@ -24,7 +24,7 @@ from fetchwork.page import questions
 from fetchwork.page.problem import Problem
 from fetchwork.page.signin import SignIn, check_origin
 from fetchwork.page.workers import Workers
-from fetchwork.queue.views import Json
+from fetchwork.queue.reading.views import Json
 
 #: bytes of a request's body
 MAX_BODY = 32 << 20

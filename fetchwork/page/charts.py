@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fetchwork.page.acting import ActingSession
-from fetchwork.queue.views import Json
+from fetchwork.queue.reading.views import Json
 
 # "running" at the end of a quarter: the jobs that run now, without later starts, with later ends
 _DAY = """

@@ -18,7 +18,7 @@ from fetchwork.page.search import Page
 from fetchwork.page.signin import SignIn
 from fetchwork.page.workers import Workers
 from fetchwork.queue.constraints.constraint import joined
-from fetchwork.queue.views import Json
+from fetchwork.queue.reading.views import Json
 
 #: jobs on a page
 JOBS_A_PAGE = 50

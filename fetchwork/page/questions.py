@@ -11,13 +11,27 @@ from fetchwork.explain.job import analyze
 from fetchwork.page.acting import ActingSession
 from fetchwork.page.problem import Problem
 from fetchwork.page.search import Page, search
-from fetchwork.queue import changing, output, submission, summaries
+from fetchwork.queue import changing
 from fetchwork.queue.ask import Memory, collected
-from fetchwork.queue.query import summary
-from fetchwork.queue.reader import Reader
-from fetchwork.queue.reading import ads
-from fetchwork.queue.selecting import id_of
-from fetchwork.queue.views import HISTORY, HOSTS, JOBS, LIMITS, QUEUES, RUNS, SLOTS, SUBMITTERS, Json, View
+from fetchwork.queue.events.reader import Reader
+from fetchwork.queue.outputs import output
+from fetchwork.queue.reading import summaries
+from fetchwork.queue.reading.ads import ads
+from fetchwork.queue.reading.query import summary
+from fetchwork.queue.reading.selecting import id_of
+from fetchwork.queue.reading.views import (
+    HISTORY,
+    HOSTS,
+    JOBS,
+    LIMITS,
+    QUEUES,
+    RUNS,
+    SLOTS,
+    SUBMITTERS,
+    Json,
+    View,
+)
+from fetchwork.queue.submitting import submission
 
 LONG = {"jobs": JOBS, "history": HISTORY, "runs": RUNS}
 VIEWS = {"slots": SLOTS, "hosts": HOSTS, "queues": QUEUES, "submitters": SUBMITTERS, "limits": LIMITS}

@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from fetchwork.queue.ask import Found, Memory, Steps
-from fetchwork.queue.paging import about
-from fetchwork.queue.reading import stretches
-from fetchwork.queue.selecting import MAX_ID
+from fetchwork.queue.reading.ads import stretches
+from fetchwork.queue.reading.paging import about
+from fetchwork.queue.reading.selecting import MAX_ID
+from fetchwork.queue.reading.views import Json, Key, View
 from fetchwork.queue.session import Session
-from fetchwork.queue.views import Json, Key, View
 
 #: seconds after which a search reports its progress
 BUDGET_S = 0.7

@@ -12,7 +12,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from fetchwork.classad.exprform import expr_text
 from fetchwork.codes import STATUS_NAMES, EventType
-from fetchwork.queue.views import Row
+from fetchwork.queue.reading.views import Row
 
 HERE = Path(__file__).parent
 

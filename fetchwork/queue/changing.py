@@ -14,9 +14,9 @@ from fetchwork.db.calls import maintenance, reading
 from fetchwork.db.calls.call import Call
 from fetchwork.errors import NotFound
 from fetchwork.queue.ask import Ask, Memory, Steps, collected
-from fetchwork.queue.reading import ads
-from fetchwork.queue.selecting import JobSpec, constraint_of, ids_of
-from fetchwork.queue.views import JOBS, Json
+from fetchwork.queue.reading.ads import ads
+from fetchwork.queue.reading.selecting import JobSpec, constraint_of, ids_of
+from fetchwork.queue.reading.views import JOBS, Json
 
 if TYPE_CHECKING:
     from fetchwork.classad.bindings import JobAction

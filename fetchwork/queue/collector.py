@@ -16,7 +16,7 @@ from fetchwork.queue.remote import CONNINFO
 from fetchwork.queue.synchronous import Queue
 
 if TYPE_CHECKING:
-    from fetchwork.queue.selecting import ConstraintSpec
+    from fetchwork.queue.reading.selecting import ConstraintSpec
 
 
 class Collector:

@@ -14,9 +14,11 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from fetchwork.db.calls import administration, credentials, files
-from fetchwork.queue import changing, dags, prospects, query, reading, summaries
+from fetchwork.queue import changing
 from fetchwork.queue.ask import Memory, Steps, Stream
-from fetchwork.queue.views import (
+from fetchwork.queue.reading import ads as reading
+from fetchwork.queue.reading import dags, prospects, query, summaries
+from fetchwork.queue.reading.views import (
     CHECKPOINTS,
     CREDENTIALS,
     HISTORY,
@@ -109,7 +111,7 @@ def events(
     stop_after: float | None = None,
 ) -> Stream[str]:
     """Events as lines (``JobEvent`` reads a line)."""
-    from fetchwork.queue.reader import Reader
+    from fetchwork.queue.events.reader import Reader
 
     return Reader(after=after, job=job, log=log).lines(stop_after)
 
@@ -121,14 +123,14 @@ def scheduler_jobs(memory: Memory, *, projection: Sequence[str] = ()) -> Stream[
 
 def cursor(memory: Memory) -> Steps[str]:
     """The cursor of the present moment."""
-    from fetchwork.queue.reader import Reader
+    from fetchwork.queue.events.reader import Reader
 
     return Reader.now()
 
 
 def logs(memory: Memory, *, paths: Sequence[str]) -> Steps[list[str]]:
     """The paths among ``paths`` that are the event log of a job."""
-    from fetchwork.queue.reader import logs as known
+    from fetchwork.queue.events.reader import logs as known
 
     return sorted((yield from known(paths)))
 
@@ -199,7 +201,7 @@ def location(memory: Memory) -> Steps[Json]:
 
 def kept_output(memory: Memory, *, cluster: int, proc: int, run_id: int | None = None) -> Steps[Json | None]:
     """The stored tail of a job's output, if there is one."""
-    from fetchwork.queue import output
+    from fetchwork.queue.outputs import output
 
     kept = yield from output.kept_output(cluster, proc, run_id)
     return None if kept is None else dataclasses.asdict(kept)
@@ -215,7 +217,7 @@ def live_output(
     stderr_at: int | None = None,
 ) -> Steps[Json | None]:
     """New output of a running job."""
-    from fetchwork.queue import output
+    from fetchwork.queue.outputs import output
 
     return output.live_output(cluster, proc, run_id, stdout_at, stderr_at)
 

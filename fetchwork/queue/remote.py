@@ -11,11 +11,11 @@ from fetchwork.errors import ConfigError
 from fetchwork.ipc.frames import Json
 
 if TYPE_CHECKING:
-    from fetchwork.queue.contents import Progress
     from fetchwork.queue.everywhere import Everywhere
-    from fetchwork.queue.selecting import JobSpec
+    from fetchwork.queue.reading.selecting import JobSpec
     from fetchwork.queue.session import Session
-    from fetchwork.queue.submission import Description, SubmitResult
+    from fetchwork.queue.submitting.contents import Progress
+    from fetchwork.queue.submitting.submission import Description, SubmitResult
 
 #: the attribute of a schedd's location ad that names its database
 CONNINFO = "FetchWorkConninfo"
@@ -84,7 +84,7 @@ class RemoteSession:
         environment. ``key`` names the submission: a repeated key submits nothing, and returns the first
         result.
         """
-        from fetchwork.queue.submission import SubmitResult, sendable
+        from fetchwork.queue.submitting.submission import SubmitResult, sendable
 
         what = sendable(description, count, itemdata, queue)
         answer = self._send(what, owner, extra, moved=progress, key=key or os.urandom(16).hex())
@@ -118,7 +118,7 @@ class RemoteSession:
         extra: Mapping[str, object] | None = None,
     ) -> None:
         """Raise the errors that ``submit`` would raise, and put nothing into the queue."""
-        from fetchwork.queue.submission import sendable
+        from fetchwork.queue.submitting.submission import sendable
 
         self._send(sendable(description), owner, extra, key=os.urandom(16).hex(), dry_run=True)
 
@@ -205,7 +205,7 @@ def ended_too(session: AnySession, spec: JobSpec | None) -> list[str] | None:
     A constraint might select all of history, so it is applied only to clusters with undelivered outputs.
     Raises ValueError for an empty constraint.
     """
-    from fetchwork.queue.selecting import as_ids, constraint_of, ids_of
+    from fetchwork.queue.reading.selecting import as_ids, constraint_of, ids_of
 
     if spec is None:
         return None

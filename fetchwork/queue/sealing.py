@@ -15,7 +15,7 @@ from fetchwork.client.link import acting_owner
 from fetchwork.credentials.keys import key_id, seal
 from fetchwork.credentials.secret import Renewal, Secret, expiry, name_of
 from fetchwork.errors import CredentialError
-from fetchwork.queue.views import Json
+from fetchwork.queue.reading.views import Json
 
 if TYPE_CHECKING:
     from fetchwork.queue.remote import AnySession

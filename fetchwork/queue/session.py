@@ -13,12 +13,12 @@ from fetchwork.db.calls.call import Call
 from fetchwork.db.database import Database
 from fetchwork.queue import operations
 from fetchwork.queue.ask import Ask, Ended, Evaluate, Found, Item, Memory, Question, Result, Steps, Stream
-from fetchwork.queue.views import Json
+from fetchwork.queue.reading.views import Json
 
 if TYPE_CHECKING:
     from fetchwork.db.pool import AsyncDatabase
-    from fetchwork.queue.contents import Progress
-    from fetchwork.queue.submission import Description, SubmitResult
+    from fetchwork.queue.submitting.contents import Progress
+    from fetchwork.queue.submitting.submission import Description, SubmitResult
 
 
 _Driven: TypeAlias = Generator[Question | Found[Item], Any, Result]
@@ -85,7 +85,7 @@ class Session:
         key: str | None = None,
     ) -> SubmitResult:
         """Put jobs into the queue (``submission.put``)."""
-        from fetchwork.queue import submission
+        from fetchwork.queue.submitting import submission
 
         return submission.put(
             self.database,
@@ -101,7 +101,7 @@ class Session:
 
     def retrieve(self, jobs: Sequence[str] | None = None, *, progress: Progress | None = None) -> list[Json]:
         """Deliver outputs of jobs, or of all, to their destinations (``retrieving.retrieve``)."""
-        from fetchwork.queue import retrieving
+        from fetchwork.queue.outputs import retrieving
 
         return list(retrieving.retrieve(self.database, jobs, progress=progress))
 
@@ -113,7 +113,7 @@ class Session:
         extra: Mapping[str, object] | None = None,
     ) -> None:
         """Raise the errors that ``submit`` would raise, and put nothing into the queue."""
-        from fetchwork.queue import submission
+        from fetchwork.queue.submitting import submission
 
         submission.check(self.database, description, owner=owner, extra=extra)
 

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from fetchwork.queue import changing
 from fetchwork.queue.constraints.constraint import text_of
-from fetchwork.queue.reading import are_epochs
+from fetchwork.queue.reading.ads import are_epochs
+from fetchwork.queue.reading.selecting import as_ids, as_spec, names_of
 from fetchwork.queue.remote import CONNINFO, AnySession, opened
-from fetchwork.queue.selecting import as_ids, as_spec, names_of
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from fetchwork.classad.bindings import JobAction
     from fetchwork.classad.values import ClassAd
     from fetchwork.credentials.secret import Renewal
-    from fetchwork.queue.contents import Progress
-    from fetchwork.queue.events import JobEvent
-    from fetchwork.queue.selecting import ConstraintSpec, JobSpec
-    from fetchwork.queue.submission import Description, SubmitResult
+    from fetchwork.queue.events.jobevents import JobEvent
+    from fetchwork.queue.reading.selecting import ConstraintSpec, JobSpec
+    from fetchwork.queue.submitting.contents import Progress
+    from fetchwork.queue.submitting.submission import Description, SubmitResult
 
 Made = TypeVar("Made")
 
@@ -106,7 +106,7 @@ class Queue:
         Each job's files appear complete or not at all, with the calling account's rights. Raises
         TransferFailed for the first job whose files could not be delivered; the others' were.
         """
-        from fetchwork.queue.destinations import TransferFailed
+        from fetchwork.queue.outputs.destinations import TransferFailed
         from fetchwork.queue.remote import ended_too
 
         brought = self._session.retrieve(ended_too(self._session, job_spec), progress=progress)
@@ -250,8 +250,8 @@ class Queue:
         a number of seconds waits that long for the next event. Raises CursorExpired if events after ``after``
         have expired.
         """
-        from fetchwork.queue.events import JobEvent
-        from fetchwork.queue.reader import checked
+        from fetchwork.queue.events.jobevents import JobEvent
+        from fetchwork.queue.events.reader import checked
 
         checked(after, job)
         spec = None if job is None else as_ids(job)

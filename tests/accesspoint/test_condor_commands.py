@@ -13,7 +13,8 @@ from fetchwork.queue.remote import RemoteSession
 from tests.accesspoint.point import AccessPoint, as_account
 
 _USED = (
-    "fetchwork.condor.q.qsource", "fetchwork.queue.submission", "fetchwork.queue.descriptions",
+    "fetchwork.condor.q.qsource",
+    "fetchwork.queue.submitting.submission", "fetchwork.queue.submitting.descriptions",
     "fetchwork.queue.session", "fetchwork.queue.changing", "fetchwork.classad.bindings", "uuid",
 )  # fmt: skip
 

@@ -12,7 +12,7 @@ import pytest
 
 from fetchwork.accesspoint.joblogs import JobLogs
 from fetchwork.db.pool import AsyncDatabase
-from fetchwork.queue.events import JobEvent
+from fetchwork.queue.events.jobevents import JobEvent
 from tests.accesspoint.point import AccessPoint, RefusedError, as_account
 from tests.support.waiting import until
 

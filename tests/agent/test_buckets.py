@@ -26,8 +26,8 @@ from fetchwork.db.database import Database
 from fetchwork.db.pool import AsyncDatabase
 from fetchwork.errors import BucketUnavailable, FetchworkError, NotFound, SubmitError
 from fetchwork.handlers.runad import RunKey
-from fetchwork.queue import contents as stored
-from fetchwork.queue import retrieving
+from fetchwork.queue.outputs import retrieving
+from fetchwork.queue.submitting import contents as stored
 from fetchwork.sandbox import fill, objects
 from fetchwork.sandbox.failure import TransferFailure
 from tests.agent.test_sending import Dying, Killed, deliver, park

@@ -25,7 +25,7 @@ from fetchwork.db.database import Json
 from fetchwork.db.pool import AsyncDatabase
 from fetchwork.errors import DatabaseRefused, DatabaseUnavailable, SchemaMismatch
 from fetchwork.pool.postgres import PostgresServer
-from fetchwork.queue.reader import Reader
+from fetchwork.queue.events.reader import Reader
 from fetchwork.queue.session import AsyncSession
 from tests.agent.conftest import Jobs
 from tests.support.by_name import scalar

@@ -40,7 +40,8 @@ from fetchwork.db.calls import files
 from fetchwork.db.calls.files import CHUNK_BYTES
 from fetchwork.db.database import Database
 from fetchwork.pool.postgres import system_programs
-from fetchwork.queue import contents, retrieving
+from fetchwork.queue.outputs import retrieving
+from fetchwork.queue.submitting import contents
 from tests.benchmarks import files_on_slots, frame
 
 SETTINGS = {"shared_buffers": "512MB", "max_wal_size": "8GB", "checkpoint_timeout": "15min"}

@@ -40,7 +40,7 @@ from fetchwork.matchmaker.looking import Looking
 from fetchwork.matchmaker.messages import Look
 from fetchwork.pool.condorroot import DEFAULT_SUITE, condor_root
 from fetchwork.pool.postgres import PostgresServer
-from fetchwork.queue.descriptions import from_description
+from fetchwork.queue.submitting.descriptions import from_description
 from tests.benchmarks import frame
 from tests.benchmarks.cpu import backends_s, family_s
 from tests.benchmarks.dirac_queue import SETTINGS, DiracQueue, claims_per_second

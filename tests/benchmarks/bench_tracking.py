@@ -28,8 +28,9 @@ import psycopg
 
 from fetchwork.errors import HTCondorUnavailable
 from fetchwork.pool import PersonalPool
-from fetchwork.queue import Queue, summaries
-from fetchwork.queue.query import query
+from fetchwork.queue import Queue
+from fetchwork.queue.reading import summaries
+from fetchwork.queue.reading.query import query
 from tests.benchmarks import frame
 from tests.support.sessions import session_of
 

@@ -10,8 +10,8 @@ from typing import Literal, NamedTuple
 
 from fetchwork.condor import act, texts
 from fetchwork.errors import FetchworkError
-from fetchwork.queue import submission
 from fetchwork.queue.session import Session
+from fetchwork.queue.submitting import submission
 
 COMMANDS = Path(__file__).parents[1] / "data/jobs/submit_commands.txt"
 DOCUMENT = Path(__file__).parents[2] / "fetchwork/condor/SUBMIT_COMMANDS.md"

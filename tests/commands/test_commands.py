@@ -15,9 +15,9 @@ import pytest
 from fetchwork.condor import commands, directory
 from fetchwork.condor.invocation import Invocation
 from fetchwork.dag import dagrun
-from fetchwork.queue import descriptions
 from fetchwork.queue.session import Session
-from fetchwork.queue.submission import put
+from fetchwork.queue.submitting import descriptions
+from fetchwork.queue.submitting.submission import put
 from tests.commands.oracle import Answer
 from tests.support.direct_queue import DirectQueue
 
@@ -445,7 +445,7 @@ def test_what_a_description_expects_in_vain_is_said_in_a_line(
 
 
 def test_wait_reads_a_log_in_xml(condor: Callable[..., Answer], tmp_path: Path) -> None:
-    from fetchwork.queue.events import JobEvent
+    from fetchwork.queue.events.jobevents import JobEvent
 
     events = [JobEvent(f"1\t{number}\t{number}\t7\t0\t-1\t1795225768\t{{}}") for number in (0, 5)]
     log = tmp_path / "job.log"

@@ -5,8 +5,9 @@ import os
 import pytest
 
 from fetchwork.db.calls import credentials
-from fetchwork.queue import descriptions, sealing
+from fetchwork.queue import sealing
 from fetchwork.queue.session import Session
+from fetchwork.queue.submitting import descriptions
 from tests.commands import submit_table
 
 

@@ -14,7 +14,7 @@ import pytest
 from fetchwork.codes import EventType
 from fetchwork.condor import commands
 from fetchwork.condor.invocation import Invocation
-from fetchwork.queue.events import JobEvent
+from fetchwork.queue.events.jobevents import JobEvent
 from fetchwork.queue.session import Session
 from tests.support.direct_queue import DirectQueue
 

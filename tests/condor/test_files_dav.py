@@ -16,7 +16,8 @@ from fetchwork.db.calls import files as file_calls
 from fetchwork.pool import PersonalPool
 from fetchwork.pool.cache import cached
 from fetchwork.pool.ports import free_port
-from fetchwork.queue import contents, retrieving
+from fetchwork.queue.outputs import retrieving
+from fetchwork.queue.submitting import contents
 from tests.condor.certificates import make_certificate
 from tests.condor.test_checkpoints import Waiting, lines
 

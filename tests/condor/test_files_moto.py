@@ -24,7 +24,8 @@ from fetchwork.db.calls import files
 from fetchwork.pool import PersonalPool
 from fetchwork.pool.cache import cached
 from fetchwork.pool.ports import free_port
-from fetchwork.queue import contents, retrieving
+from fetchwork.queue.outputs import retrieving
+from fetchwork.queue.submitting import contents
 from tests.condor.certificates import make_certificate
 
 # the same pool

@@ -15,7 +15,7 @@ from fetchwork.db.database import Database
 from fetchwork.pool import demo
 from fetchwork.pool.condorroot import CondorRoot
 from fetchwork.queue import Queue
-from fetchwork.queue.retrieving import bring_outputs
+from fetchwork.queue.outputs.retrieving import bring_outputs
 from tests.condor.readme_host import HOST, Debian, debian
 from tests.support.by_name import scalar
 from tests.support.waiting import until

@@ -13,8 +13,8 @@ import pytest
 
 from fetchwork.db.calls.files import CHUNK_BYTES
 from fetchwork.handlers.host.starterlog import StarterLogs
-from fetchwork.queue.bringing import bring
-from fetchwork.queue.destinations import TransferFailed
+from fetchwork.queue.outputs.bringing import bring
+from fetchwork.queue.outputs.destinations import TransferFailed
 from fetchwork.sandbox.failure import TransferFailure
 from fetchwork.sandbox.fill import fill as fill_sandbox
 from tests.support.small_disk import SIZE, fill

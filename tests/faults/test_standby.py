@@ -16,7 +16,8 @@ from fetchwork.classad.bindings import JobAction
 from fetchwork.db import schema
 from fetchwork.errors import FetchworkError
 from fetchwork.pool.postgres import PostgresServer
-from fetchwork.queue import Queue, summaries
+from fetchwork.queue import Queue
+from fetchwork.queue.reading import summaries
 from tests.faults.conftest import SETTINGS
 from tests.faults.harness import Pool
 from tests.faults.standby import Standby

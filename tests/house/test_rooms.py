@@ -133,6 +133,10 @@ ROOMS: dict[str, set[str]] = {
 #: a folder of a room: the room's other folders that it may import
 FOLDERS: dict[str, set[str]] = {
     "queue.constraints": set(),
+    "queue.reading": {"queue.constraints"},
+    "queue.submitting": {"queue.reading"},
+    "queue.outputs": {"queue.reading", "queue.submitting"},
+    "queue.events": {"queue.reading"},
     "condor.printing": set(),
     "condor.q": {"condor.printing"},
     "condor.status": {"condor.printing"},

@@ -50,7 +50,7 @@ def test_a_command_runs_with_them() -> None:
         "htcondor2",
         "fetchwork",
         "fetchwork.classad.bindings",
-        "fetchwork.queue.events",
+        "fetchwork.queue.events.jobevents",
         "fetchwork.classad.values",
     ],
 )

@@ -2,8 +2,8 @@
 
 from fetchwork.page import questions, search
 from fetchwork.page.acting import ActingSession
-from fetchwork.queue.paging import Position
-from fetchwork.queue.sifting import Sieve
+from fetchwork.queue.reading.paging import Position
+from fetchwork.queue.reading.sifting import Sieve
 
 asked = questions.page
 

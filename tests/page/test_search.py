@@ -11,11 +11,12 @@ from fetchwork.classad.bindings import JobAction
 from fetchwork.page import search as searching
 from fetchwork.page.acting import ActingSession
 from fetchwork.page.search import search
-from fetchwork.queue import Queue, paging
+from fetchwork.queue import Queue
 from fetchwork.queue.ask import Ask, Steps
-from fetchwork.queue.paging import Position
-from fetchwork.queue.sifting import Sieve
-from fetchwork.queue.views import HISTORY, JOBS, RUNS, Row, View
+from fetchwork.queue.reading import paging
+from fetchwork.queue.reading.paging import Position
+from fetchwork.queue.reading.sifting import Sieve
+from fetchwork.queue.reading.views import HISTORY, JOBS, RUNS, Row, View
 from tests.page import hasty
 from tests.support.direct_queue import DirectQueue
 

@@ -322,7 +322,7 @@ def test_a_plain_question_imports_only_what_it_needs(slots: DirectQueue, conninf
         "rich",
         "pydantic",
         "jinja2",
-        "fetchwork.queue.descriptions",
+        "fetchwork.queue.submitting.descriptions",
     }
     assert not not_needed & set(done.stderr.split())
     assert done.stdout

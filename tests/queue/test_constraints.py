@@ -14,11 +14,11 @@ from fetchwork.classad.bindings import JobAction
 from fetchwork.classad.jsonform import from_json
 from fetchwork.queue.constraints.constraint import compile_constraint
 from fetchwork.queue.constraints.source import Source
-from fetchwork.queue.evaluating import Evaluation
-from fetchwork.queue.paging import Position
-from fetchwork.queue.selecting import compiled
-from fetchwork.queue.sifting import Sieve
-from fetchwork.queue.views import JOBS
+from fetchwork.queue.reading.evaluating import Evaluation
+from fetchwork.queue.reading.paging import Position
+from fetchwork.queue.reading.selecting import compiled
+from fetchwork.queue.reading.sifting import Sieve
+from fetchwork.queue.reading.views import JOBS
 from tests.queue.conftest import Queue
 from tests.support.direct_queue import DirectQueue
 from tests.support.sessions import session_of

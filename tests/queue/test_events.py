@@ -12,8 +12,8 @@ from fetchwork.db.calls.call import Call
 from fetchwork.errors import NotFound
 from fetchwork.following.eventlog import JobEventLog
 from fetchwork.queue.ask import Ask, Found, Pause
-from fetchwork.queue.events import CursorExpired, JobEvent
-from fetchwork.queue.reader import Reader
+from fetchwork.queue.events.jobevents import CursorExpired, JobEvent
+from fetchwork.queue.events.reader import Reader
 from tests.queue.conftest import Queue
 from tests.support.direct_queue import DirectQueue
 from tests.support.sessions import session_of
@@ -218,7 +218,7 @@ def test_a_cursor_that_fell_off_retention_says_so(queue: Queue) -> None:
 def test_a_reader_that_falls_behind_while_it_reads_is_told(
     queue: Queue, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("fetchwork.queue.reader.PAGE", 2)
+    monkeypatch.setattr("fetchwork.queue.events.reader.PAGE", 2)
     queue.direct.submit_many([{}] * 5)
     reader = queue.events(stop_after=None)
     assert [next(reader).job_id for _ in range(2)] == ["1.0", "1.1"]

@@ -13,9 +13,9 @@ from psycopg.types.json import Jsonb
 from fetchwork import QueryOpts
 from fetchwork.db.calls.files import CHUNK_BYTES, PART_BYTES
 from fetchwork.errors import DatabaseRefused, SubmitError
-from fetchwork.queue import contents as stored
-from fetchwork.queue import inputs
-from fetchwork.queue.jobads import Jobs
+from fetchwork.queue.submitting import contents as stored
+from fetchwork.queue.submitting import inputs
+from fetchwork.queue.submitting.jobads import Jobs
 from tests.queue.conftest import Queue
 from tests.support.buckets import ACCESS_KEY_ID, SECRET, serve_bucket
 from tests.support.direct_queue import DirectQueue

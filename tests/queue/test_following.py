@@ -18,7 +18,7 @@ import pytest
 
 from fetchwork.following import progress as waiting
 from fetchwork.queue.ask import Steps
-from fetchwork.queue.reader import Reader
+from fetchwork.queue.events.reader import Reader
 from tests.accesspoint.point import as_account
 from tests.queue.conftest import Queue, Run
 from tests.support.direct_queue import DirectQueue

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from fetchwork.queue import Queue
-from fetchwork.queue.jobads import read_ads
+from fetchwork.queue.submitting.jobads import read_ads
 from tests.queue.conftest import Run
 
 DATA = Path(__file__).parents[1] / "data/jobs"

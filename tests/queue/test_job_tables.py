@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from fetchwork.queue.paging import Position
+from fetchwork.queue.reading.paging import Position
 from fetchwork.queue.session import Session
-from fetchwork.queue.submission import put
+from fetchwork.queue.submitting.submission import put
 
 ODD = """
 executable = /bin/sleep

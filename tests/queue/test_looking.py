@@ -16,7 +16,7 @@ from fetchwork.db.pool import AsyncDatabase
 from fetchwork.queue import Queue
 from fetchwork.queue.databases import NamedDatabase
 from fetchwork.queue.everywhere import Everywhere
-from fetchwork.queue.paging import Position
+from fetchwork.queue.reading.paging import Position
 from fetchwork.queue.remote import AnySession, RemoteSession
 from fetchwork.queue.session import AsyncSession
 from tests.support.sessions import session_of

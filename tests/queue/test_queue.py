@@ -12,13 +12,13 @@ import fetchwork
 from fetchwork.classad.ads import parse_expr, parse_old, quote
 from fetchwork.classad.values import ClassAd
 from fetchwork.errors import DatabaseRefused, FetchworkError, NotFound, SubmitError
-from fetchwork.queue import submission
 from fetchwork.queue.ask import Steps
 from fetchwork.queue.constraints.constraint import Constraint
 from fetchwork.queue.constraints.source import Source
-from fetchwork.queue.paging import Position
-from fetchwork.queue.projecting import Projected
-from fetchwork.queue.views import JOBS
+from fetchwork.queue.reading.paging import Position
+from fetchwork.queue.reading.projecting import Projected
+from fetchwork.queue.reading.views import JOBS
+from fetchwork.queue.submitting import submission
 from tests.queue.conftest import Queue
 from tests.support.by_name import call
 from tests.support.sessions import session_of
@@ -155,10 +155,10 @@ def test_pages_follow_each_other_without_gap_or_repetition(
     queue: Queue, monkeypatch: pytest.MonkeyPatch, short: int, smallest: int
 ) -> None:
     """Read as a whole, in pieces, or first as a whole and then in pieces."""
-    monkeypatch.setattr("fetchwork.queue.paging.Position.PAGE", 3)
-    monkeypatch.setattr("fetchwork.queue.paging.Position.SHORT", short)
-    monkeypatch.setattr("fetchwork.queue.paging.Position.SMALLEST", smallest)
-    monkeypatch.setattr("fetchwork.queue.paging.Position.LARGEST", 2 * smallest)
+    monkeypatch.setattr("fetchwork.queue.reading.paging.Position.PAGE", 3)
+    monkeypatch.setattr("fetchwork.queue.reading.paging.Position.SHORT", short)
+    monkeypatch.setattr("fetchwork.queue.reading.paging.Position.SMALLEST", smallest)
+    monkeypatch.setattr("fetchwork.queue.reading.paging.Position.LARGEST", 2 * smallest)
     for _ in range(4):
         queue.direct.submit_many([{"JobPrio": n} for n in range(4)])
     every = [f"{c}.{p}" for c in range(1, 5) for p in range(4)]
@@ -188,7 +188,7 @@ def test_no_job_is_missed_when_others_leave_while_a_page_is_read(
     queue: Queue, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The page's end is looked up first; the page then has fewer rows than that."""
-    monkeypatch.setattr("fetchwork.queue.paging.Position.PAGE", 3)
+    monkeypatch.setattr("fetchwork.queue.reading.paging.Position.PAGE", 3)
     queue.direct.submit_many([{"JobPrio": n} for n in range(20)])
     queue.direct.connection.execute("ANALYZE")
     bound = Position.bound
@@ -253,8 +253,8 @@ def test_options_without_a_counterpart_are_refused(queue: Queue) -> None:
 
 
 def test_memory_of_xquery_does_not_grow_with_the_queue(queue: Queue, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fetchwork.queue.paging.Position.PAGE", 100)
-    monkeypatch.setattr("fetchwork.queue.paging.Position.SMALLEST", 100)
+    monkeypatch.setattr("fetchwork.queue.reading.paging.Position.PAGE", 100)
+    monkeypatch.setattr("fetchwork.queue.reading.paging.Position.SMALLEST", 100)
 
     def peak(jobs: int) -> int:
         queue.submit([{"Cmd": "/bin/true", "Owner": "alice", "Colour": f"{n:01000}"} for n in range(jobs)])

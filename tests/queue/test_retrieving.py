@@ -17,8 +17,9 @@ import pytest
 from psycopg.types.json import Jsonb
 
 from fetchwork.db.calls.files import CHUNK_BYTES
-from fetchwork.queue import AsyncQueue, bringing, retrieving
-from fetchwork.queue.destinations import TransferFailed, destination
+from fetchwork.queue import AsyncQueue
+from fetchwork.queue.outputs import bringing, retrieving
+from fetchwork.queue.outputs.destinations import TransferFailed, destination
 from fetchwork.queue.remote import ended_too
 from tests.queue.conftest import Queue
 from tests.support.direct_queue import DirectQueue

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from fetchwork.errors import SubmitError
-from fetchwork.queue import jobads, submission
+from fetchwork.queue.submitting import jobads, submission
 
 #: positions of one ad among a hundred and fifty, and sizes at which a batch may end
 PLACES = [0, 49, 50, 75, 149]

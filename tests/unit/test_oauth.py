@@ -3,8 +3,8 @@
 import pytest
 
 from fetchwork.errors import SubmitError
-from fetchwork.queue.descriptions import from_description
-from fetchwork.queue.unused import unused
+from fetchwork.queue.submitting.descriptions import from_description
+from fetchwork.queue.submitting.unused import unused
 
 DESCRIPTION = "executable = /bin/true\nuse_oauth_services = box, Drive\n{}\nqueue 2\n"
 

@@ -6,9 +6,9 @@ import pytest
 
 from fetchwork.db.calls.call import Call
 from fetchwork.db.calls.reading import HistoryEdge
-from fetchwork.queue import paging
-from fetchwork.queue.paging import Position
-from fetchwork.queue.views import HISTORY
+from fetchwork.queue.reading import paging
+from fetchwork.queue.reading.paging import Position
+from fetchwork.queue.reading.views import HISTORY
 
 EDGE = HistoryEdge(completed_at=datetime(2026, 1, 1, tzinfo=UTC), cluster_id=7, proc_id=7)
 

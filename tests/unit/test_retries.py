@@ -7,8 +7,8 @@ import pytest
 from fetchwork.classad.jsonform import from_json
 from fetchwork.errors import SubmitError
 from fetchwork.matchmaker import retrying
-from fetchwork.queue.descriptions import from_description
-from fetchwork.queue.unused import unused
+from fetchwork.queue.submitting.descriptions import from_description
+from fetchwork.queue.submitting.unused import unused
 
 REQUIREMENTS = "REQUIREMENTS (VacateReasonCode==21 || VacateReasonCode == 34) && VacateReasonSubCode == {}"
 PARTS = ("Retry", "MaxRe", "NextR")

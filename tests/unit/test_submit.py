@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from fetchwork.classad.ads import parse_expr, parse_old
 from fetchwork.errors import SubmitError
-from fetchwork.queue import descriptions as submit
-from fetchwork.queue import jobads, statements, submission
-from fetchwork.queue.unused import Line, unused
+from fetchwork.queue.submitting import descriptions as submit
+from fetchwork.queue.submitting import jobads, statements, submission
+from fetchwork.queue.submitting.unused import Line, unused
 
 
 def ads(text: str, cluster_id: int = 7, **arguments: str) -> list[dict[str, Any]]:

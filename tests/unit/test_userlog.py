@@ -13,8 +13,8 @@ import pytest
 from fetchwork.accesspoint.logstate import StateFile
 from fetchwork.errors import FetchworkError
 from fetchwork.ipc import frames
-from fetchwork.queue import logentry
-from fetchwork.queue.events import Cursor, JobEvent
+from fetchwork.queue.events import logentry
+from fetchwork.queue.events.jobevents import Cursor, JobEvent
 from tests.support.waiting import PATIENCE_S
 
 

@@ -12,7 +12,7 @@ from fetchwork.condor.printing.printedad import MISSING, PrintedAd, PrintedValue
 
 if TYPE_CHECKING:
     from fetchwork.classad.values import ClassAd
-    from fetchwork.queue.views import Json
+    from fetchwork.queue.reading.views import Json
 
 Made = TypeVar("Made")
 

@@ -11,7 +11,7 @@ from fetchwork.condor.printing.jobtable import JobTable, cells_of
 from fetchwork.condor.printing.printedad import PrintedAd
 
 if TYPE_CHECKING:
-    from fetchwork.queue.views import Json
+    from fetchwork.queue.reading.views import Json
 
 
 @dataclass

@@ -18,7 +18,7 @@ from fetchwork.errors import ClassAdError, FetchworkError, one_line
 
 if TYPE_CHECKING:
     from fetchwork.condor.invocation import Invocation
-    from fetchwork.queue.views import Json
+    from fetchwork.queue.reading.views import Json
 
 _STATES = ("Idle", "Running", "Held", "Suspended")
 _COUNTED = (*_STATES, "Removed", "Completed", "Jobs")

@@ -34,7 +34,7 @@ from fetchwork.condor.q.qcounts import OF_TIME, Counts, wall_clock_time
 from fetchwork.condor.q.qoptions import QOptions
 
 if TYPE_CHECKING:
-    from fetchwork.queue.views import Json
+    from fetchwork.queue.reading.views import Json
 
 
 class Shown:

@@ -1,6 +1,6 @@
 -- The times and the exit of a run, for TERMINATED and EVICTED events. If the report has the attributes of
 -- note_transfer and bytes_moved, also the bytes of its files and of those of all runs. The names are
--- JobEventLog's where fetchwork has the value; fetchwork/queue/events.py makes the rest.
+-- JobEventLog's where fetchwork has the value; fetchwork/queue/events/jobevents.py makes the rest.
 CREATE OR REPLACE FUNCTION fetchwork.termination(report jsonb, run_s double precision)
 RETURNS jsonb
 LANGUAGE sql

@@ -11,9 +11,9 @@ from collections.abc import Sequence
 
 from fetchwork.queue.ask import Ask, Steps
 from fetchwork.queue.constraints.constraint import Constraint
-from fetchwork.queue.evaluating import Evaluation, key_of, rows_of
-from fetchwork.queue.paging import FEW
-from fetchwork.queue.views import Json, Key, Row, View
+from fetchwork.queue.reading.evaluating import Evaluation, key_of, rows_of
+from fetchwork.queue.reading.paging import FEW
+from fetchwork.queue.reading.views import Json, Key, Row, View
 
 
 class Sieve:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from fetchwork.queue.ask import Ask, Steps
 from fetchwork.queue.constraints.constraint import Constraint
-from fetchwork.queue.views import Key, Row, View
+from fetchwork.queue.reading.views import Key, Row, View
 
 #: found rows are few if they are less than one twentieth of the read rows
 FEW = 20

@@ -13,7 +13,7 @@ from typing import Any, TypeAlias, cast
 from fetchwork.classad.bindings import JobEventLog, JobEventType
 from fetchwork.codes import EventType
 from fetchwork.errors import NotFound
-from fetchwork.queue import logentry
+from fetchwork.queue.events import logentry
 
 Attributes: TypeAlias = dict[str, Any]
 

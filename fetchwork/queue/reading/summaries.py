@@ -7,7 +7,7 @@ from typing import Literal, TypeAlias, TypedDict, cast
 
 from fetchwork.classad.exprform import expr_text
 from fetchwork.queue.ask import Ask, Steps
-from fetchwork.queue.views import Json
+from fetchwork.queue.reading.views import Json
 
 COUNTS = ("idle", "running", "held", "suspended", "ending")
 TotalsBy: TypeAlias = Literal["owner", "autocluster", "queue"]

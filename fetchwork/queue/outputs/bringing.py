@@ -23,8 +23,8 @@ from typing import TypeAlias
 
 from fetchwork.db.calls.call import JsonObject
 from fetchwork.db.calls.files import CHUNK_BYTES
-from fetchwork.queue.destinations import Destination, TransferFailed, destination
-from fetchwork.queue.views import Json
+from fetchwork.queue.outputs.destinations import Destination, TransferFailed, destination
+from fetchwork.queue.reading.views import Json
 from fetchwork.sandbox.names import STDERR, STDOUT
 
 __all__ = ["Want", "bring"]

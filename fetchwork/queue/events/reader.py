@@ -28,8 +28,8 @@ from collections.abc import Sequence
 from fetchwork.db import eventpages
 from fetchwork.db.calls import maintenance, reading
 from fetchwork.queue.ask import Ask, Found, Pause, Steps, Stream, mapped
-from fetchwork.queue.events import Cursor, CursorExpired, JobEvent
-from fetchwork.queue.selecting import JobSpec, id_of
+from fetchwork.queue.events.jobevents import Cursor, CursorExpired, JobEvent
+from fetchwork.queue.reading.selecting import JobSpec, id_of
 
 # events in one answer: at 100 000 a second, reading a page takes a fraction of the pause between questions
 PAGE = 5000

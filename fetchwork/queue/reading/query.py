@@ -10,9 +10,9 @@ from typing import TypeVar
 
 from fetchwork.codes import STATUS_NAMES, JobStatus
 from fetchwork.queue.ask import Ask, Found, Memory, Steps, Stream, collected
-from fetchwork.queue.reading import ads
-from fetchwork.queue.selecting import ConstraintSpec, compiled
-from fetchwork.queue.views import JOBS, Json
+from fetchwork.queue.reading.ads import ads
+from fetchwork.queue.reading.selecting import ConstraintSpec, compiled
+from fetchwork.queue.reading.views import JOBS, Json
 
 Group = TypeVar("Group", bound=Hashable)
 

@@ -11,7 +11,7 @@ from fetchwork.errors import ClassAdError
 from fetchwork.queue.ask import Ask, Memory, Steps
 from fetchwork.queue.constraints.constraint import Constraint, compile_constraint, names_in, text_of
 from fetchwork.queue.constraints.source import Form, Source
-from fetchwork.queue.views import View
+from fetchwork.queue.reading.views import View
 
 if TYPE_CHECKING:
     from fetchwork.classad.values import ExprTree

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from fetchwork.classad.exprform import expr_text
 from fetchwork.queue.constraints.source import Source
-from fetchwork.queue.views import Json, Row, View
+from fetchwork.queue.reading.views import Json, Row, View
 
 #: longer values are not cached
 _LONG = 256

@@ -9,8 +9,8 @@ from fetchwork.codes import JobStatus
 from fetchwork.db.calls import reading
 from fetchwork.db.calls.reading import DagCluster, SchedulerCluster
 from fetchwork.queue.ask import Ask, Memory, Steps, Stream, collected
-from fetchwork.queue.reading import ads
-from fetchwork.queue.views import HISTORY, JOBS, Json
+from fetchwork.queue.reading.ads import ads
+from fetchwork.queue.reading.views import HISTORY, JOBS, Json
 
 #: the most DAGs inside a DAG that are shown, and the most that are asked for at once
 MOST_INNER = 100

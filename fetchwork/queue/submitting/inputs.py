@@ -8,8 +8,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from fetchwork.errors import SubmitError
-from fetchwork.queue.jobads import Jobs
-from fetchwork.queue.views import Json
+from fetchwork.queue.reading.views import Json
+from fetchwork.queue.submitting.jobads import Jobs
 from fetchwork.sandbox import inputs, names, offered, remaps
 from fetchwork.sandbox.failure import FileFailure
 

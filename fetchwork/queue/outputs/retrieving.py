@@ -13,10 +13,10 @@ from fetchwork.db.calls import files as file_calls
 from fetchwork.db.calls.files import CHUNK_BYTES, PART_BYTES, JobOutputs
 from fetchwork.db.database import Database
 from fetchwork.errors import BucketRefused, BucketUnavailable, FetchworkError, NotFound
-from fetchwork.queue.bringing import bring
-from fetchwork.queue.contents import Progress, ahead
-from fetchwork.queue.destinations import TransferFailed
-from fetchwork.queue.views import Json
+from fetchwork.queue.outputs.bringing import bring
+from fetchwork.queue.outputs.destinations import TransferFailed
+from fetchwork.queue.reading.views import Json
+from fetchwork.queue.submitting.contents import Progress, ahead
 from fetchwork.sandbox import objects
 
 __all__ = ["Told", "bring_outputs", "part_of_output", "report", "retrieve"]

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from fetchwork.db.calls import reading
 from fetchwork.queue.ask import Ask, Steps
-from fetchwork.queue.views import Json
+from fetchwork.queue.reading.views import Json
 
 
 @dataclass(frozen=True)

@@ -18,14 +18,14 @@ from fetchwork.codes import JobStatus
 from fetchwork.db.calls import files as file_calls
 from fetchwork.db.calls import jobs as job_calls
 from fetchwork.errors import NotFound, SubmitError
-from fetchwork.queue import contents as stored
-from fetchwork.queue import descriptions, inputs, jobads
-from fetchwork.queue.views import Json
+from fetchwork.queue.reading.views import Json
+from fetchwork.queue.submitting import contents as stored
+from fetchwork.queue.submitting import descriptions, inputs, jobads
 
 if TYPE_CHECKING:
     from fetchwork.classad.bindings import Submit
     from fetchwork.db.database import Database
-    from fetchwork.queue.contents import Progress
+    from fetchwork.queue.submitting.contents import Progress
 
 #: an ad of HTCondor's bindings, or one in HTCondor's JSON form
 Ad: TypeAlias = ClassAd | Json

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 
 from fetchwork.codes import STATUS_NAMES, JobStatus
 from fetchwork.errors import FetchworkError
-from fetchwork.queue.jobads import without_domain
-from fetchwork.queue.views import Json
+from fetchwork.queue.reading.views import Json
+from fetchwork.queue.submitting.jobads import without_domain
 
 #: attributes that a schedd writes into an ad, and that submit does not drop by itself
 _SCHEDDS = frozenset(

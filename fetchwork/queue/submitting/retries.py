@@ -16,7 +16,7 @@ from fetchwork.classad.ads import parse_expr
 from fetchwork.classad.jsonform import from_json, to_json
 from fetchwork.classad.values import ClassAd, evaluate, format_expr, number, references
 from fetchwork.errors import ClassAdError, SubmitError
-from fetchwork.queue.views import Json
+from fetchwork.queue.reading.views import Json
 
 __all__ = ["COMMANDS", "marked", "settled"]
 

@@ -11,7 +11,7 @@ from itertools import islice
 from fetchwork.classad.ads import parse_old
 from fetchwork.classad.jsonform import to_json
 from fetchwork.errors import ClassAdError, SubmitError
-from fetchwork.queue.views import Json
+from fetchwork.queue.reading.views import Json
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,8 @@ from collections.abc import Iterator, Sequence
 from fetchwork.classad.exprform import expr_text
 from fetchwork.queue.ask import Ask, Evaluate, Memory, Steps
 from fetchwork.queue.constraints.constraint import Constraint, names_in
-from fetchwork.queue.selecting import source_of
-from fetchwork.queue.views import Json, Key, Row, View
+from fetchwork.queue.reading.selecting import source_of
+from fetchwork.queue.reading.views import Json, Key, Row, View
 
 # functions whose values depend on their arguments alone: equal arguments are not evaluated twice; for time()
 # the moment of the first evaluation counts

@@ -13,7 +13,7 @@ from datetime import datetime
 from fetchwork.db.calls import matching, reading
 from fetchwork.db.calls.call import Record
 from fetchwork.queue.ask import Ask, Found, Memory, Steps, Stream
-from fetchwork.queue.views import Json
+from fetchwork.queue.reading.views import Json
 
 #: slots in one statement
 _SLOTS_AT_ONCE = 500

@@ -23,10 +23,10 @@ from fetchwork.classad.jsonform import from_json, to_json
 from fetchwork.classad.values import ClassAd, evaluate
 from fetchwork.codes import JobStatus
 from fetchwork.errors import SubmitError
-from fetchwork.queue import oauth, retries
-from fetchwork.queue.jobads import Jobs, without_domain
-from fetchwork.queue.statements import Statement, assignments, queue_statement
-from fetchwork.queue.views import Json
+from fetchwork.queue.reading.views import Json
+from fetchwork.queue.submitting import oauth, retries
+from fetchwork.queue.submitting.jobads import Jobs, without_domain
+from fetchwork.queue.submitting.statements import Statement, assignments, queue_statement
 
 # the queue sets these for each job and ignores the ads' values
 _PER_JOB = ("ClusterId", "ProcId", "QDate", "EnteredCurrentStatus", "GlobalJobId", "JobStatus")

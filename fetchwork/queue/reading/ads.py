@@ -12,12 +12,19 @@ from dataclasses import dataclass
 from fetchwork.classad.exprform import expr_text
 from fetchwork.queue.ask import Ask, Found, Memory, Steps, Stream, collected, mapped
 from fetchwork.queue.constraints.constraint import Constraint
-from fetchwork.queue.evaluating import Evaluation, key_of
-from fetchwork.queue.paging import Position
-from fetchwork.queue.projecting import Projected, has_expression
-from fetchwork.queue.selecting import ConstraintSpec, JobSpec, compiled, constraint_of, names_of, source_of
-from fetchwork.queue.sifting import Sieve
-from fetchwork.queue.views import JOBS, Json, Key, Row, View
+from fetchwork.queue.reading.evaluating import Evaluation, key_of
+from fetchwork.queue.reading.paging import Position
+from fetchwork.queue.reading.projecting import Projected, has_expression
+from fetchwork.queue.reading.selecting import (
+    ConstraintSpec,
+    JobSpec,
+    compiled,
+    constraint_of,
+    names_of,
+    source_of,
+)
+from fetchwork.queue.reading.sifting import Sieve
+from fetchwork.queue.reading.views import JOBS, Json, Key, Row, View
 
 #: pages that are read at once if few attributes are needed
 _NARROW_PAGES = 4

@@ -10,7 +10,7 @@ import posixpath
 from dataclasses import dataclass
 
 from fetchwork.errors import FetchworkError
-from fetchwork.queue.views import Json
+from fetchwork.queue.reading.views import Json
 from fetchwork.sandbox import remaps
 from fetchwork.sandbox.names import NULL_FILE, STDERR, STDOUT, scheme_of
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from fetchwork.queue import oauth
+from fetchwork.queue.submitting import oauth
 
 #: the commands that HTCondor reads, 23.9 to 25.14, including those of other universes
 COMMANDS = frozenset(

@@ -19,8 +19,8 @@ from fetchwork.db.calls import files as file_calls
 from fetchwork.db.calls.call import Call
 from fetchwork.db.calls.files import CHUNK_BYTES
 from fetchwork.errors import SubmitError
-from fetchwork.queue.inputs import InputFile, Needed
-from fetchwork.queue.views import Json
+from fetchwork.queue.reading.views import Json
+from fetchwork.queue.submitting.inputs import InputFile, Needed
 from fetchwork.sandbox import objects
 
 __all__ = ["Content", "Progress", "check_room", "described", "largest", "measured", "read_chunks", "send"]

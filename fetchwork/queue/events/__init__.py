@@ -1,0 +1,1 @@
+"""Events of jobs, their stream, and entries of event logs."""

@@ -1,0 +1,1 @@
+"""Outputs: live, and their delivery to destinations."""

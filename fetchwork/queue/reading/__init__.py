@@ -1,0 +1,1 @@
+"""Reading the queue: views, constraints, pages, summaries."""

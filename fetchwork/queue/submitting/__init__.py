@@ -1,0 +1,1 @@
+"""Submitting: descriptions, ads, input files."""
