@@ -6,8 +6,8 @@ thousand agents, not all at once. A round without a new job that may fit asks th
 announcement of runs that must end names the host, whose agent then asks for these runs.
 
 While PostgreSQL's queue of notifications is nearly full, the database sends none
-(sql/functions/notifications/sends_notifications.sql). The agent asks every few seconds whether it sends any.
-While it does not, waiting fetches join match rounds, and the lease beats, every few seconds.
+(sql/functions/notifications/sends_notifications.sql). The agent asks every second or so whether it sends any.
+While it does not, waiting fetches join a match round, and the lease beats, after each question.
 """
 
 from __future__ import annotations
@@ -31,8 +31,9 @@ log = logging.getLogger(__name__)
 LOOK_S = 5.0
 #: the same if notifications do not arrive
 POLL_S = 1.0
-#: the same, and for beats, while the database sends none
-UNSENT_S = 1.5
+#: seconds until the agent asks again whether the database sends notifications: a job that comes when their
+#: queue has just filled up waits as long
+ASK_S = 1.5
 CALL_S = 5.0
 
 
@@ -92,13 +93,15 @@ class WorkNotifications:
     async def wake(self) -> None:
         """Let waiting fetches join match rounds now and then, for ever."""
         session = self._lease.session
-        pause_s = LOOK_S
+        look_at = 0.0
         while True:
-            await asyncio.sleep(random.uniform(0.8, 1.2) * pause_s)  # noqa: S311
+            await asyncio.sleep(random.uniform(0.7, 1.0) * (ASK_S if self.listening else POLL_S))  # noqa: S311
             if self.listening:
                 await self._ask_whether_sent()
-            pause_s = LOOK_S if session.demand.live else UNSENT_S if self.listening else POLL_S
-            self._waiting.wake(session)
+            now = time.monotonic()
+            if not session.demand.live or now >= look_at:
+                self._waiting.wake(session)
+                look_at = now + random.uniform(0.8, 1.2) * LOOK_S  # noqa: S311
 
     async def _ask_whether_sent(self) -> None:
         """Ask whether the database sends notifications; while it sends none, beat to hear of runs to end."""
