@@ -30,7 +30,7 @@ WHOLE = "SELECT string_agg(data, '' ORDER BY n) FROM fetchwork.content_chunk WHE
 
 
 async def account(name: str) -> Account:
-    """Any account is that of nobody."""
+    """No account of the machine fits."""
     return Account(name, 65534, 65534, ())
 
 

@@ -101,7 +101,7 @@ def problem(jobs: Jobs) -> str | None:
 
 
 async def watched(outputs: LiveOutputs, jobs: Jobs) -> None:
-    """Let somebody watch, and the agent upload once."""
+    """Let a person watch, and the agent upload once."""
     watch(jobs)
     outputs.watched()
     await outputs.round()

@@ -50,7 +50,7 @@ REFUSED: list[tuple[Any, str, str]] = [
     ("x", "FWINV", "a job ad is not a JSON object"),
     (None, "FWINV", "a job ad is not a JSON object"),
 ]
-# what is added to JOB, beginning of the message
+# the addition to JOB, the beginning of the message
 REFUSED_IN_A_JOB: list[tuple[dict[str, Any], str]] = [
     ({"RemoteIwd": "x"}, 'attribute "RemoteIwd" is "x"; allowed: an absolute path'),
     ({"RemoteIwd": "/x", "FetchWorkFiles": "sandbox"}, 'attribute "RemoteIwd" is "/x"; allowed'),

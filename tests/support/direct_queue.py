@@ -145,7 +145,7 @@ class DirectQueue:
         return self.call("candidates", host_id=host_id, slot=slot, **{"queues": ["default"], **arguments})
 
     def claim_many(self, host_id: int, *slots: str) -> list[dict[str, Any]]:
-        """What these slots of a host get when its agent asks for all that waits, the oldest kind first."""
+        """The runs of these slots of a host when its agent asks for all that waits, the oldest kind first."""
         wanted = self.rows("SELECT DISTINCT autocluster_id, job_prio FROM fetchwork.waiting ORDER BY 1, 2")
         of_each = {"exclusive": True, "weights": 1, "choices": list(range(1, len(wanted) + 1))}
         return self.call(
