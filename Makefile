@@ -12,6 +12,7 @@
 #   make fuzz-hooks  search for bytes that the compiled hook can't take, for SECONDS=600
 #   make soak       200 fault runs of 500 jobs, and 1 000 agents that come back: half an hour;
 #                   ARGS=--short: a few minutes
+#   make evidence   histories of clients and pools under faults, judged by what they were told (tests/evidence)
 #   make lock       choose the newest allowed versions of all dependencies anew
 
 PYTHON ?= python3
@@ -27,7 +28,7 @@ PYTEST = $(BIN)/pytest -n $(WORKERS) --load $(LOAD)
 # with this variable set, hundreds of processes would each compile the package again
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: bench-compare demo check test test-all test-lowest lint lock postgres browser soak fuzz-hooks
+.PHONY: bench-compare demo check evidence test test-all test-lowest lint lock postgres browser soak fuzz-hooks
 
 demo: $(INSTALLED)
 	@$(BIN)/fetchwork demo
@@ -67,6 +68,9 @@ fuzz-hooks:
 
 soak: $(INSTALLED)
 	@$(BIN)/python tests/benchmarks/soak.py $(ARGS)
+
+evidence: $(INSTALLED) postgres
+	@$(BIN)/python -m tests.evidence $(ARGS)
 
 $(INSTALLED): requirements.lock pyproject.toml
 	@test -x $(BIN)/python || $(PYTHON) -m venv .venv

@@ -66,13 +66,13 @@ class SeededRun:
     async def play(self) -> Result:
         """Submit, break, heal, wait, compare."""
         began = time.monotonic()
-        await self._set_up()
+        await self.set_up()
         checks = asyncio.create_task(self._check_now_and_then())
         try:
             for _ in range(self.number_of_faults):
                 await asyncio.sleep(self.random.uniform(0.1, 0.6))
-                await self._next_fault()
-            await self._heal()
+                await self.next_fault()
+            await self.heal()
             await self.pool.until_done()
             await self.pool.until(lambda: self.pool.ledger.running == 0)
             await self.pool.until(lambda: not self.pool.left_in_spool())
@@ -91,7 +91,8 @@ class SeededRun:
             self.found,
         )
 
-    async def _set_up(self) -> None:
+    async def set_up(self) -> None:
+        """Submit the jobs and start the hosts."""
         chosen = self.random
         self.pool.set("host_lease", 15)
         # no failure here is a job's own, so none may be held or back off for long
@@ -104,15 +105,7 @@ class SeededRun:
             self.pool.set(name, number)
         self.pool.set("max_retry_delay", 0.5)
         self.pool.set("black_hole_runs", 1000)
-        lengths = [chosen.uniform(0.01, 0.25) for _ in range(self.jobs)]
-        kinds = 4
-        for kind in range(kinds):
-            self.pool.submit(
-                lengths[kind::kinds],
-                RequestMemory=64 + kind,
-                SimulatedExitCode=kind,
-                JobPrio=chosen.randint(0, 2),
-            )
+        self.submit()
         for number in range(chosen.randint(2, 3)):
             version = chosen.choice(["23.9", "23.9", "25.14"])
             family = chosen.random() < 0.3
@@ -122,12 +115,31 @@ class SeededRun:
                 family=family,
                 calls_reply_fetch=chosen.random() < 0.5,
                 watch=self._watch,
+                prelude=self.prelude(f"sim{number + 1}"),
             )
             self.plan.append(f"sim{number + 1}: {version}, {'real' if family else 'virtual'} processes")
 
+    def prelude(self, host: str) -> str:
+        """Python that a host's agent executes before it begins."""
+        return ""
+
+    def submit(self) -> None:
+        """Submit the jobs of the run."""
+        chosen = self.random
+        lengths = [chosen.uniform(0.01, 0.25) for _ in range(self.jobs)]
+        kinds = 4
+        for kind in range(kinds):
+            self.pool.submit(
+                lengths[kind::kinds],
+                RequestMemory=64 + kind,
+                SimulatedExitCode=kind,
+                JobPrio=chosen.randint(0, 2),
+            )
+
     # ---- faults
 
-    async def _next_fault(self) -> None:
+    async def next_fault(self) -> None:
+        """Let the next fault of the plan happen."""
         chosen = self.random
         host = chosen.choice(self.pool.hosts)
         kind: Callable[[SimulatedHost], Awaitable[str]] = chosen.choice(
@@ -285,7 +297,8 @@ class SeededRun:
 
     # ---- the rest
 
-    async def _heal(self) -> None:
+    async def heal(self) -> None:
+        """Let everything work again."""
         await asyncio.to_thread(self.server.start)
         for host in self.pool.hosts:
             host.proxy.traps.clear()

@@ -37,9 +37,9 @@ def planned(seed: int, *, sprung: Iterator[bool]) -> tuple[list[str], list[Any]]
     run = SeededRun(MagicMock(), pool, seed, 40, FAULTS)
 
     async def play() -> None:
-        await run._set_up()
+        await run.set_up()
         for _ in range(FAULTS):
-            await run._next_fault()
+            await run.next_fault()
 
     asyncio.run(play())
     return [line.removesuffix(", which was not called") for line in run.plan], pool.submit.call_args_list
