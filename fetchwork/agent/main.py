@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING
 from fetchwork import __version__, handlers
 from fetchwork.agent import identity, leader
 from fetchwork.agent.client import AgentStatus, DatabaseStatus
-from fetchwork.agent.credentials import CredentialUpkeep
+from fetchwork.agent.credentialupkeep import CredentialUpkeep
 from fetchwork.agent.fetching.fetches import Fetches
 from fetchwork.agent.fetching.longpoll import WaitingFetches
 from fetchwork.agent.fetching.notifications import WorkNotifications

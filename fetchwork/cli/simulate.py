@@ -16,7 +16,7 @@ import click
 from fetchwork.cli import options, output
 from fetchwork.errors import ConfigError
 from fetchwork.simulate import BEHAVIOURS, Clock, Host, Ledger, SlotSpec, Timing
-from fetchwork.simulate.hooks import allow_connections, connect_to
+from fetchwork.simulate.hookcalls import allow_connections, connect_to
 
 if TYPE_CHECKING:
     from fetchwork.config import HostConfig

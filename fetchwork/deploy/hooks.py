@@ -48,7 +48,7 @@ MODULES = (
     "hook/spool.py",
     "hook/sandboxed.py",
     "hook/checkpointed.py",
-    "hook/credentials.py",
+    "hook/credentialfiles.py",
     "sandbox/__init__.py",
     "sandbox/checkpoint.py",
     "sandbox/container.py",

@@ -127,11 +127,11 @@ class _Hook:
 
             self.check = one_line(find_problem(self.body))
             if b"FetchWorkCredentials" in self.body:
-                from fetchwork.hook import credentials
+                from fetchwork.hook import credentialfiles
 
-                self.brings_credentials = credentials.are_needed(self.body)
+                self.brings_credentials = credentialfiles.are_needed(self.body)
                 if self.brings_credentials:
-                    self.body = credentials.with_directory(self.body)
+                    self.body = credentialfiles.with_directory(self.body)
         elif self.name == "job_exit" and b"FetchWorkTailBytes" in self.body:
             self._add_output()
         if b"FetchWorkSandbox" in self.body and self.name in ("prepare_job", "job_exit"):
@@ -212,7 +212,7 @@ class _Hook:
         """Write the credentials that the agent has sent; return its answer without them."""
         if not self.brings_credentials or reply.exit:
             return reply
-        from fetchwork.hook.credentials import take
+        from fetchwork.hook.credentialfiles import take
 
         self.brings_credentials = False
         return Reply(take(reply.body), stderr=reply.stderr)

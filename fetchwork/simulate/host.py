@@ -6,7 +6,7 @@ from pathlib import Path
 
 from fetchwork.simulate.behaviour import BEHAVIOURS, Behaviour, Clock, Timing
 from fetchwork.simulate.family import Actor
-from fetchwork.simulate.hooks import Connect, Hooks, Watch
+from fetchwork.simulate.hookcalls import Connect, Hooks, Watch
 from fetchwork.simulate.ledger import Ledger
 from fetchwork.simulate.slotad import SlotSpec
 from fetchwork.simulate.startd import Slot

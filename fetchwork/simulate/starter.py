@@ -14,7 +14,7 @@ import time
 from typing import Protocol
 
 from fetchwork.simulate.family import Actor
-from fetchwork.simulate.hooks import FetchingSlot, Outcome
+from fetchwork.simulate.hookcalls import FetchingSlot, Outcome
 from fetchwork.simulate.job import VirtualJob
 from fetchwork.simulate.ledger import Execution
 from fetchwork.simulate.textad import TextAd

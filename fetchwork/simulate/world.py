@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from fetchwork.simulate.behaviour import Behaviour, Clock, Timing
 from fetchwork.simulate.family import Actor
-from fetchwork.simulate.hooks import Hooks
+from fetchwork.simulate.hookcalls import Hooks
 from fetchwork.simulate.ledger import Ledger
 from fetchwork.simulate.slotad import SlotState, slot_ad
 from fetchwork.simulate.textad import TextAd

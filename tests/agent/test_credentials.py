@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 from psycopg.types.json import Jsonb
 
-from fetchwork.agent.credentials import CredentialUpkeep
+from fetchwork.agent.credentialupkeep import CredentialUpkeep
 from fetchwork.agent.root.signalrights import SignalRights
 from fetchwork.credentials import renewing
 from fetchwork.credentials.keys import KeyFile, key_id, seal
@@ -28,7 +28,7 @@ from fetchwork.errors import CredentialError, DatabaseUnavailable
 from fetchwork.handlers.context import Answer, Caller
 from fetchwork.handlers.host import hostcredentials
 from fetchwork.handlers.host.hostcredentials import HostCredentials, Opened
-from fetchwork.handlers.requests import credentials
+from fetchwork.handlers.requests import runcredentials
 from fetchwork.process import Process
 from tests.agent.conftest import Hooks, attributes_of, slot_ad
 from tests.support.by_name import call
@@ -97,7 +97,7 @@ def in_scratch(directory: object) -> bytes:
 
 @pytest.fixture
 async def host(conninfo: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Host]:
-    monkeypatch.setattr("fetchwork.agent.credentials.SETTLED_S", 0.0)
+    monkeypatch.setattr("fetchwork.agent.credentialupkeep.SETTLED_S", 0.0)
     host = Host(conninfo, tmp_path)
     host.add_key(host.keys)
     yield host
@@ -252,7 +252,7 @@ async def test_an_agent_looks_as_soon_as_it_is_greeted_and_then_each_minute(
     directory.mkdir()
     await host.starting()
     host.put(b"stored while no agent ran")
-    monkeypatch.setattr("fetchwork.agent.credentials.ROUND_S", 3600.0)
+    monkeypatch.setattr("fetchwork.agent.credentialupkeep.ROUND_S", 3600.0)
     with monkeypatch.context() as before:
         before.setattr(type(host.context.session), "greeting", None)
         await host.upkeep.look()
@@ -262,7 +262,7 @@ async def test_an_agent_looks_as_soon_as_it_is_greeted_and_then_each_minute(
     host.put(b"later")
     await host.upkeep.look()
     assert (directory / "box.use").read_bytes() == b"stored while no agent ran"
-    monkeypatch.setattr("fetchwork.agent.credentials.ROUND_S", 0.0)
+    monkeypatch.setattr("fetchwork.agent.credentialupkeep.ROUND_S", 0.0)
     another = CredentialUpkeep(host.credentials, SignalRights(), os.geteuid())
     for content in (b"later", b"last"):
         host.put(content)
@@ -505,7 +505,7 @@ async def test_an_issuer_that_is_silent_holds_up_its_owners_jobs_alone(
     host: Host, issuer: Issuer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(renewing, "TIME_S", 0.5)
-    monkeypatch.setattr(credentials, "OTHERS_S", 0.2)
+    monkeypatch.setattr(runcredentials, "OTHERS_S", 0.2)
     issuer.silent.set()
     host.put(b"", renewal=issuer.renewal)
     host.put(b"plain", "disk")

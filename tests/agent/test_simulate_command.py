@@ -15,7 +15,7 @@ from fetchwork.cli.simulate import cli
 from fetchwork.config.toml import to_toml
 from fetchwork.errors import ConfigError
 from fetchwork.simulate.agents import AgentProcess
-from fetchwork.simulate.hooks import DEADLINES_S
+from fetchwork.simulate.hookcalls import DEADLINES_S
 from tests.support.waiting import PATIENCE_S
 
 JOBS = 12

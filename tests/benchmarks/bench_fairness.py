@@ -21,7 +21,7 @@ from psycopg.types.json import Jsonb
 from fetchwork.db import schema
 from fetchwork.simulate import BEHAVIOURS, Host, Ledger, SlotSpec, Timing
 from fetchwork.simulate.agents import AgentProcess
-from fetchwork.simulate.hooks import connect_to
+from fetchwork.simulate.hookcalls import connect_to
 from tests.benchmarks import frame
 
 FACTORS = {"group_one": 1, "group_two": 2, "group_four": 4}

@@ -48,7 +48,7 @@ from fetchwork.pool.postgres import PostgresServer
 from fetchwork.queue import Queue
 from fetchwork.simulate import BEHAVIOURS, Host, Ledger, SlotSpec, Timing
 from fetchwork.simulate.agents import AgentProcess
-from fetchwork.simulate.hooks import connect_to
+from fetchwork.simulate.hookcalls import connect_to
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 

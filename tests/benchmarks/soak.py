@@ -34,7 +34,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from fetchwork.db import schema
 from fetchwork.pool.postgres import PostgresServer
-from fetchwork.simulate.hooks import allow_connections
+from fetchwork.simulate.hookcalls import allow_connections
 from tests.faults.conftest import SETTINGS, TEMPLATE, new_database
 from tests.faults.harness import Pool
 from tests.faults.reconnect import lose_and_regain

@@ -22,7 +22,7 @@ from fetchwork.pool.postgres import PostgresServer
 from fetchwork.simulate import BEHAVIOURS, Clock, Host, Ledger, SlotSpec, Timing
 from fetchwork.simulate.agents import PROGRAM, AgentProcess
 from fetchwork.simulate.family import Actor, connect_as_hooks
-from fetchwork.simulate.hooks import Watch, connect_to
+from fetchwork.simulate.hookcalls import Watch, connect_to
 from tests.faults.proxy import DatabaseProxy
 from tests.support.invariants import violations
 from tests.support.living import files

@@ -17,7 +17,7 @@ from typing import Any
 import psycopg
 
 from fetchwork.pool.postgres import PostgresServer
-from fetchwork.simulate.hooks import PHASES, HookKilled, Step
+from fetchwork.simulate.hookcalls import PHASES, HookKilled, Step
 from tests.faults.harness import Pool, SimulatedHost
 from tests.faults.proxy import Trap
 

@@ -9,7 +9,7 @@ import pytest
 from psycopg.types.json import Jsonb
 
 from fetchwork.simulate.behaviour import NEVER
-from fetchwork.simulate.hooks import FetchingSlot, HookKilled, Step
+from fetchwork.simulate.hookcalls import FetchingSlot, HookKilled, Step
 from tests.faults.harness import PATIENT, TIMING, UNTIL_TOLD, Pool, SimulatedHost
 from tests.faults.proxy import Side, Trap
 from tests.support.waiting import PATIENCE_S

@@ -4,7 +4,7 @@ import itertools
 
 import pytest
 
-from fetchwork.simulate.hooks import PHASES, HookKilled, Step
+from fetchwork.simulate.hookcalls import PHASES, HookKilled, Step
 from tests.faults.harness import Pool
 
 HOOKS = ("fetch_work", "reply_fetch", "prepare_job", "update_job_info", "job_exit")

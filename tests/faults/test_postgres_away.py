@@ -6,7 +6,7 @@ from typing import Literal
 import psycopg
 import pytest
 
-from fetchwork.simulate.hooks import Step
+from fetchwork.simulate.hookcalls import Step
 from tests.faults.harness import PATIENT, UNTIL_TOLD, Pool
 from tests.support.waiting import PATIENCE_S
 

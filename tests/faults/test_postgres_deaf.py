@@ -1,6 +1,6 @@
 """Connections that stay open without data, and a network that is only slow."""
 
-from fetchwork.simulate.hooks import Step
+from fetchwork.simulate.hookcalls import Step
 from tests.faults.harness import PATIENT, UNTIL_TOLD, Pool, deaf
 
 

@@ -8,7 +8,7 @@ of a job overlap by no more than an update interval and the hook's own time.
 import time
 from dataclasses import replace
 
-from fetchwork.simulate.hooks import Step
+from fetchwork.simulate.hookcalls import Step
 from tests.faults.harness import TIMING, Pool
 
 LEASE_S = 6

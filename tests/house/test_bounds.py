@@ -20,8 +20,6 @@ SMALL_LINES = 50
 MAX_SMALL = 25
 #: a base name may occur in this many folders
 MAX_FOLDERS = 3
-#: base names in more folders, which should get names of their own
-SHARED_NAMES = {"credentials.py", "hooks.py"}
 #: names of ``typing.Any`` in the package, imports counted
 MAX_ANY = 119
 
@@ -57,7 +55,7 @@ def test_a_name_says_its_subject_without_its_folder() -> None:
         if path.name != "__init__.py":
             folders[path.name].add(path.parent)
     shared = {name for name, found in folders.items() if len(found) > MAX_FOLDERS}
-    assert not shared - SHARED_NAMES
+    assert not shared
 
 
 def test_types_say_something() -> None:

@@ -17,7 +17,7 @@ import pytest
 from fetchwork.credentials.keys import KeyFile, key_id, seal
 from fetchwork.credentials.secret import MOST_BYTES, Renewal, Secret, decode, expiry, name_of
 from fetchwork.errors import CredentialError, FetchworkError
-from fetchwork.hook import credentials as hook
+from fetchwork.hook import credentialfiles as hook
 from fetchwork.sandbox import credentials as files
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)

@@ -17,7 +17,7 @@ from fetchwork.hook.wire import HOOKS, Reply, Request, RequestReader, encode_rep
 from fetchwork.simulate import BEHAVIOURS, Clock, Host, Ledger, SlotSpec, Timing
 from fetchwork.simulate.behaviour import NEVER
 from fetchwork.simulate.family import Actor, connect_as_hooks
-from fetchwork.simulate.hooks import HookKilled, Step, allow_connections, connect_to
+from fetchwork.simulate.hookcalls import HookKilled, Step, allow_connections, connect_to
 from fetchwork.simulate.textad import TextAd
 from tests.support.there import there
 from tests.support.waiting import PATIENCE_S, until_async

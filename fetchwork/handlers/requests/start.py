@@ -15,7 +15,7 @@ from fetchwork.handlers.context import Answer, StartOutcome, Subject, Task
 from fetchwork.handlers.host.runs import LiveRun
 from fetchwork.handlers.host.slotad import SlotUnknown
 from fetchwork.handlers.host.starterlog import MOST_CHARACTERS, Fault, fault_of
-from fetchwork.handlers.requests import credentials, small
+from fetchwork.handlers.requests import runcredentials, small
 from fetchwork.handlers.requests.provision import NotProvided, provided, wants_devices, without_slot
 from fetchwork.handlers.runad import RunKey, read_starter_ad, run_key, slot_name
 from fetchwork.hook.wire import Reply
@@ -44,11 +44,11 @@ async def prepare_job(task: Task) -> Answer:
         return subject.answer("files", Reply())
     slot = await _slot(task, key, run)
     try:
-        brought = await credentials.brought(task, key) if credentials.are_needed(task) else None
+        brought = await runcredentials.brought(task, key) if runcredentials.are_needed(task) else None
         if brought is not None:
-            await credentials.note(task, key, brought)
+            await runcredentials.note(task, key, brought)
         refusal, body = await _pass_fence(task, key, run, slot, brought)
-    except credentials.Lacking as error:
+    except runcredentials.Lacking as error:
         return await _not_started(task, key, run, subject, error.fault)
     except NotProvided as error:
         return await _could_not_start(task, key, run, subject, str(error))
@@ -66,7 +66,7 @@ async def prepare_job(task: Task) -> Answer:
 
 
 async def _pass_fence(
-    task: Task, key: RunKey, run: LiveRun | None, slot: str | None, brought: credentials.Brought | None
+    task: Task, key: RunKey, run: LiveRun | None, slot: str | None, brought: runcredentials.Brought | None
 ) -> tuple[str | None, bytes]:
     """Ask the database and the startd at the same time; return the database's refusal, or None and the body.
 
