@@ -20,7 +20,7 @@ _USED = (
 
 # an account without rights on this checkout can import no further module
 for name in {
-    *(f"fetchwork.condor.{where.partition('.')[0]}" for where in commands.COMMANDS.values()),
+    *(f"fetchwork.condor.{where.partition(':')[0]}" for where in commands.COMMANDS.values()),
     *_USED,
 }:
     importlib.import_module(name)
