@@ -182,7 +182,7 @@ def _submit(
 ) -> None:
     """Submit jobs, and print the result."""
     from fetchwork.cli.progress import moving
-    from fetchwork.queue.submitting.descriptions import unmet
+    from fetchwork.queue.submitting.unmet import unmet
 
     with moving("sending files") as progress:
         result = session.submit(description, owner=owner, extra=extra, progress=progress, key=key)

@@ -138,7 +138,7 @@ def _warn(run: Invocation, options: _Options, text: str, *, served: bool = True)
             said = f"the line '{one.name} = {one.value}' was unused by condor_submit. Is it a typo?"
             run.complain(f"WARNING: {said}\n")
     if options.dry_run is None:
-        from fetchwork.queue.submitting.descriptions import unmet
+        from fetchwork.queue.submitting.unmet import unmet
 
         for line in unmet(text, served=served, on_terminal=run.columns > 0):
             run.complain(f"WARNING: {line}\n")

@@ -16,8 +16,8 @@ from fetchwork.condor import commands, directory
 from fetchwork.condor.invocation import Invocation
 from fetchwork.dag import dagrun
 from fetchwork.queue.session import Session
-from fetchwork.queue.submitting import descriptions
 from fetchwork.queue.submitting.submission import put
+from fetchwork.queue.submitting.unmet import unmet
 from tests.commands.oracle import Answer
 from tests.support.direct_queue import DirectQueue
 
@@ -441,7 +441,7 @@ def test_what_a_description_expects_in_vain_is_said_in_a_line(
     mail, again = submit(text, 80).splitlines()
     assert "nothing is mailed" in mail and again == undone
     assert submit("notification = never\n" + SLEEP.format(1), 80) == ""
-    assert descriptions.unmet(text, served=True, on_terminal=False) == []
+    assert unmet(text, served=True, on_terminal=False) == []
 
 
 def test_wait_reads_a_log_in_xml(condor: Callable[..., Answer], tmp_path: Path) -> None:
