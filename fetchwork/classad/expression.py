@@ -58,7 +58,7 @@ class Operation:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A function, its name in lower case, and its arguments."""
+    """A function, its name in lower case, and its arguments; ``[]`` is an item of its first argument."""
 
     name: str
     arguments: tuple[Node, ...]
@@ -232,9 +232,9 @@ class _Reader:
         tree = self._primary()
         while sign := self._take(".", "["):
             if sign == "[":
-                self._conditional()
+                index = self._conditional()
                 self._expect("]")
-                tree = Opaque(self._span(first))
+                tree = Call("[]", (tree, index), self._span(first))
                 continue
             token = self._peek()
             if token.form not in ("name", "quoted"):

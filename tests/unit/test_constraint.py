@@ -47,6 +47,9 @@ def test_condor_qs_constraint_of_jobs_of_a_batch_leaves_most_jobs_to_the_databas
     compiled = compile_constraint(qoptions.constraint_of(options), COMPOSED)
     assert "split(JobBatchId" in compiled.text
     assert compiled.sql != "true"
+    # as HTCondor's: without a JobBatchId, only the first id's jobs are printed
+    jobs = [from_json({"ClusterId": cluster, "ProcId": 0}) for cluster in (1, 7)]
+    assert [compiled.accepts(job) for job in jobs] == [True, False]
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ import pytest
 from fetchwork.classad.ads import parse_expr
 from fetchwork.classad.expression import (
     Attribute,
+    Call,
     Literal,
     Node,
     Opaque,
@@ -52,6 +53,7 @@ A, B, C = (Attribute(name, ANY) for name in "ABC")
         ("A isnt B", operation("isnt", A, B)),
         ("!A == B", operation("==", operation("!", A), B)),
         ("(A || B) && C", operation("&&", operation("||", A, B), C)),
+        ("f(A, B)[1]", Call("[]", (Call("f", (A, B), ANY), number(1)), ANY)),
         ("f(A, B)[1].x", Opaque(ANY)),
         ("{ A, [ x = 1; y = { 2 } ] }", Opaque(ANY)),
         ("A ? B : C", Opaque(ANY)),

@@ -213,6 +213,11 @@ def _of_text(name: str, form: str, params: tuple[object, ...], folds: bool, sour
 def _comparison(operator: str, left: Node, right: Node, source: Source) -> Rails:
     if isinstance(left, Literal):
         left, right, operator = right, left, MIRRORED.get(operator, operator)
+    match operator, left:
+        case (("==" | "!="), Call("int", (Call("[]", (Call("split", (Attribute(name), *_)), _)),))):
+            # an error without the attribute
+            present = _against_undefined("isnt", name, source.column(name), source).true
+            return Rails(present, present, False)
     if not isinstance(left, Attribute) or not isinstance(right, Literal):
         return compared(operator, left, right, source) or UNKNOWN
     value = right.value
