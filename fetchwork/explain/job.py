@@ -140,7 +140,8 @@ def analyze_idle(session: AnySession, most: int) -> tuple[list[Analysis], bool]:
 def _standing(job: JobState, prospects: Prospects) -> Iterator[str]:
     """The job's state in the database, as sentences."""
     if job.status == JobStatus.HELD:
-        yield f"It is held: {_sentence(job.hold_reason)}"
+        # a person's own words may be a path or a name
+        yield f"It is held: {_ended(job.hold_reason)}"
     elif job.status == JobStatus.REMOVED:
         yield "It has been removed; its run is still ending."
     elif job.status == JobStatus.COMPLETED:
@@ -165,8 +166,14 @@ def _standing(job: JobState, prospects: Prospects) -> Iterator[str]:
 
 
 def _sentence(text: str | None) -> str:
+    words = _ended(text)
+    return words[:1].upper() + words[1:]
+
+
+def _ended(text: str | None) -> str:
+    """The text in one line, with a full stop."""
     words = " ".join((text or "").split())
-    return words[:1].upper() + words[1:] + ("" if words.endswith((".", "!", "?")) else ".")
+    return words + ("" if words.endswith((".", "!", "?")) else ".")
 
 
 def _ahead(session: AnySession, analysis: Analysis, prospects: Prospects) -> list[Ahead]:

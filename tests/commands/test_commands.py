@@ -547,7 +547,7 @@ def test_analysis_says_why_a_job_does_not_run(condor: Callable[..., Answer]) -> 
     out = condor("condor_q", "-better-analyze", "1.0").out
     assert (
         out.startswith("-- Job 1.0 of alice, queue default\n")
-        and "It is held: Because (by user alice)." in out
+        and "It is held: because (by user alice)." in out
     )
     # without a job: one idle job of each autocluster
     assert condor("condor_q", "-better-analyze").out == "No job is idle.\n"

@@ -164,7 +164,7 @@ def test_no_slot_and_no_agent_at_all_is_told(queue: Queue) -> None:
 def test_held_job_tells_its_reason(queue: Queue) -> None:
     job = queue.direct.submit()
     queue.direct.act("hold", job, reason="until Monday")
-    assert look(queue, job).reasons[0].startswith("It is held: Until Monday")
+    assert look(queue, job).reasons[0].startswith("It is held: until Monday")
 
 
 def test_job_that_has_ended_and_stays_in_the_queue_is_told(queue: Queue) -> None:
