@@ -136,7 +136,7 @@ async def test_job_that_does_not_fit_what_is_left_is_not_offered(hooks: Hooks) -
 
 
 async def test_job_whose_ad_cannot_be_read_is_held_and_the_next_one_offered(hooks: Hooks) -> None:
-    bad = hooks.submit(requirements="TARGET.Memory >")
+    bad = hooks.submit(requirements="TARGET.Memory > 0 0")
     good = hooks.submit(priority=-5)
     ad = attributes_of(await hooks.fetch())
     assert f"{ad['ClusterId']}.{ad['ProcId']}" == good

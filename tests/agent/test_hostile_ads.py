@@ -81,7 +81,7 @@ async def test_hostile_policies_do_not_stop_those_of_later_jobs(hooks: Hooks) ->
         {"PeriodicHold": "/Expr(true)/", "PeriodicHoldSubCode": 3000000000},
         {"PeriodicHold": "/Expr(true)/", "PeriodicHoldReason": '/Expr(strcat("\\377"))/'},
         {"PeriodicHold": json.loads(HOSTILE["regexp that backtracks"])["Requirements"]},
-        {"PeriodicRemove": "/Expr(1 +)/"},
+        {"PeriodicRemove": "/Expr(1 1)/"},
     ]
     for ad in hostile:
         with contextlib.suppress(FetchworkError):

@@ -250,7 +250,7 @@ def test_who_is_ahead_is_told(queue: Queue, hosts: Hosts) -> None:
 
 def test_ad_that_can_not_be_read_is_told(queue: Queue, hosts: Hosts) -> None:
     hosts.tell("slot1@h1")
-    found = look(queue, queue.direct.submit(Requirements="/Expr(1 +)/"))
+    found = look(queue, queue.direct.submit(Requirements="/Expr(1 1)/"))
     assert "Its ad can't be read" in found.reasons[0]
     assert "'Requirements'" in found.reasons[0]
 
