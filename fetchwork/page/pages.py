@@ -99,17 +99,24 @@ class Pages:
 
     async def jobs(self, request: Request) -> Response:
         """The jobs in the queue, by a filter."""
-        constraint, found, problem = await self._search(request, "jobs")
+        return await self._listing(request, "jobs", states=STATES)
+
+    async def history(self, request: Request) -> Response:
+        """The jobs that left the queue, the last first."""
+        return await self._listing(request, "history")
+
+    async def _listing(self, request: Request, of: str, **more: object) -> Response:
+        constraint, found, problem = await self._search(request, of)
         return self.render(
             request,
-            "jobs.html",
+            f"{of}.html",
             problem.status if problem else 200,
             problem=problem,
             found=found,
             constraint=constraint,
             given={"owner": "", "state": "", "constraint": "", "after": "", **request.query_params},
-            states=STATES,
             more=_more(request, found.after),
+            **more,
         )
 
     async def _search(self, request: Request, of: str) -> tuple[str, Page, Problem | None]:
@@ -167,19 +174,6 @@ class Pages:
         if "application/json" in request.headers.get("accept", ""):
             return JSONResponse(answer)
         return self.render(request, "output.html", job=job, output=answer)
-
-    async def history(self, request: Request) -> Response:
-        """The jobs that left the queue, the last first."""
-        _, found, problem = await self._search(request, "history")
-        return self.render(
-            request,
-            "history.html",
-            problem.status if problem else 200,
-            problem=problem,
-            found=found,
-            given={"owner": "", "constraint": "", "after": "", **request.query_params},
-            more=_more(request, found.after),
-        )
 
     async def slots(self, request: Request) -> Response:
         """Slots and hosts."""
