@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any, Never, Protocol
 from fetchwork.client.link import socket_path
 from fetchwork.errors import FetchworkError
 from fetchwork.queue.reading.selecting import names_of
+from fetchwork.queue.synchronous import Queue
 
 if TYPE_CHECKING:
     from fetchwork.classad.values import ClassAd
-    from fetchwork.queue.synchronous import Queue
 
 #: classes without a daemon here -> the substitute
-NO_DAEMON = {
+_NO_DAEMON = {
     "RemoteParam": "there is no daemon whose configuration could be asked for; param has this host's",
     "SecurityContext": "the account, or the database's role, decides what a program may do",
     "Claim": "hosts fetch their work; no client claims slots",
@@ -57,23 +57,37 @@ class Ad(Protocol):
 _NO_JOBS = 1 | 2 | 8
 
 
-def keeps_logs() -> bool:
-    """Whether an access point writes event logs, so that programs can read the files."""
-    return socket_path() is not None
+def replaced(module: ModuleType, schedd: type, ad: Callable[[ClassAd], object]) -> dict[str, object]:
+    """Return the names that both series replace alike, and give ``schedd`` the methods that it lacks.
+
+    Each of those methods raises a reason when it is called. ``ad`` makes an ad of this series.
+    """
+    for method, refuse in _refused(module, "Schedd", dir(schedd), _NO_METHOD, _USERS).items():
+        setattr(schedd, method, refuse)
+    found: dict[str, object] = {
+        **_of_daemons(module, ad),
+        **{
+            name: _absent(module, name, reason)
+            for name, reason in _NO_DAEMON.items()
+            if hasattr(module, name)
+        },
+    }
+    for name in ("send_command", "send_alive"):
+        found[name] = _refusing(module, name, "there are no daemons to send a command to")
+    if socket_path() is None:
+        # an access point writes event logs, and programs can read the files
+        from fetchwork.following.eventlog import JobEventLog
+
+        found["JobEventLog"] = JobEventLog
+    return found
 
 
-def absent(module: ModuleType, name: str, reason: str) -> type:
+def _absent(module: ModuleType, name: str, reason: str) -> type:
     """Return a substitute for a class without a meaning here: its methods raise the reason."""
     special = ("__getitem__", "__setitem__", "__delitem__", "__iter__", "__len__")
     refused = _refused(module, name, (), {}, reason, special)
     init = {"__init__": lambda self, *_, **__: None, "__doc__": f"Not there: {reason}."}
     return type(name, (), {**refused, **init})
-
-
-def refuse_others(module: ModuleType, name: str, own: type) -> None:
-    """Give a substitute for Schedd the methods that it lacks; each raises a reason when it is called."""
-    for method, refuse in _refused(module, name, dir(own), _NO_METHOD, _USERS).items():
-        setattr(own, method, refuse)
 
 
 def _refused(
@@ -87,7 +101,7 @@ def _refused(
     """The methods of a class of the bindings, without ``own``, each of which raises its reason."""
     original = getattr(module, name)
     return {
-        method: refusing(module, f"{name}.{method}", reasons.get(method, reason), getattr(original, method))
+        method: _refusing(module, f"{name}.{method}", reasons.get(method, reason), getattr(original, method))
         for method in dir(original)
         if method not in own and (not method.startswith("_") or method in special)
     }
@@ -105,13 +119,8 @@ def startd(module: ModuleType, locate: Callable[[], object]) -> type:
     return Startd
 
 
-def of_daemons(
-    module: ModuleType, queue: Callable[[], Queue], ad: Callable[[ClassAd], object]
-) -> dict[str, type]:
-    """Return Credd and Negotiator with the methods that the queue has; all others raise the reason.
-
-    ``queue`` makes the queue, ``ad`` makes an ad of this series of the bindings.
-    """
+def _of_daemons(module: ModuleType, ad: Callable[[ClassAd], object]) -> dict[str, type]:
+    """Return Credd and Negotiator with the methods that the queue has; all others raise the reason."""
     make = module.classad.ClassAd
 
     def add(
@@ -127,22 +136,22 @@ def of_daemons(
             raise ValueError(
                 "credential may not be empty, or one to be refreshed: 'fetchwork credential add'"
             )
-        queue().add_credential(service, credential, handle=handle or "", owner=_account(user))
+        Queue().add_credential(service, credential, handle=handle or "", owner=_account(user))
 
     def delete(
         self: object, credtype: object, service: str, handle: str | None = None, user: str | None = None
     ) -> None:
-        queue().delete_credential(service, handle=handle or "", owner=_account(user))
+        Queue().delete_credential(service, handle=handle or "", owner=_account(user))
 
     def priorities(self: object, rollup: bool = False) -> list[object]:
-        return [ad(one) for one in queue().submitters()]
+        return [ad(one) for one in Queue().submitters()]
 
     def set_factor(self: object, user: str, factor: float) -> None:
         if "@" not in user:
             raise ValueError("You must specify the submitter (user@uid.domain)")
         if factor < 1:
             raise ValueError("Priority factors must be >= 1")
-        queue().set_factor(user.partition("@")[0], float(factor))
+        Queue().set_factor(user.partition("@")[0], float(factor))
 
     def locate(self: object, location: object = None) -> None:
         if location is not None and not isinstance(location, make):
@@ -162,7 +171,7 @@ def _account(user: str | None) -> str | None:
     return user.partition("@")[0] if user else None
 
 
-def refusing(
+def _refusing(
     module: ModuleType, name: str, reason: str, original: Callable[..., object] | None = None
 ) -> Callable[..., Never]:
     """Return a substitute for a function or method without a meaning here, which raises the reason.

@@ -9,18 +9,7 @@ from typing import TYPE_CHECKING, Any
 from fetchwork.classad.bindings import DaemonType
 from fetchwork.classad.values import ClassAd
 from fetchwork.errors import NotFound
-from fetchwork.modules.common import (
-    NO_DAEMON,
-    absent,
-    keeps_logs,
-    of_daemons,
-    ping_ad,
-    refuse_others,
-    refusing,
-    said,
-    startd,
-    with_time,
-)
+from fetchwork.modules.common import ping_ad, replaced, said, startd, with_time
 from fetchwork.queue.collector import Collector as QueueCollector
 from fetchwork.queue.synchronous import Queue
 
@@ -76,18 +65,10 @@ def classes(module: ModuleType) -> dict[str, object]:
             text, subcode = said(reason)
             return super().act(action, job_spec, text, subcode)
 
-    refuse_others(module, "Schedd", Schedd)
-    found: dict[str, object] = {"Schedd": Schedd, "Collector": Collector}
-    found["Startd"] = startd(module, lambda: Collector().locate(DaemonType.Startd))
-    found.update(of_daemons(module, Queue, lambda ad: ad))
-    found["ping"] = lambda *_, **__: ping_ad(ClassAd)
-    for name in ("send_command", "send_alive"):
-        found[name] = refusing(module, name, "there are no daemons to send a command to")
-    if not keeps_logs():
-        from fetchwork.following.eventlog import JobEventLog
-
-        found["JobEventLog"] = JobEventLog
-    for name, reason in NO_DAEMON.items():
-        if hasattr(module, name):
-            found[name] = absent(module, name, reason)
-    return found
+    return {
+        "Schedd": Schedd,
+        "Collector": Collector,
+        "Startd": startd(module, lambda: Collector().locate(DaemonType.Startd)),
+        "ping": lambda *_, **__: ping_ad(ClassAd),
+        **replaced(module, Schedd, lambda ad: ad),
+    }
