@@ -64,6 +64,54 @@ class _ForPython(BaseException):
     """The command must run in a process of its own; nothing was done yet."""
 
 
+class _Program:
+    """The program at the other end of a connection."""
+
+    def __init__(self, link: socket.socket) -> None:
+        self._link = link
+        self.used = False
+
+    def use(self) -> None:
+        """Tell the program, once, that the command can't be begun anew from now on."""
+        if not self.used:
+            self.used = True
+            self._link.sendall(b"u")
+
+    def stream(self, descriptor: int, mode: str) -> io.FileIO:
+        """Return a standard stream."""
+        return _Stream(self, descriptor, mode)
+
+
+class _Stream(io.FileIO):
+    """A standard stream that tells the program before its first use."""
+
+    def __init__(self, program: _Program, descriptor: int, mode: str) -> None:
+        super().__init__(descriptor, mode, closefd=False)
+        self._program = program
+
+    def _before_reading(self) -> None:
+        if self.isatty():
+            # a program that is stopped and continued at a terminal would not get the typed input
+            raise _ForPython
+        self._program.use()
+
+    def read(self, size: int | None = -1, /) -> bytes | None:  # type: ignore[override]
+        self._before_reading()
+        return super().read(-1 if size is None else size)
+
+    def readall(self) -> bytes:
+        self._before_reading()
+        return super().readall()
+
+    def readinto(self, buffer: object, /) -> int | None:
+        self._before_reading()
+        return super().readinto(buffer)  # type: ignore[arg-type]
+
+    def write(self, data: object, /) -> int | None:  # type: ignore[override]
+        self._program.use()
+        return super().write(data)  # type: ignore[arg-type]
+
+
 def serve(orders: socket.socket, user: str) -> NoReturn:
     """Run the commands of ``user`` whose connections come over ``orders``; end when ``orders`` ends."""
     null = os.open(os.devnull, os.O_RDWR)
@@ -128,45 +176,15 @@ def _run(link: socket.socket, user: str) -> tuple[int, bool]:
     os.environ.pop(invocation.KEY_VARIABLE, None)
     time.tzset()
     link.sendall(b"b")
-    used = False
-
-    def use() -> None:
-        nonlocal used
-        if not used:
-            used = True
-            link.sendall(b"u")
-
-    class Stream(io.FileIO):
-        """A standard stream that tells the program before its first use."""
-
-        def _before_reading(self) -> None:
-            if self.isatty():
-                # a program that is stopped and continued at a terminal would not get the typed input
-                raise _ForPython
-            use()
-
-        def read(self, size: int | None = -1, /) -> bytes | None:  # type: ignore[override]
-            self._before_reading()
-            return super().read(-1 if size is None else size)
-
-        def readall(self) -> bytes:
-            self._before_reading()
-            return super().readall()
-
-        def readinto(self, buffer: object, /) -> int | None:
-            self._before_reading()
-            return super().readinto(buffer)  # type: ignore[arg-type]
-
-        def write(self, data: object, /) -> int | None:  # type: ignore[override]
-            use()
-            return super().write(data)  # type: ignore[arg-type]
-
-    run = invocation.of_process([name, *words[1:]], process.connect, user=user, key=key, stream=Stream)
-    run.once = use
+    program = _Program(link)
+    run = invocation.of_process(
+        [name, *words[1:]], process.connect, user=user, key=key, stream=program.stream
+    )
+    run.once = program.use
     try:
         status = process.finish(run, commands.run)
     except Exception:
-        if not used:
+        if not program.used:
             # a limit of this process, or a module that it can't read: in Python the usual message appears
             raise _ForPython from None
         traceback.print_exc()

@@ -120,15 +120,19 @@ def patiently(environment: Mapping[str, str], ask: Callable[[], T]) -> T:
             time.sleep(_PAUSE_S)
 
 
+def _stream(descriptor: int, mode: str) -> io.FileIO:
+    return io.FileIO(descriptor, mode, closefd=False)
+
+
 def of_process(
     argv: Sequence[str],
     connect: Callable[[], AnySession],
     *,
     user: str | None = None,
     key: str | None = None,
-    stream: type[io.FileIO] = io.FileIO,
+    stream: Callable[[int, str], io.FileIO] = _stream,
 ) -> Invocation:
-    """Return the invocation of this process; ``stream`` is the raw class of its standard streams."""
+    """Return the invocation of this process; ``stream`` makes a raw standard stream."""
     if user is None:
         user = user_name()
     columns = -1
@@ -139,9 +143,9 @@ def of_process(
             columns = 80
     return Invocation(
         argv,
-        io.BufferedReader(stream(0, "rb", closefd=False)),
-        io.BufferedWriter(stream(1, "wb", closefd=False), 65536),
-        io.BufferedWriter(stream(2, "wb", closefd=False)),
+        io.BufferedReader(stream(0, "rb")),
+        io.BufferedWriter(stream(1, "wb"), 65536),
+        io.BufferedWriter(stream(2, "wb")),
         connect,
         user=user,
         key=key,
