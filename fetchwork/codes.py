@@ -92,6 +92,7 @@ class Universe:
     """Types of jobs (``JobUniverse``; condor_utils/condor_universe.h) that fetchwork runs."""
 
     VANILLA: Final = 5
+    SCHEDULER: Final = 7
     LOCAL: Final = 12
 
 

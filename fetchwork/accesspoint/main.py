@@ -26,10 +26,11 @@ from fetchwork.accesspoint.commanding import Commands
 from fetchwork.accesspoint.joblogs import JobLogs
 from fetchwork.accesspoint.logs import LogKeeper
 from fetchwork.accesspoint.outputs import Outputs
-from fetchwork.accesspoint.scheduler import SchedulerJobs
+from fetchwork.accesspoint.scheduler.schedulerjobs import SchedulerJobs
 from fetchwork.accesspoint.server import Channel, Moving, Server, failure
 from fetchwork.accesspoint.submitting import Submitting
 from fetchwork.client.link import CHANGES
+from fetchwork.codes import Universe
 from fetchwork.db.pool import AsyncDatabase
 from fetchwork.db.sequencing import Sequencer
 from fetchwork.errors import DatabaseUnavailable, FetchworkError, InsufficientPrivilege
@@ -46,10 +47,10 @@ CONNECTIONS = 8
 QUESTION_S = 60.0
 EVALUATE_S = 30.0
 PATIENCE_S = 10.0
-#: JobUniverse of the jobs that this access point runs itself
-SCHEDULER_UNIVERSE = 7
 #: seconds after which an account's line of passwd is read again
 ACCOUNT_S = 60.0
+#: evaluates the constraints of root, who has no child
+_NOBODY = 65534
 
 
 @dataclass(frozen=True)
@@ -200,10 +201,7 @@ class AccessPoint:
                 f"this access point serves '{mine.name}' alone; one that root starts serves all accounts"
             )
         if uid == 0 and name is not None:
-            try:
-                account = await asyncio.to_thread(lambda: Account.of(pwd.getpwnam(name)))
-            except KeyError:
-                raise FetchworkError(f"no account '{name}' on this machine") from None
+            account = await _account_named(name)
         else:
             account = await self._account_of(self._me if self._me != 0 else uid)
             if name not in (None, account.name):
@@ -235,10 +233,7 @@ class AccessPoint:
 
     async def _account_named(self, name: str) -> Account:
         """Return the account of an owner; raises FetchworkError if it is missing here or not served."""
-        try:
-            account = await asyncio.to_thread(lambda: Account.of(pwd.getpwnam(name)))
-        except KeyError:
-            raise FetchworkError(f"no account '{name}' on this machine") from None
+        account = await _account_named(name)
         if not self._serves(account.name, account.uid):
             raise FetchworkError(f"account '{name}' is not served here")
         return account
@@ -342,7 +337,7 @@ class AccessPoint:
                 )
         finally:
             self._answers.changed(asker.owner)
-        if answer["common"].get("JobUniverse") == SCHEDULER_UNIVERSE:
+        if answer["common"].get("JobUniverse") == Universe.SCHEDULER:
             self._scheduler.look()
         await channel.send(encode({"done": answer}))
 
@@ -362,7 +357,7 @@ class AccessPoint:
 
     def _session(self, asker: Asker) -> ActingSession:
         async def evaluate(question: Evaluate) -> list[bool]:
-            account = asker.account or await self._account_of(self._nobody())
+            account = asker.account or await self._account_of(_NOBODY)
             request = {
                 "do": "evaluate",
                 "constraint": question.constraint,
@@ -375,10 +370,6 @@ class AccessPoint:
             return list(answer["true"])
 
         return ActingSession(self._database, asker.owner, self._memory, evaluate)
-
-    @staticmethod
-    def _nobody() -> int:
-        return 65534
 
     # -- status
 
@@ -402,3 +393,11 @@ class AccessPoint:
             "outputs_brought": self._outputs.brought,
             "checkpoints_deleted": self._checkpoints.deleted,
         }
+
+
+async def _account_named(name: str) -> Account:
+    """Return an account of this machine; raises FetchworkError."""
+    try:
+        return await asyncio.to_thread(lambda: Account.of(pwd.getpwnam(name)))
+    except KeyError:
+        raise FetchworkError(f"no account '{name}' on this machine") from None

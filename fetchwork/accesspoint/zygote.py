@@ -16,7 +16,8 @@ import signal
 import socket
 import sys
 
-from fetchwork.accesspoint import child, command, supervisor
+from fetchwork.accesspoint import child, command
+from fetchwork.accesspoint.scheduler import supervisor
 from fetchwork.condor import commands
 from fetchwork.ipc import zygote
 

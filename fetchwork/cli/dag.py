@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from fetchwork.accesspoint import jobargs
+from fetchwork.accesspoint.scheduler import jobargs
 from fetchwork.cli import dagview, options, output
 from fetchwork.client.link import socket_path
 from fetchwork.codes import JobStatus

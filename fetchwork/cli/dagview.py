@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from fetchwork.accesspoint import jobargs
+from fetchwork.accesspoint.scheduler import jobargs
 from fetchwork.cli import output
 from fetchwork.codes import JobStatus
 from fetchwork.dag import status

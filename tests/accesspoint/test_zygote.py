@@ -58,7 +58,7 @@ def test_a_fork_that_fails_is_the_end_of_that_request_alone() -> None:
 
 def test_who_is_to_run_a_job_ends_in_silence_when_the_access_point_has_gone() -> None:
     program = (
-        "import socket, sys; from fetchwork.accesspoint import supervisor;"
+        "import socket, sys; from fetchwork.accesspoint.scheduler import supervisor;"
         " supervisor.supervise(socket.socket(fileno=int(sys.argv[1])))"
     )
     ours, its = socket.socketpair()
@@ -71,7 +71,7 @@ def test_who_is_to_run_a_job_ends_in_silence_when_the_access_point_has_gone() ->
 
 def test_signals_that_are_asked_for_at_once_all_reach_the_job(tmp_path: Path) -> None:
     program = (
-        "import socket, sys; from fetchwork.accesspoint import supervisor;"
+        "import socket, sys; from fetchwork.accesspoint.scheduler import supervisor;"
         " supervisor.supervise(socket.socket(fileno=int(sys.argv[1])))"
     )
     script = tmp_path / "job"

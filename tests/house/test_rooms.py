@@ -142,6 +142,7 @@ FOLDERS: dict[str, set[str]] = {
     "condor.status": {"condor.printing"},
     "handlers.host": set(),
     "handlers.requests": {"handlers.host"},
+    "accesspoint.scheduler": set(),
     "agent.root": set(),
     "agent.runs": {"agent.root"},
     "agent.files": set(),

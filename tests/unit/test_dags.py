@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from fetchwork.accesspoint import jobargs
+from fetchwork.accesspoint.scheduler import jobargs
 from fetchwork.condor import submitdag
 from fetchwork.condor.submitdag import files
 from fetchwork.dag import check, dagrun, environment, graph, nodeslog, programs, status

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypedDict
 
-from fetchwork.codes import JobStatus
+from fetchwork.codes import JobStatus, Universe
 from fetchwork.db.calls import reading
 from fetchwork.db.calls.reading import DagCluster, SchedulerCluster
 from fetchwork.queue.ask import Ask, Memory, Steps, Stream, collected
@@ -14,7 +14,7 @@ from fetchwork.queue.reading.views import HISTORY, JOBS, Json
 
 #: the most DAGs inside a DAG that are shown, and the most that are asked for at once
 MOST_INNER = 100
-_OF_DAG = "ClusterId == {} && ProcId == 0 && JobUniverse == 7"
+_OF_DAG = f"ClusterId == {{}} && ProcId == 0 && JobUniverse == {Universe.SCHEDULER}"
 
 
 class DagView(TypedDict):

@@ -32,10 +32,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
 
-from fetchwork.accesspoint import jobargs, supervised
 from fetchwork.accesspoint.backoff import Restarts
 from fetchwork.accesspoint.children import Account, ChildEnded, Children
 from fetchwork.accesspoint.logs import LogKeeper
+from fetchwork.accesspoint.scheduler import jobargs
+from fetchwork.accesspoint.scheduler.supervisor import request_for
+from fetchwork.codes import HoldCode
 from fetchwork.condor import directory
 from fetchwork.dag import environment, programs
 from fetchwork.db.calls import runs, scheduler
@@ -66,8 +68,6 @@ PATIENCE_S = 15.0
 JUDGE_S = 30.0
 #: seconds to find out whether a program is there
 LOOK_S = 30.0
-#: hold code of a job that can't be started
-FAILED_TO_START = 6
 
 
 class _Refused(FetchworkError):
@@ -247,7 +247,10 @@ class SchedulerJobs:
             event(log, logging.WARNING, "job_not_started", person=claim.owner, job=job, problem=problem)
             await self._settled(
                 runs.refuse_start(
-                    run_id=claim.run_id, token=claim.token, reason=str(problem), code=FAILED_TO_START
+                    run_id=claim.run_id,
+                    token=claim.token,
+                    reason=str(problem),
+                    code=HoldCode.FAILED_TO_CREATE_PROCESS,
                 )
             )
         except (FetchworkError, OSError) as problem:
@@ -263,7 +266,7 @@ class SchedulerJobs:
     async def _started(self, claim: SchedulerClaim) -> None:
         try:
             account = await self._logs.account(claim.owner)
-            request = supervised.request(claim, self._socket)
+            request = request_for(claim, self._socket)
         except FetchworkError as problem:
             if isinstance(problem, NOT_NOW):
                 raise
@@ -389,7 +392,11 @@ class SchedulerJobs:
         try:
             answer = await self._children.ask(account, request, JUDGE_S)
         except (TimeoutError, ChildEnded, FetchworkError) as problem:
-            return {"action": "hold", "reason": f"its policy can't be evaluated: {problem}", "code": 3}
+            return {
+                "action": "hold",
+                "reason": f"its policy can't be evaluated: {problem}",
+                "code": HoldCode.JOB_POLICY,
+            }
         verdict: Json | None = answer["verdict"]
         return verdict
 

@@ -23,11 +23,13 @@ import subprocess
 import time
 from pathlib import Path
 
-from fetchwork.dag import dagrun, status
+from fetchwork.accesspoint.scheduler import jobargs
+from fetchwork.dag import dagrun, environment, status
+from fetchwork.db.calls.scheduler import SchedulerClaim
 from fetchwork.ipc import frames
 from fetchwork.ipc.frames import Json
+from fetchwork.ipc.zygote import end_with_parent
 
-_PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
 
 #: seconds that a job has after its signal if the access point has gone
@@ -36,10 +38,43 @@ LAST_S = 20.0
 STATUS_S = 1.0
 
 
+def request_for(claim: SchedulerClaim, access_point: Path) -> Json:
+    """Return the request to start a job of the access point that listens at this socket.
+
+    Raises FetchworkError for an ad from which no program can be started.
+    """
+    ad = claim.ad
+    cwd = str(ad.get("Iwd") or "/")
+    command = str(ad.get("Cmd"))
+    arguments = jobargs.arguments(ad)
+    asked = jobargs.environment(ad)
+    dagman = environment.is_dagman(command)
+    starts = ad.get("NumJobStarts")
+    return {
+        "executable": os.path.join(cwd, command),  # noqa: PTH118 - unlike Path it keeps ".."
+        "name": os.path.basename(command),  # noqa: PTH119
+        "arguments": arguments,
+        "env": {
+            **asked,
+            "CONDOR_ID": f"{claim.cluster_id}.{claim.proc_id}",
+            "FETCHWORK_ACCESS_POINT": str(access_point),
+        },
+        "cwd": cwd,
+        "in": str(ad.get("In") or os.devnull),
+        "out": str(ad.get("Out") or os.devnull),
+        "err": str(ad.get("Err") or os.devnull),
+        "fresh": not isinstance(starts, int) or starts == 0,
+        "kill_signal": jobargs.signal_number(ad.get("KillSig"), signal.SIGTERM),
+        "dagman": dagman,
+        "lock": environment.lock_file(arguments) if dagman else None,
+        "run": str(claim.run_id),
+        "dag_log": status.log_file(asked) if dagman else None,
+    }
+
+
 def supervise(link: socket.socket) -> None:
     """Run the job that the access point requests; return when it and all its processes have ended."""
-    libc = ctypes.CDLL(None)
-    libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     # the access point may be gone by now: errors of this send are ignored
     _tell(link, {"pid": os.getpid()})
     try:
@@ -52,7 +87,7 @@ def supervise(link: socket.socket) -> None:
         return
     began = time.monotonic()
     try:
-        job = _started(request, libc)
+        job = _started(request)
     except (OSError, subprocess.SubprocessError, KeyError) as error:
         reason = error.strerror if isinstance(error, OSError) else str(error)
         subject = getattr(error, "filename", None) or request["executable"]
@@ -69,9 +104,9 @@ def supervise(link: socket.socket) -> None:
     _tell(link, {"ended": result})
 
 
-def _started(request: Json, libc: ctypes.CDLL) -> subprocess.Popen[bytes]:
+def _started(request: Json) -> subprocess.Popen[bytes]:
     account = pwd.getpwuid(os.getuid())
-    environment = {
+    variables = {
         "PATH": "/usr/local/bin:/usr/bin:/bin",
         "HOME": account.pw_dir,
         "USER": account.pw_name,
@@ -82,7 +117,7 @@ def _started(request: Json, libc: ctypes.CDLL) -> subprocess.Popen[bytes]:
     os.chdir(request["cwd"])
     os.umask(0o022)
     if request["lock"] is not None:
-        environment[dagrun.VARIABLE] = dagrun.of(Path(request["lock"]), request["run"])
+        variables[dagrun.VARIABLE] = dagrun.of(Path(request["lock"]), request["run"])
     fresh = os.O_TRUNC if request["fresh"] else 0
     flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
     with contextlib.ExitStack() as files:
@@ -92,20 +127,16 @@ def _started(request: Json, libc: ctypes.CDLL) -> subprocess.Popen[bytes]:
             files.callback(os.close, descriptor)
             return descriptor
 
-        def in_child() -> None:
-            # without its supervisor the end of the job would not be reported
-            libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-
         return subprocess.Popen(
             [request["name"], *request["arguments"]],
             executable=request["executable"],
             stdin=opened(request["in"], os.O_RDONLY),
             stdout=opened(request["out"], flags | fresh),
             stderr=opened(request["err"], flags | fresh),
-            env=environment,
+            env=variables,
             start_new_session=True,
-            # safe, as this process has one thread
-            preexec_fn=in_child,  # noqa: PLW1509
+            # without its supervisor the end of the job would not be reported; safe with one thread
+            preexec_fn=end_with_parent,  # noqa: PLW1509
         )
 
 

@@ -1,0 +1,1 @@
+"""The jobs of the scheduler universe, which an access point runs itself."""
