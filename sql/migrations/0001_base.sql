@@ -743,7 +743,7 @@ CREATE TABLE fetchwork.bucket (
 );
 
 COMMENT ON TABLE fetchwork.bucket IS
-    'buckets of an object store for large contents; no role reads their keys: content_url signs';
+    'buckets for large contents; no role reads their keys: content_url signs';
 
 CREATE UNIQUE INDEX bucket_used ON fetchwork.bucket (used) WHERE used;
 

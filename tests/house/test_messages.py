@@ -64,5 +64,5 @@ def test_an_error_begins_small_and_ends_without_a_full_stop() -> None:
     assert not wrong, "\n".join(wrong)
 
 
-#: words that always have a capital
-NAMES = {"Iwd", "Cmd", "Owner", "Environment", "Python", "Requirements", "Rank"}
+#: words that always have a capital; a text of HTCondor's begins with "Number"
+NAMES = {"Iwd", "Cmd", "Owner", "Environment", "Python", "Requirements", "Rank", "Number"}
