@@ -104,7 +104,9 @@ def helps() -> Iterator[tuple[str, str]]:
                     inner, click.Context(inner, info_name=name, parent=context, max_content_width=100)
                 )
 
-    yield from walk(main_group, click.Context(main_group, info_name="fetchwork", max_content_width=100))
+    # a command keeps the help option of the first context that it is asked in
+    settings = {**main_group.context_settings, "max_content_width": 100}
+    yield from walk(main_group, click.Context(main_group, info_name="fetchwork", **settings))
 
 
 def page() -> str:
