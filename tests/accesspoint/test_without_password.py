@@ -25,7 +25,7 @@ CALLS: dict[str, list[tuple[str, str]]] = {
     "history": [("history", "")],
     "hold": [("hold JOB", "JOB")],
     "release": [("release JOB", "JOB")],
-    "edit": [("edit JOB JobPrio=7", "1 job(s) changed: JobPrio")],
+    "edit": [("edit JOB JobPrio=7", 'Set attribute "JobPrio" for 1 matching jobs')],
     "runs": [("runs", "OUTCOME")],
     "credential": [("credential list", "")],
     "checkpoints": [("checkpoints", "BYTES"), ("checkpoints --clean-up", NEEDS_DATABASE)],
@@ -58,10 +58,10 @@ def run(point: AccessPoint, words: str) -> str:
         os.environ.update(
             {VARIABLE: str(point.socket), OWNER_VARIABLE: "nobody", "COLUMNS": "200", "HOME": "/"}
         )
-        said = io.StringIO()
+        said = io.TextIOWrapper(io.BytesIO(), "utf-8", write_through=True)
         with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
             cli.run(words.split())
-        return said.getvalue()
+        return said.buffer.getvalue().decode()
 
     # another process evaluates ads; if `nobody` may not start Python, root acts for this account
     account = "nobody" if as_account("nobody", lambda: os.access(sys.executable, os.X_OK)) else "root"

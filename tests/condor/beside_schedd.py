@@ -259,13 +259,16 @@ def xml_log(bindings: Any, schedd: Any) -> dict[str, object]:
     for action, number in actions.items():
         schedd.act(action, f"{never}.0", "look")
         # a schedd answers first, and does not write the hold of a job that is released by then
-        while bindings.__name__ != "fetchwork" and time.monotonic() < end:
+        while sys.argv[1] != "fetchwork" and time.monotonic() < end:
             if f'"EventTypeNumber"><i>{number}</i>' in pathlib.Path(path).read_text():
                 break
             time.sleep(0.05)
-    if bindings.__name__ == "fetchwork":
+    if sys.argv[1] == "fetchwork":
         # the events that an access point writes
-        events = bindings.Queue().events(stop_after=PATIENCE_S)
+        # not at the top: HTCondor's own Python has no fetchwork
+        from fetchwork.queue import Queue
+
+        events = Queue().events(stop_after=PATIENCE_S)
         text, left = "", {ends, never}
         for event in events:
             if event.cluster in (ends, never):
@@ -373,5 +376,5 @@ def selectors(bindings: Any, schedd: Any) -> list[object]:
 
 
 if __name__ == "__main__":
-    module = importlib.import_module(sys.argv[1])
+    module = importlib.import_module("htcondor2")
     print(json.dumps(globals()[sys.argv[2]](module, module.Schedd())))

@@ -109,4 +109,4 @@ def jobs(bindings: Any) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    print(json.dumps(globals()[sys.argv[2]](importlib.import_module(sys.argv[1]))))
+    print(json.dumps(globals()[sys.argv[2]](importlib.import_module("htcondor2"))))

@@ -55,7 +55,7 @@ class Sides:
         """The answer of the schedd."""
         python = str(self.pool.machine.venv / "bin/python")
         answer = self.pool.run_command(
-            [python, "-W", "ignore", f"/tmp/{self._program.name}", "htcondor2", question],
+            [python, "-W", "ignore", f"/tmp/{self._program.name}", "schedd", question],
             user="bob",
             input=json.dumps(given),
         )
@@ -66,7 +66,17 @@ class Sides:
         """The answer of fetchwork."""
         environment = {**os.environ, "FETCHWORK_DSN": self.pool.conninfo, "USER": "alice", "LOGNAME": "alice"}
         answer = subprocess.run(
-            [sys.executable, str(self._program), "fetchwork", question],
+            [
+                sys.executable,
+                "-m",
+                "fetchwork",
+                "env",
+                "--",
+                sys.executable,
+                str(self._program),
+                "fetchwork",
+                question,
+            ],
             input=json.dumps(given),
             env=environment,
             capture_output=True,

@@ -66,5 +66,5 @@ def _follow(schedd: Any, clusters: dict[str, int], found: dict[str, dict[str, ob
 
 
 if __name__ == "__main__":
-    module = importlib.import_module(sys.argv[1])
+    module = importlib.import_module("htcondor2")
     print(json.dumps(globals()[sys.argv[2]](module, module.Schedd())))

@@ -80,5 +80,5 @@ def _edit(schedd: Any, clusters: dict[str, int], edits: dict[str, dict[str, str]
 
 
 if __name__ == "__main__":
-    module = importlib.import_module(sys.argv[1])
+    module = importlib.import_module("htcondor2")
     print(json.dumps(globals()[sys.argv[2]](module, module.Schedd())))

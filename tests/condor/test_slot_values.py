@@ -57,8 +57,8 @@ def sides(root: CondorRoot, make_pool: Callable[..., PersonalPool]) -> Iterator[
     tmp = pool.directory / "tmp"
     (tmp / "show").write_text(SHOW)
     (tmp / "show").chmod(0o755)
-    for module in ("htcondor2", "fetchwork"):
-        directory = tmp / f"slot-values-{module}"
+    for side in ("schedd", "fetchwork"):
+        directory = tmp / f"slot-values-{side}"
         directory.mkdir()
         directory.chmod(0o777)
     yield Sides(pool, PROGRAM)
@@ -75,7 +75,7 @@ def test_job_sees_what_a_schedds_job_sees(sides: Sides) -> None:
             path.name: path.read_bytes()
             for path in (sides.pool.directory / f"tmp/slot-values-{side}").iterdir()
         }
-        for side in ("fetchwork", "htcondor2")
+        for side in ("fetchwork", "schedd")
     )
     assert printed == expected
     assert len(expected) == len(JOBS)
@@ -106,7 +106,7 @@ def test_who_follows_a_job_is_told_that_an_agent_without_rights_may_not_read_it(
 def _ours(found: Any) -> Any:
     """The common part of both sides' results: their directories differ."""
     return {
-        name: value.replace("slot-values-htcondor2", "slot-values-fetchwork")
+        name: value.replace("slot-values-schedd", "slot-values-fetchwork")
         if isinstance(value, str)
         else value
         for name, value in found.items()

@@ -69,5 +69,5 @@ def starts(bindings: Any, schedd: Any) -> dict[str, list[float]]:
 
 
 if __name__ == "__main__":
-    module = importlib.import_module(sys.argv[1])
+    module = importlib.import_module("htcondor2")
     print(json.dumps(globals()[sys.argv[2]](module, module.Schedd())))
