@@ -33,6 +33,7 @@ from tests.support.heavy import mark_further_cases
 from tests.support.kept import TEMPLATE, is_kept, kept_database
 from tests.support.leftovers import MEMORY, VARIABLE, in_memory, watch_over_this_run
 from tests.support.load import Load
+from tests.support.nursery import nursery  # noqa: F401 - a fixture
 from tests.support.promtool import promtool  # noqa: F401 - a fixture
 from tests.support.small_disk import small_disk  # noqa: F401 - a fixture
 

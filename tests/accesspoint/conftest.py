@@ -9,7 +9,10 @@ import pytest
 from fetchwork.pool.postgres import PostgresServer
 from tests.accesspoint.point import AccessPoint
 from tests.support.direct_queue import DirectQueue
+from tests.support.nursery import forked_processes
 from tests.support.waiting import PATIENCE_S
+
+__all__ = ["forked_processes"]
 
 ROLE = "fw_of_access_point"
 PASSWORD = "of-the-tests"

@@ -305,6 +305,8 @@ def test_a_child_that_is_idle_for_long_ends(point: AccessPoint, run: Run) -> Non
     until(lambda: not children(point), "the child's end")
 
 
+# only an executed zygote imports sitecustomize
+@pytest.mark.executed
 def test_a_child_that_has_grown_too_much_runs_no_further_command(
     point: AccessPoint, run: Run, tmp_path: Path
 ) -> None:

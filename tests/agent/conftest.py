@@ -26,14 +26,14 @@ from fetchwork.hook.wire import Request
 from fetchwork.process import Process
 from tests.support.by_name import call
 from tests.support.direct_queue import AGENT_ID
-from tests.support.nursery import forked_zygotes, nursery
+from tests.support.nursery import forked_processes
 from tests.support.waiting import PATIENCE_S
 
 ADS = Path(__file__).parent.parent / "data/ads"
 STARTER = Process(4711, 100)
 #: no file can be made there
 NO_DIRECTORY = Path("/dev/null/starter")
-__all__ = ["forked_zygotes", "nursery"]
+__all__ = ["forked_processes"]
 
 Child = subprocess.Popen[bytes]
 Rows = list[dict[str, Any]]

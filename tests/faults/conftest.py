@@ -10,6 +10,9 @@ import pytest
 from fetchwork.db import schema
 from fetchwork.pool.postgres import PostgresServer
 from tests.faults.harness import Pool
+from tests.support.nursery import forked_processes
+
+__all__ = ["forked_processes"]
 
 #: commits reach the kernel, so a killed server loses none; the machine itself stays up
 SETTINGS = {"synchronous_commit": "on", "max_connections": "100", "timezone": "UTC", "log_checkpoints": "off"}

@@ -10,6 +10,9 @@ import pytest
 
 import fetchwork.modules
 from tests.accesspoint.point import AccessPoint
+from tests.support.nursery import forked_processes
+
+__all__ = ["forked_processes"]
 
 MODULES = Path(fetchwork.modules.__file__).parent
 
