@@ -2,6 +2,7 @@
 
 import asyncio
 import dataclasses
+import signal
 import subprocess
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
@@ -24,6 +25,7 @@ from fetchwork.handlers.host.runs import Runs
 from fetchwork.handlers.host.starterlog import StarterLogs
 from fetchwork.hook.wire import Request
 from fetchwork.process import Process
+from fetchwork.simulate.agents import PROGRAM, AgentProcess
 from tests.support.by_name import call
 from tests.support.direct_queue import AGENT_ID
 from tests.support.nursery import forked_processes
@@ -258,6 +260,42 @@ async def agent(conninfo: str) -> AsyncIterator[WatchingHooks]:
     agent = WatchingHooks(conninfo)
     yield agent
     await agent.close()
+
+
+#: makes an agent's process, not started yet: make_agent("vm", agent={...}, max_fetch_wait_s=...)
+MakeAgent = Callable[..., AgentProcess]
+
+
+@pytest.fixture
+def make_agent(conninfo: str, public_directory: Callable[[], Path]) -> Iterator[MakeAgent]:
+    """Makes agents in one host's directory; further keywords are settings of the hook keyword FW."""
+    home = public_directory()
+    made: list[AgentProcess] = []
+
+    def make(
+        name: str = "vm",
+        *,
+        directory: str = ".",
+        program: str = PROGRAM,
+        agent: dict[str, object] | None = None,
+        **keyword: object,
+    ) -> AgentProcess:
+        (home / directory).mkdir(exist_ok=True)
+        process = AgentProcess(
+            home / directory,
+            name,
+            conninfo,
+            agent={"log_level": "debug", "lease_s": 15, **(agent or {})},
+            keyword={"max_fetch_wait_s": 0, **keyword},
+            keyword_name="FW",
+            program=program,
+        )
+        made.append(process)
+        return process
+
+    yield make
+    for process in made:
+        process.signal(signal.SIGKILL)
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ import signal
 import socket
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Self
 
@@ -19,40 +19,15 @@ from fetchwork.agent.server import MAX_CONNECTIONS
 from fetchwork.hook.wire import Reply, ReplyReader, Request, encode_request
 from fetchwork.simulate.agents import PROGRAM, AgentProcess
 from fetchwork.simulate.family import Actor
-from tests.agent.conftest import Jobs, slot_ad, with_attributes
+from tests.agent.conftest import Jobs, MakeAgent, slot_ad, with_attributes
 from tests.support.waiting import PATIENCE_S
 from tests.support.waiting import until_async as until
 
 KEYWORD = "FW"
 #: the account of the tests' jobs, if this process may become another
 OWNER = "nobody" if os.geteuid() == 0 else None
-MakeAgent = Callable[..., AgentProcess]
 #: an agent that asks for work only when it is notified, and does not poll now and then
 LOOKS_ONLY_WHEN_TOLD = f"from fetchwork.agent import main\nmain.LOOK_S = 1e6\n{PROGRAM}"
-
-
-@pytest.fixture
-def make_agent(conninfo: str, public_directory: Callable[[], Path]) -> Iterator[MakeAgent]:
-    """Makes agents in one host's directory, not started yet."""
-    directory = public_directory()
-    made = []
-
-    def make(name: str = "vm", program: str = PROGRAM, **keyword: Any) -> AgentProcess:
-        agent = AgentProcess(
-            directory,
-            name,
-            conninfo,
-            agent={"log_level": "debug", "lease_s": 15},
-            keyword={"max_fetch_wait_s": 0, **keyword},
-            keyword_name=KEYWORD,
-            program=program,
-        )
-        made.append(agent)
-        return agent
-
-    yield make
-    for agent in made:
-        agent.signal(signal.SIGKILL)
 
 
 @pytest.fixture
@@ -343,15 +318,8 @@ async def test_waiting_fetch_whose_hook_goes_takes_no_job(make_agent: MakeAgent,
     assert jobs.database.query("SELECT slot FROM fetchwork.run") == [{"slot": "slot2@vm"}]
 
 
-async def test_no_more_fetches_wait_than_allowed(conninfo: str, public_directory: Callable[[], Path]) -> None:
-    agent = AgentProcess(
-        public_directory(),
-        "vm",
-        conninfo,
-        agent={"max_waiting_fetches": 2},
-        keyword={"max_fetch_wait_s": 600},
-        keyword_name=KEYWORD,
-    )
+async def test_no_more_fetches_wait_than_allowed(make_agent: MakeAgent) -> None:
+    agent = make_agent(agent={"max_waiting_fetches": 2}, max_fetch_wait_s=600)
     await agent.start()
     try:
         fetches = [

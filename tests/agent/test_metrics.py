@@ -1,12 +1,9 @@
 """The metrics that an agent exports to Prometheus."""
 
 import asyncio
-import signal
 import socket
 import time
 import urllib.request
-from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
@@ -16,7 +13,7 @@ from fetchwork.agent.metrics import HOOKS
 from fetchwork.hook.wire import Reply, Request
 from fetchwork.pool.ports import free_port
 from fetchwork.simulate.agents import AgentProcess
-from tests.agent.conftest import Jobs, slot_ad
+from tests.agent.conftest import Jobs, MakeAgent, slot_ad
 from tests.metrics.names import documented
 from tests.support.waiting import PATIENCE_S, until_async
 
@@ -27,17 +24,8 @@ def port() -> int:
 
 
 @pytest.fixture
-def agent(conninfo: str, public_directory: Callable[[], Path], port: int) -> Iterator[AgentProcess]:
-    agent = AgentProcess(
-        public_directory(),
-        "vm",
-        conninfo,
-        agent={"metrics": f"127.0.0.1:{port}"},
-        keyword={"max_fetch_wait_s": 0},
-        keyword_name="FW",
-    )
-    yield agent
-    agent.signal(signal.SIGKILL)
+def agent(make_agent: MakeAgent, port: int) -> AgentProcess:
+    return make_agent(agent={"metrics": f"127.0.0.1:{port}"})
 
 
 async def ask(agent: AgentProcess, name: str, body: bytes = b"") -> Reply:

@@ -47,8 +47,8 @@ def sleeper() -> Iterator[Child]:
 
 
 @pytest.fixture
-async def agent(conninfo: str) -> AsyncIterator[MakeHooks]:
-    """Makes hooks that a new agent of their own serves: agent(replay)."""
+async def make_hooks(conninfo: str) -> AsyncIterator[MakeHooks]:
+    """Makes hooks that a new agent of their own serves: make_hooks(replay)."""
     made = []
 
     def make(replay: Replay) -> Hooks:
@@ -121,7 +121,7 @@ async def test_orphan_that_heeds_no_sigterm_is_killed(monkeypatch: pytest.Monkey
 
 
 async def test_first_fetch_of_a_new_agent_leaves_an_orphan_its_job(
-    hooks: Hooks, agent: MakeHooks, sleeper: Child, monkeypatch: pytest.MonkeyPatch
+    hooks: Hooks, make_hooks: MakeHooks, sleeper: Child, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await started_job(hooks, sleeper)
     may_end, end_of_run = asyncio.Event(), orphans.end_of_run
@@ -131,7 +131,7 @@ async def test_first_fetch_of_a_new_agent_leaves_an_orphan_its_job(
         await end_of_run(run, rights)
 
     monkeypatch.setattr(orphans, "end_of_run", later)
-    fresh = agent(nothing)
+    fresh = make_hooks(nothing)
     assert await fresh.fetch() == b""
     assert hooks.job_of("1.0")["jobstatus"] == 2
     may_end.set()
@@ -144,14 +144,14 @@ async def test_first_fetch_of_a_new_agent_leaves_an_orphan_its_job(
 
 
 async def test_fetch_gives_no_run_up_whose_report_can_not_be_delivered(
-    hooks: Hooks, agent: MakeHooks
+    hooks: Hooks, make_hooks: MakeHooks
 ) -> None:
     async def replay() -> None:
         raise DatabaseUnavailable("database is starting up")
 
     hooks.submit()
     await hooks.started_job()
-    fresh = agent(replay)
+    fresh = make_hooks(replay)
     answer = await fresh.ask("fetch_work", slot_ad())
     assert answer.reply.code == "unavailable"
     assert hooks.job_of("1.0")["jobstatus"] == 2

@@ -17,8 +17,8 @@ from fetchwork.db.pool import AsyncDatabase
 from fetchwork.hook.wire import Reply, Request
 from fetchwork.pool.postgres import PostgresServer
 from fetchwork.queue import Queue
-from fetchwork.simulate.agents import PROGRAM, AgentProcess
-from tests.agent.conftest import Jobs, slot_ad
+from fetchwork.simulate.agents import PROGRAM
+from tests.agent.conftest import Jobs, MakeAgent, slot_ad
 
 # these tests are collected here again, with another "conninfo"
 from tests.agent.test_run_hooks import *  # noqa: F403
@@ -58,17 +58,11 @@ async def test_more_callers_than_connections_wait_for_each_other_and_leave_no_se
 
 
 async def test_agent_notices_that_no_notifications_come_and_looks_each_second(
-    conninfo: str, public_directory: Callable[[], Path], jobs: Jobs
+    make_agent: MakeAgent, jobs: Jobs
 ) -> None:
-    agent = AgentProcess(
-        public_directory(),
-        "vm",
-        conninfo,
-        keyword={"max_fetch_wait_s": 600},
-        keyword_name="FW",
-        # so that only notifications make it act, not a poll
-        program=f"from fetchwork.agent import main\nmain.LOOK_S = 1e6\n{PROGRAM}",
-    )
+    # so that only notifications make it act, not a poll
+    program = f"from fetchwork.agent import main\nmain.LOOK_S = 1e6\n{PROGRAM}"
+    agent = make_agent(max_fetch_wait_s=600, program=program)
     await agent.start()
     try:
         request = Request("fetch_work", slot_ad(), keyword="FW", deadline_ms=700_000)

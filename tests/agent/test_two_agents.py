@@ -4,7 +4,7 @@ import asyncio
 import os
 import shutil
 import signal
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -12,27 +12,17 @@ import pytest
 from fetchwork.agent import identity
 from fetchwork.agent.client import AgentStatus
 from fetchwork.simulate.agents import AgentProcess
-from tests.agent.conftest import Jobs
+from tests.agent.conftest import Jobs, MakeAgent
 from tests.support.by_name import call
 from tests.support.waiting import PATIENCE_S, until_async
 
-MakeAgent = Callable[[str], AgentProcess]
+AgentIn = Callable[[str], AgentProcess]
 
 
 @pytest.fixture
-async def agent(conninfo: str, public_directory: Callable[[], Path]) -> AsyncIterator[MakeAgent]:
+def agent_in(make_agent: MakeAgent) -> AgentIn:
     """Makes an agent of host ep1 whose state is in a directory of this name."""
-    made: list[AgentProcess] = []
-    home = public_directory()
-
-    def make(directory: str) -> AgentProcess:
-        (home / directory).mkdir(exist_ok=True)
-        made.append(AgentProcess(home / directory, "ep1", conninfo, agent={"lease_s": 300}))
-        return made[-1]
-
-    yield make
-    for agent in made:
-        agent.signal(signal.SIGKILL)
+    return lambda directory: make_agent("ep1", directory=directory, agent={"lease_s": 300})
 
 
 async def state(agent: AgentProcess, wanted: str) -> AgentStatus:
@@ -44,9 +34,9 @@ async def state(agent: AgentProcess, wanted: str) -> AgentStatus:
 
 
 async def test_second_agent_is_refused_and_says_so_until_the_first_has_gone(
-    agent: MakeAgent, jobs: Jobs
+    agent_in: AgentIn, jobs: Jobs
 ) -> None:
-    first, second = agent("a"), agent("b")
+    first, second = agent_in("a"), agent_in("b")
     await first.start()
     await state(first, "up")
     await second.start()
@@ -64,15 +54,15 @@ async def test_second_agent_is_refused_and_says_so_until_the_first_has_gone(
     assert jobs.database.query("SELECT agent_id, lease_until IS NULL AS over FROM fetchwork.host") == [
         {"agent_id": held[0]["agent_id"], "over": False}
     ]
-    third = agent("c")
+    third = agent_in("c")
     await third.start()
     await state(third, "taken")
     await first.stop()
     await state(third, "up")
 
 
-async def test_agent_that_was_killed_is_followed_at_once(agent: MakeAgent) -> None:
-    first = agent("a")
+async def test_agent_that_was_killed_is_followed_at_once(agent_in: AgentIn) -> None:
+    first = agent_in("a")
     await first.start()
     await state(first, "up")
     first.signal(signal.SIGKILL)
@@ -81,12 +71,12 @@ async def test_agent_that_was_killed_is_followed_at_once(agent: MakeAgent) -> No
     assert "host_taken" not in first.log.read_text()
 
 
-async def test_clone_with_a_copied_state_directory_does_not_follow(agent: MakeAgent) -> None:
-    first = agent("a")
+async def test_clone_with_a_copied_state_directory_does_not_follow(agent_in: AgentIn) -> None:
+    first = agent_in("a")
     await first.start()
     await state(first, "up")
     first.signal(signal.SIGKILL)
-    clone = agent("b")
+    clone = agent_in("b")
     shutil.copy2(identity.identity_file(first.spool), identity.identity_file(clone.spool))
     await clone.start()
     await state(clone, "taken")
