@@ -5,7 +5,7 @@ fetched job do not. This module evaluates, in HTCondor's order:
 
 - for a job in the queue, periodically: AllowedJobDuration and AllowedExecuteDuration (if it runs),
   TimerRemove, PeriodicHold, PeriodicRelease (if it is held), PeriodicVacate (if it runs), PeriodicRemove;
-- at a job's exit: OnExitHold, then OnExitRemove;
+- at a job's exit: the same but for PeriodicVacate, then OnExitHold, then OnExitRemove;
 - for a completed job that is still in the queue: LeaveJobInQueue, and nothing else.
 
 A periodic expression that is undefined or an error does not fire. An OnExitRemove that is neither true nor
@@ -58,8 +58,11 @@ def read_ad(job_ad: Mapping[str, object], report: Mapping[str, object] | None = 
     return ad
 
 
-def periodic(ad: ClassAd, status: int, now: float | None = None) -> Verdict | None:
-    """Return the periodic policy's verdict on a job in JobStatus ``status``; None: no action."""
+def periodic(ad: ClassAd, status: int, now: float | None = None, *, at_exit: bool = False) -> Verdict | None:
+    """Return the periodic policy's verdict on a job in JobStatus ``status``; None: no action.
+
+    ``at_exit``: the job has just ended, so nothing can be vacated.
+    """
     now = time.time() if now is None else now
     ad["JobStatus"] = status
     ad["CurrentTime"] = int(now)
@@ -85,7 +88,7 @@ def periodic(ad: ClassAd, status: int, now: float | None = None) -> Verdict | No
         return _hold(ad, "PeriodicHold")
     if status == JobStatus.HELD and _is_true(ad, "PeriodicRelease"):
         return Verdict("release", _reason(ad, "PeriodicRelease"))
-    if status in (JobStatus.RUNNING, JobStatus.SUSPENDED) and _is_true(ad, "PeriodicVacate"):
+    if status in (JobStatus.RUNNING, JobStatus.SUSPENDED) and not at_exit and _is_true(ad, "PeriodicVacate"):
         return Verdict("vacate", _reason(ad, "PeriodicVacate"))
     if _is_true(ad, "PeriodicRemove"):
         return Verdict("remove", _reason(ad, "PeriodicRemove"))
@@ -102,6 +105,10 @@ def on_exit(job_ad: Mapping[str, object], report: Mapping[str, object]) -> Verdi
         _number(ad, "JobDuration") or 0.0
     )
     ad.setdefault("ExitBySignal", False)
+    # a job that ends sooner than a periodic look comes is judged by these too
+    verdict = periodic(ad, JobStatus.RUNNING, at_exit=True)
+    if verdict is not None:
+        return verdict
     if _is_true(ad, "OnExitHold"):
         return _hold(ad, "OnExitHold")
     if "OnExitRemove" not in ad:

@@ -127,6 +127,19 @@ def test_on_exit_hold_comes_before_on_exit_remove() -> None:
     assert policy.on_exit(ad, {"ExitBySignal": False, "ExitCode": 11}) is None
 
 
+@pytest.mark.parametrize(("name", "action"), [("PeriodicHold", "hold"), ("PeriodicRemove", "remove")])
+def test_periodic_policy_comes_before_that_of_the_exit(name: str, action: str) -> None:
+    """As in the shadow (UserPolicy::AnalyzePolicy, PERIODIC_THEN_EXIT)."""
+    ad = {name: "/Expr(NumJobStarts >= 1)/", "NumJobStarts": 1, "OnExitHold": True, "OnExitHoldSubCode": 7}
+    verdict = policy.on_exit(ad, {"ExitCode": 0})
+    assert verdict is not None
+    assert (verdict.action, verdict.subcode) == (action, 0)
+
+
+def test_a_job_that_has_ended_is_not_vacated() -> None:
+    assert policy.on_exit({"PeriodicVacate": True}, {"ExitCode": 0}) is None
+
+
 def test_on_exit_remove_that_is_undefined_holds_the_job() -> None:
     verdict = policy.on_exit({"OnExitRemove": "/Expr(NoSuch == 1)/"}, {"ExitCode": 0})
     assert (verdict.action, verdict.code) == ("hold", 5)
