@@ -6,7 +6,7 @@ hook gives up after STALL_S without progress. JOB_EXIT has HTCondor's limit.
 """
 
 import posix
-from _signal import ITIMER_REAL, setitimer  # type: ignore[import-not-found]
+from _signal import ITIMER_REAL, SIGALRM, setitimer, signal  # type: ignore[import-not-found]
 from time import monotonic
 
 from fetchwork.hook.link import Link
@@ -191,6 +191,7 @@ def park(files: Files, conf: dict[str, str], body: bytes, report: Request, start
     from fetchwork.sandbox.parking import SUFFIX
 
     end = start + float(conf.get("job_exit_timeout_s", "30")) - RESERVE_S
+    signal(SIGALRM, _too_late)
     _set_timer(max(1.0, end - monotonic() + 2.0))
     status = _status_of(body)
     if not status and b"\nJobPid = " not in b"\n" + body:
@@ -224,11 +225,17 @@ def park(files: Files, conf: dict[str, str], body: bytes, report: Request, start
         )
     except TransferFailure as exc:
         failure = exc
-    except (FetchworkError, OSError) as exc:
+    except Exception as exc:
+        # the report must not be lost, even if the job has spoilt its sandbox
         number = exc.errno if isinstance(exc, OSError) and exc.errno else 5
-        failure = of_output(one_line(str(exc), 400), number)
+        said = str(exc) if isinstance(exc, FetchworkError | OSError) else f"{type(exc).__name__}: {exc}"
+        failure = of_output(one_line(said, 400), number)
     # without its output the job is not complete
     return _with_failure(body, failure)
+
+
+def _too_late(*_: object) -> None:
+    raise FetchworkError("the files were not staged in the time that HTCondor gives JOB_EXIT")
 
 
 def sign_with(files: Files, end: float | None = None) -> "Sign":

@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 
 from fetchwork.sandbox import names, outputs
-from fetchwork.sandbox.failure import FileFailure, TransferFailure
+from fetchwork.sandbox.failure import FileFailure, TransferFailure, open_regular
 from fetchwork.sandbox.jsontext import from_json, to_json
 from fetchwork.sandbox.parking import Parking
 
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 #: HTCondor's FailedToCheckpoint
 HOLD_CODE = 36
 HOLD_SUBCODE = -1
+#: characters of the progress
+_MAX_PROGRESS = 4 << 20
 #: the use of a staged checkpoint, in its manifest
 USE: Use = "checkpoint"
 
@@ -65,8 +67,8 @@ class Progress:
 def read(sandbox: str) -> Progress | None:
     """The progress that was written in the sandbox; None if there is no such file, or it can't be read."""
     try:
-        with open(f"{sandbox}/{names.PROGRESS}", encoding="utf-8") as stream:
-            written: Any = from_json(stream.read())
+        with open(open_regular(f"{sandbox}/{names.PROGRESS}")[0], encoding="utf-8") as stream:
+            written: Any = from_json(stream.read(_MAX_PROGRESS))
         progress = Progress(str(written["command"]), str(written["key"]), int(written["number"]))
         progress.begun, progress.saving = written["begun"] is True, written["saving"] is True
         progress.pending = [str(name) for name in written["pending"] if "/" not in str(name)]
@@ -74,7 +76,7 @@ def read(sandbox: str) -> Progress | None:
             code, subcode, reason = written["failed"]
             progress.failed = (int(code), int(subcode), str(reason))
         return progress
-    except (OSError, ValueError, TypeError, KeyError):
+    except (OSError, ValueError, TypeError, KeyError, RecursionError):
         return None
 
 

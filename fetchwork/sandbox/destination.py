@@ -14,7 +14,7 @@ import re
 
 from fetchwork.hookerrors import FetchworkError
 from fetchwork.sandbox import names, plugins
-from fetchwork.sandbox.failure import FileFailure, of_file
+from fetchwork.sandbox.failure import FileFailure, of_file, open_regular
 from fetchwork.sandbox.outputs import Output
 
 TYPE_CHECKING = False
@@ -139,10 +139,12 @@ def problem_of(manifest: bytes, directory: str, there: Iterable[str]) -> str:
 def _sha256(path: str) -> str:
     digest = hashlib.sha256()
     try:
-        fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        fd, left = open_regular(path)
         try:
-            while data := os.read(fd, _CHUNK):
+            # bytes that are appended meanwhile do not belong to the file
+            while data := os.read(fd, min(_CHUNK, left)):
                 digest.update(data)
+                left -= len(data)
         finally:
             os.close(fd)
     except OSError as error:

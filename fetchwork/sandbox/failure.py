@@ -1,7 +1,8 @@
 """Failures of file transfers, with HTCondor's hold code, subcode and text."""
 
 import os
-from errno import EISDIR
+import stat
+from errno import EINVAL, EISDIR
 
 from fetchwork.codes import HoldCode
 from fetchwork.hookerrors import FetchworkError, one_line
@@ -50,6 +51,19 @@ def status_of(path: str) -> os.stat_result:
         return os.stat(path)
     except OSError as error:
         raise of_file("reading from file", path, error) from None
+
+
+def open_regular(path: str) -> tuple[int, int]:
+    """Open a regular file for reading; return its descriptor and its bytes. Raises OSError for any other.
+
+    A job may put a pipe or a device in a file's place, which would never end.
+    """
+    fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    status = os.fstat(fd)
+    if not stat.S_ISREG(status.st_mode):
+        os.close(fd)
+        raise OSError(EINVAL, os.strerror(EINVAL))
+    return fd, status.st_size
 
 
 def of_input(details: str, subcode: int) -> TransferFailure:

@@ -13,7 +13,7 @@ import stat
 import time
 
 from fetchwork.sandbox import names, outputs
-from fetchwork.sandbox.failure import FileFailure, of_file, of_input, too_large
+from fetchwork.sandbox.failure import FileFailure, of_file, of_input, open_regular, too_large
 from fetchwork.sandbox.jsontext import from_json, to_json
 
 TYPE_CHECKING = False
@@ -194,13 +194,10 @@ class _Filling:
 
     def _copy(self, name: str, path: str, mode: int) -> None:
         try:
-            # O_NONBLOCK: do not wait for the other end of a pipe
-            source = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+            source, _ = open_regular(path)
         except OSError as error:
             raise of_file("reading from file", path, error) from None
         try:
-            if not stat.S_ISREG(os.fstat(source).st_mode):
-                raise of_file("reading from file", path, 22)
             fd = self._open(name)
             try:
                 while data := os.read(source, _CHUNK):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 
 from fetchwork.sandbox import checkpoint, names, outputs
-from fetchwork.sandbox.failure import FileFailure, TransferFailure, of_output, too_large
+from fetchwork.sandbox.failure import FileFailure, TransferFailure, of_output, open_regular, too_large
 from fetchwork.sandbox.jsontext import from_json
 from fetchwork.sandbox.parking import Parking
 
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 _MB = 1 << 20
 #: seconds that are left for staging and the report when plugins have to end
 RESERVE_S = 5.0
+#: characters of the notes, which have a line for each file of the sandbox; a job may make them endless
+_MAX_NOTES = 64 << 20
 
 
 class Ended:
@@ -41,11 +43,11 @@ class Ended:
 def read_notes(sandbox: str) -> dict[str, Any] | None:
     """The notes of PREPARE_JOB; None if it did not come so far, or if they can't be read."""
     try:
-        with open(f"{sandbox}/{names.NOTES}", encoding="utf-8") as stream:
-            notes: Any = from_json(stream.read())
+        with open(open_regular(f"{sandbox}/{names.NOTES}")[0], encoding="utf-8") as stream:
+            notes: Any = from_json(stream.read(_MAX_NOTES))
         before = {str(name): (int(when), int(size)) for name, (when, size) in notes["before"].items()}
         return {**notes, "before": before}
-    except (OSError, ValueError, TypeError, KeyError, AttributeError):
+    except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
         return None
 
 

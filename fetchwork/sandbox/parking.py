@@ -12,7 +12,7 @@ import os
 import stat
 import time
 
-from fetchwork.sandbox.failure import FileFailure, TransferFailure, of_file, of_output
+from fetchwork.sandbox.failure import FileFailure, TransferFailure, of_file, of_output, open_regular
 from fetchwork.sandbox.jsontext import to_json
 from fetchwork.sandbox.spooldir import let_agent_read
 
@@ -139,15 +139,12 @@ class Parking:
         return self._copy(output.path, target)
 
     def _copy(self, path: str, target: str) -> int:
-        # O_NONBLOCK: do not wait for the other end of a pipe that took the file's place
-        source = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        source, most = open_regular(path)
         try:
-            if not stat.S_ISREG(os.fstat(source).st_mode):
-                raise OSError(22, os.strerror(22))
             copy = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
             try:
                 os.fchmod(copy, self._mode)
-                size = _copy_all(source, copy, target)
+                size = _copy_all(source, copy, most, target)
             except BaseException:
                 # the next file takes this number and, on a full disk, this room
                 os.unlink(target)
@@ -159,10 +156,13 @@ class Parking:
             os.close(source)
 
 
-def _copy_all(source: int, copy: int, target: str) -> int:
-    """Copy to the end, and return the number of bytes. Raises FileFailure if the copy can't be written."""
+def _copy_all(source: int, copy: int, most: int, target: str) -> int:
+    """Copy at most so many bytes, and return their number. Raises FileFailure if the copy can't be written.
+
+    A process may append to the file as fast as it is read.
+    """
     size = 0
-    while data := os.read(source, _CHUNK):
+    while data := os.read(source, min(_CHUNK, most - size)):
         try:
             view = memoryview(data)
             while view:

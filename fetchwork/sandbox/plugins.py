@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from fetchwork.sandbox import hostsettings, names, plugindata, reaching
-from fetchwork.sandbox.failure import FileFailure
+from fetchwork.sandbox.failure import FileFailure, open_regular
 from fetchwork.sandbox.remaps import unescaped
 
 #: seconds for a plugin to say which schemes it moves
@@ -215,13 +215,13 @@ class Runner:
             return [plugin.path, *((one.path, one.url) if upload else (one.url, one.path))]
         schemes = sorted({names.scheme_of(one.url) for one in moves})
         first, more = plugindata.lines_of(self._ad, schemes, plugin.protocol)
-        with open(infile, "w", encoding="utf-8") as stream:
+        with open(infile, "w", encoding="utf-8", opener=_anew) as stream:
             for line in first:
                 stream.write(f"{line}\n")
             for one in moves:
                 path, url = plugindata.quoted(one.path), plugindata.quoted(one.url)
                 stream.write(f"[ LocalFileName = {path}; Url = {url}{more} ]\n")
-        with open(outfile, "w", encoding="utf-8"):
+        with open(outfile, "w", encoding="utf-8", opener=_anew):
             pass
         return [plugin.path, "-infile", infile, "-outfile", outfile, *(["-upload"] if upload else [])]
 
@@ -252,7 +252,7 @@ class Runner:
             except subprocess.TimeoutExpired:
                 # its children too: they are in its session
                 os.killpg(process.pid, signal.SIGKILL)
-                process.communicate()
+                # not to the end of its stderr: a child with a session of its own may keep that open
                 return None, ""
         return process.returncode, said[-2000:].decode("utf-8", "replace")
 
@@ -343,8 +343,17 @@ def _size(ad: Mapping[str, str], move: Move, upload: bool) -> int:
         return 0
 
 
+def _anew(path: str, flags: int) -> int:
+    """Open a new file; the job, which knows its name, may have left a pipe or a link there."""
+    try:
+        os.unlink(path)
+    except FileNotFoundError:
+        pass
+    return os.open(path, flags | os.O_EXCL, 0o600)
+
+
 def _read_results(path: str) -> list[dict[str, str]]:
-    with open(path, encoding="utf-8", errors="replace") as stream:
+    with open(open_regular(path)[0], encoding="utf-8", errors="replace") as stream:
         return read_ads(stream.read(_MAX_ANSWER))
 
 
