@@ -132,6 +132,7 @@
 \ir functions/urls/object_of_url.sql
 \ir functions/urls/job_url.sql
 \ir functions/urls/output_targets.sql
+\ir functions/urls/is_output_url.sql
 
 -- functions/files: The files of jobs: contents, who needs them, what runs leave, bringing it back.
 \ir functions/files/chunk_bytes.sql

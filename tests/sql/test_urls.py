@@ -11,7 +11,7 @@ from botocore.credentials import Credentials
 from psycopg.types.json import Jsonb
 
 from tests.sql.test_content import FILES, refused
-from tests.support.direct_queue import Claimed, DirectQueue
+from tests.support.direct_queue import EXITED, Claimed, DirectQueue
 
 SECRET = "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY"
 KEY = {"access_key_id": "AKIAIOSFODNN7EXAMPLE", "secret": SECRET}
@@ -166,6 +166,18 @@ def test_without_a_key_a_url_is_for_a_plugin(queue: DirectQueue) -> None:
     submit(queue, {"name": "k", "url": "s3://b/k"}, key=None)
     files = plan(queue, queue.started())
     assert (files["k"]["url"], "shown" in files["k"]) == ("s3://b/k", False)
+
+
+def test_a_checkpoint_s_urls_are_signed_below_the_job_s_own_destination_only(queue: DirectQueue) -> None:
+    submit(queue, CheckpointDestination="s3://b/saved")
+    run = queue.started()
+    urls = {"own": "s3://b/saved/id/0000/own", "other": "s3://b/other", "up": "s3://b/saved/../other"}
+    manifest = [{"name": name, "mode": 420, "size": 1, "url": url} for name, url in urls.items()]
+    assert queue.of(run, "keep_outputs", manifest=Jsonb(manifest), spool=True, checkpoint=0) == "kept"
+    assert queue.finish(run, "evict", **EXITED, ExitCode=0) == "evicted"
+    files = plan(queue, queue.started())
+    assert "X-Amz-Signature=" in files["own"]["url"]
+    assert (files["other"]["url"], files["up"]["url"]) == (urls["other"], urls["up"])
 
 
 AD: dict[str, Any] = {

@@ -22,10 +22,7 @@ BEGIN
     FROM fetchwork.job AS j
     JOIN fetchwork.cluster AS c ON c.cluster_id = j.cluster_id
     WHERE j.cluster_id = live.cluster_id AND j.proc_id = live.proc_id;
-    IF NOT EXISTS (
-        SELECT FROM unnest(fetchwork.output_targets(of_job)) AS t (target)
-        WHERE output_url.url = t.target OR starts_with(output_url.url, t.target || '/')
-    ) OR output_url.url ~ '/[.]{1,2}(/|$)' THEN
+    IF fetchwork.is_output_url(of_job, output_url.url) IS NOT TRUE THEN
         RAISE EXCEPTION 'URL % is of no output of run %; allowed: below output_destination, a target of a '
             'remap',
             quote_nullable(left(output_url.url, 200)), live.run_id USING ERRCODE = 'FWDEN';
