@@ -24,6 +24,7 @@ QUIET = (
     "Upgrades",
     "Backup and restore",
     "The cost of agents",
+    "The agent's memories",
     "The needs of one agent",
     "More than one server",
     "Try it before",
