@@ -65,6 +65,19 @@ def operations(history: History) -> dict[str, list[Operation]]:
         for claimed in call.result
     }
 
+    #: by run, its job; a claim whose answer was lost may come to light when a new agent asks for its runs
+    jobs = {run: claimed["job"] for run, (claimed, _) in claims.items()}
+    for call in history.calls:
+        if call.function == "host_runs" and call.outcome == Outcome.OK:
+            for found in call.result:
+                if found["run"] not in jobs:
+                    jobs[found["run"]] = found["job"]
+                    # nothing tells when it was claimed, nor for how long it was offered
+                    of_job[found["job"]] += [
+                        Operation(Step("claim", found["run"], result=True), 0.0, call.returned, False),
+                        Operation(Step("lose", found["run"], result=True), 0.0, NEVER, False),
+                    ]
+
     def add(job: str, call: Call, step: Step) -> None:
         certain = call.outcome != Outcome.UNKNOWN
         result = step.result if certain else ANY
@@ -74,7 +87,7 @@ def operations(history: History) -> dict[str, list[Operation]]:
 
     for call in history.calls:
         given = call.arguments
-        if given.get("forged"):
+        if given.get("forged") or ("run" in given and given["run"] not in jobs):
             continue
         known = call.outcome == Outcome.OK
         if call.function == "submit" and call.outcome != Outcome.FAIL:
@@ -89,12 +102,13 @@ def operations(history: History) -> dict[str, list[Operation]]:
             if call.function == "start":
                 result = call.result is None
                 argument = int(starters.setdefault(given["run"], given["starter"]) != given["starter"])
-            add(claims[given["run"]][0]["job"], call, Step(call.function, given["run"], argument, result))
+            add(jobs[given["run"]], call, Step(call.function, given["run"], argument, result))
         elif call.function == "give_up" and call.outcome != Outcome.FAIL and call.result is not False:
-            add(claims[given["run"]][0]["job"], call, Step("lose", given["run"], result=True))
+            add(jobs[given["run"]], call, Step("lose", given["run"], result=True))
         elif call.function == "beat" and known:
             for run, action in call.result:
-                add(claims[run][0]["job"], call, Step("beat", run, result=action))
+                if run in jobs:
+                    add(jobs[run], call, Step("beat", run, result=action))
         elif call.function in _ACTS and (
             known or call.outcome == Outcome.UNKNOWN or call.result == "NotFound"
         ):

@@ -115,6 +115,16 @@ def _shown(call: Call[Any], host: str) -> list[_Shown]:
             return [(call.function, {"run": given["run_id"], **about}, value)]
         case "heartbeat":
             return [("heartbeat", {"run": given["run_id"]}, lambda rows: rows[0]["action"])]
+        case "host_runs":
+            return [
+                (
+                    "host_runs",
+                    {"host": host},
+                    lambda rows: [
+                        {"run": row["run_id"], "job": f"{row['cluster_id']}.{row['proc_id']}"} for row in rows
+                    ],
+                )
+            ]
         case "slot_is_free":
             return [("slot_is_free", {"host": host, "slot": given["slot"]}, value)]
         case "report_runs":
