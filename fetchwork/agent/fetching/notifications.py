@@ -33,7 +33,7 @@ LOOK_S = 5.0
 POLL_S = 1.0
 #: seconds until the agent asks again whether the database sends notifications: a job that comes when their
 #: queue has just filled up waits as long
-ASK_S = 1.5
+ASK_S = 1.25
 CALL_S = 5.0
 
 
@@ -95,7 +95,7 @@ class WorkNotifications:
         session = self._lease.session
         look_at = 0.0
         while True:
-            await asyncio.sleep(random.uniform(0.7, 1.0) * (ASK_S if self.listening else POLL_S))  # noqa: S311
+            await asyncio.sleep(random.uniform(0.8, 1.2) * (ASK_S if self.listening else POLL_S))  # noqa: S311
             if self.listening:
                 await self._ask_whether_sent()
             now = time.monotonic()
