@@ -9,7 +9,7 @@ import itertools
 import json
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -65,6 +65,19 @@ class History:
 def hashed(token: object) -> str:
     """A token as it stands in a history, where it authorizes nothing."""
     return hashlib.sha256(str(token).encode()).hexdigest()[:16]
+
+
+def next_answer(row: Mapping[str, Any], compared: Sequence[str]) -> dict[str, Any]:
+    """The answer of ``next_runs`` to a slot, by its row, as it stands in a history."""
+    answer = {"ended": row["ended"]}
+    if row["run_id"] is not None:
+        answer |= {
+            "run": row["run_id"],
+            "job": f"{row['cluster_id']}.{row['proc_id']}",
+            "token": hashed(row["token"]),
+            "same": {name.lower(): value for name, value in row["ad"].items() if name.lower() in compared},
+        }
+    return answer
 
 
 class Recorder:

@@ -6,7 +6,7 @@ searches all states of hosts and jobs with crashes; the checker replays the hist
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -27,6 +27,8 @@ class _Any:
 
 
 ANY = _Any()
+#: the result of a call that can't be made
+_NEVER = object()
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,15 +48,13 @@ class Job:
     lost: int | None = None
     #: the value that people edit
     value: int = 0
+    #: the job as it is in the dump; None if it is not there
+    dumped: Job | None = None
 
     @property
     def ended(self) -> bool:
         """The job has left the queue."""
         return self.run is None and self.status in (REMOVED, COMPLETED)
-
-
-#: before its submission
-ABSENT: Job | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +72,7 @@ def steps(job: Job | None, step: Step) -> Iterator[Job | None]:
     if job is None:
         if step.name == "submit":
             yield Job(value=step.argument)
-        elif step.name == "read" and step.result == None:  # noqa: E711 - ANY equals everything
+        elif _ABSENT.get(step.name, "NotFound") == step.result:
             yield None
         return
     handler = _STEPS.get(step.name)
@@ -104,6 +104,12 @@ def _claim(job: Job, step: Step) -> Iterator[tuple[Job, Any]]:
         yield replace(job, run=step.run, lost=None), True
 
 
+def _next(job: Job, step: Step) -> Iterator[tuple[Job, Any]]:
+    # the claim and the start of a chain's next job, which are one
+    for claimed, _ in _claim(job, step):
+        yield replace(claimed, started=True, accepted=True, status=RUNNING), True
+
+
 def _accept(job: Job, step: Step) -> Iterator[tuple[Job, Any]]:
     yield (replace(job, accepted=True) if _live(job, step) else job), _live(job, step)
 
@@ -127,7 +133,8 @@ def _heartbeat(job: Job, step: Step) -> Iterator[tuple[Job, Any]]:
 
 
 def _beat(job: Job, step: Step) -> Iterator[tuple[Job, Any]]:
-    yield job, ("gone" if not _live(job, step) else "end" if job.request else None)
+    # a run that is not started in this database was started in one that is undone
+    yield job, ("gone" if not (_live(job, step) and job.started) else "end" if job.request else None)
 
 
 def _finish(job: Job, step: Step) -> Iterator[tuple[Job, Any]]:
@@ -210,12 +217,21 @@ def _edit(job: Job, step: Step) -> Iterator[tuple[Job, Any]]:
         yield replace(job, value=step.argument), 1
 
 
+def _dump(job: Job, step: Step) -> Iterator[tuple[Job | None, Any]]:
+    yield replace(job, dumped=replace(job, dumped=None)), True
+
+
+def _restore(job: Job, step: Step) -> Iterator[tuple[Job | None, Any]]:
+    yield job.dumped, True
+
+
 def _read(job: Job, step: Step) -> Iterator[tuple[Job, Any]]:
     yield job, [job.status, job.value]
 
 
-_STEPS = {
+_STEPS: dict[str, Callable[[Job, Step], Iterator[tuple[Job | None, Any]]]] = {
     "claim": _claim,
+    "next": _next,
     "accept": _accept,
     "start": _start,
     "heartbeat": _heartbeat,
@@ -228,4 +244,20 @@ _STEPS = {
     "vacate": _vacate,
     "edit": _edit,
     "read": _read,
+    "dump": _dump,
+    "restore": _restore,
+}
+#: the answers of calls about a job that is not there; an act's is NotFound
+_ABSENT = {
+    "read": None,
+    "claim": _NEVER,
+    "next": _NEVER,
+    "lose": _NEVER,
+    "accept": False,
+    "start": False,
+    "heartbeat": "gone",
+    "beat": "gone",
+    "finish": "late",
+    "dump": True,
+    "restore": True,
 }

@@ -13,12 +13,16 @@ _ROOT = Path(__file__).parents[2]
 
 @dataclass(frozen=True, slots=True)
 class Planted:
-    """A bug: ``old`` in a file becomes ``new``. Files of the agent need a history of a pool to show it."""
+    """A bug: ``old`` in a file becomes ``new``.
+
+    Files of the agent need a history of a pool to show it, some of the database one with a restore.
+    """
 
     name: str
     file: str
     old: str
     new: str
+    after_restore: bool = False
 
     @property
     def of_agent(self) -> bool:
@@ -40,13 +44,20 @@ class Planted:
             connection.execute(self.text().encode())
 
     def prelude(self) -> str:
-        """The program text that puts a bug into an agent before it begins."""
-        module = self.file.removesuffix(".py").replace("/", ".")
-        return (
-            f"import {module} as planted\n"
-            f"exec(compile({self.text()!r}, planted.__file__, 'exec'), planted.__dict__)\n"
+        """The program text that puts a bug into an agent before it imports anything."""
+        return _PRELUDE.format(
+            module=self.file.removesuffix(".py").replace("/", "."), text=self.text(), file=self.file
         )
 
+
+_PRELUDE = """
+from importlib.machinery import SourceFileLoader
+
+def planted(self, name, get_code=SourceFileLoader.get_code):
+    return compile({text!r}, {file!r}, "exec") if name == {module!r} else get_code(self, name)
+
+SourceFileLoader.get_code = planted
+"""
 
 PLANTED = (
     Planted(
@@ -92,6 +103,27 @@ PLANTED = (
         "SET batch = next_batch - 2 * (e.event_id % 7 = 0)::integer",
     ),
     Planted(
+        "events have the order in which their transactions began",
+        "sql/functions/maintenance/sequence_events.sql",
+        "        SET batch = next_batch\n"
+        "        WHERE e.batch IS NULL AND (e.xid >= first_xid OR e.xid = ANY (ran))\n"
+        "        RETURNING e.event_id\n"
+        "    )\n"
+        "    SELECT server || ' ' || pg_current_snapshot(), count(*)\n",
+        "        SET batch = e.xid::text::bigint\n"
+        "        WHERE e.batch IS NULL AND e.xid < pg_snapshot_xmin(pg_current_snapshot())\n"
+        "        RETURNING e.event_id\n"
+        "    )\n"
+        "    SELECT NULL, count(*)\n",
+    ),
+    Planted(
+        "a restore in place is not noticed",
+        "sql/functions/maintenance/server_identity.sql",
+        "left(pg_walfile_name(pg_current_wal_lsn()), 8), fetchwork.running_identity()",
+        "left(pg_walfile_name(pg_current_wal_lsn()), 8)",
+        after_restore=True,
+    ),
+    Planted(
         "held jobs are not counted",
         "sql/functions/jobs/hold_jobs.sql",
         "SELECT h.autocluster_id, h.batch_id, count(*)",
@@ -106,10 +138,8 @@ PLANTED = (
     Planted(
         "an edit of a running job is lost",
         "sql/functions/jobs/edit.sql",
-        "WHERE j.cluster_id = named.cluster_id AND j.proc_id = named.proc_id;\n"
-        "    END LOOP;\n\n    -- check one job",
-        "WHERE j.cluster_id = named.cluster_id AND j.proc_id = named.proc_id AND j.job_status <> 2;\n"
-        "    END LOOP;\n\n    -- check one job",
+        "    WHERE j.ctid = ANY (ctids);\n\n    -- check one job",
+        "    WHERE j.ctid = ANY (ctids) AND j.job_status <> 2;\n\n    -- check one job",
     ),
     Planted(
         "a released job does not wait",
@@ -142,10 +172,37 @@ PLANTED = (
         "NULL;",
     ),
     Planted(
-        "a lost run's report counts although the job runs again",
-        "sql/functions/runs/finish_late.sql",
-        "IF ended.outcome <> 'lost' OR NOT exited",
-        "IF NOT exited",
+        "the end of a chain's job needs no token",
+        "sql/functions/runs/next_runs.sql",
+        "fetchwork.finish_runs(end_ids, end_tokens, reports)",
+        "fetchwork.finish_runs(\n"
+        "            end_ids, ARRAY(SELECT r.token FROM fetchwork.run AS r WHERE r.run_id = ANY (end_ids)),\n"
+        "            reports\n"
+        "        )",
+    ),
+    Planted(
+        "a chain goes on after an end that is refused",
+        "sql/functions/runs/next_runs.sql",
+        "WHERE s.slot -> 'end' = 'null' OR (s.slot ->> 'end')::integer = ANY (finished);",
+        ";",
+    ),
+    Planted(
+        "a chain goes on with a job that does not fit",
+        "sql/functions/runs/next_runs.sql",
+        "fetchwork.part_of(taken.ad, compared) <> wish -> 'same'\n",
+        "false\n",
+    ),
+    Planted(
+        "the start of a job that does not fit a chain is not undone",
+        "sql/functions/runs/next_runs.sql",
+        "RAISE EXCEPTION 'a job does not fit the chains' USING ERRCODE = 'FWFIT';",
+        "EXIT;",
+    ),
+    Planted(
+        "the claim of a job that does not fit a chain is not undone",
+        "sql/functions/runs/next_runs.sql",
+        "RAISE EXCEPTION 'the job does not fit the chain' USING ERRCODE = 'FWFIT';",
+        "taken.run_id := NULL;",
     ),
     Planted(
         "the agent lets a job start that the fence refused",
@@ -161,8 +218,11 @@ PLANTED = (
     ),
     Planted(
         "the agent says that another slot is free",
-        "fetchwork/handlers/host/session.py",
-        "hosts.slot_is_free(host_id=greeting.host_id, slot=slot)",
-        "hosts.slot_is_free(host_id=greeting.host_id, slot=slot.replace('slot2', 'slot1'))",
+        "fetchwork/agent/runs/watch.py",
+        "        if not before:\n            return True\n        if any(run.plain for run in before):\n",
+        "        if not before:\n"
+        "            await context.session.slot_is_free('slot1@' + slot.partition('@')[2], timeout_s)\n"
+        "            return True\n"
+        "        if any(run.plain for run in before):\n",
     ),
 )

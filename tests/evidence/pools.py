@@ -4,6 +4,7 @@ Agents and clients write files of their own, which the checker reads as one hist
 """
 
 import asyncio
+import os
 import random
 import time
 from pathlib import Path
@@ -24,18 +25,23 @@ _FAULTS = 6
 class _RecordedRun(SeededRun):
     """A run of the fault suite whose agents record their calls; the people are the evidence's own."""
 
-    def __init__(self, server: RecordedServer, pool: Pool, seed: int, planted: str) -> None:
-        super().__init__(cast(PostgresServer, server), pool, seed, 0, _FAULTS)
+    def __init__(self, server: RecordedServer, pool: Pool, seed: int, planted: str, chains: bool) -> None:
+        super().__init__(cast(PostgresServer, server), pool, seed, 0, _FAULTS, chains=chains)
         self._planted = planted
 
     def prelude(self, host: str) -> str:
-        return prelude(self.pool.directory / f"{host}.jsonl", host) + self._planted
+        return self._planted + prelude(self.pool.directory / f"{host}.jsonl", host)
 
     def submit(self) -> None:
         """Others submit."""
 
     async def _people(self, _: Any) -> str:
         return "people change jobs all the time"
+
+
+def has_chains(seed: int) -> bool:
+    """Whether the jobs of a pool may run in chains, which an agent begins only as root."""
+    return seed % 6 == 3 and os.geteuid() == 0
 
 
 async def play(
@@ -48,18 +54,25 @@ async def play(
     clients = Clients(recorder, conninfo, chosen)
 
     def attributes() -> dict[str, Any]:
-        return {"Iwd": "/", "SimulatedSeconds": chosen.uniform(0.01, 0.3)}
+        seconds = chosen.uniform(0.01, 0.3) if chosen.random() < 0.8 else chosen.uniform(0.5, 2.0)
+        return {"Iwd": "/", "SimulatedSeconds": seconds}
 
-    async with Pool(server, conninfo, directory) as pool, DatabaseProxy(server.port) as proxy:
+    chains = has_chains(seed)
+    keyword = {"chain_s": chosen.choice([1, 3, 60])} if chains else None
+    async with (
+        Pool(server, conninfo, directory, keyword=keyword) as pool,
+        DatabaseProxy(server.port) as proxy,
+    ):
         people = People(clients, proxy, attributes)
         readers = [Reader(clients, name, proxy) for name in ("reader 1", "reader 2", "last reader")]
-        run = _RecordedRun(RecordedServer(server, recorder), pool, seed, planted)
+        run = _RecordedRun(RecordedServer(server, recorder), pool, seed, planted, chains)
         await run.set_up()
         background = [
             asyncio.create_task(work) for work in (people.act(), *(one.read() for one in readers[:2]))
         ]
         try:
-            await asyncio.gather(people.submit_all(_SUBMISSIONS, 5.0), _break(run))
+            # jobs have to wait, or no chain goes on
+            await asyncio.gather(people.submit_all(_SUBMISSIONS, 1.0 if chains else 5.0), _break(run))
             background[0].cancel()
             await settle(people, readers[-1])
         finally:

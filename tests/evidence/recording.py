@@ -14,7 +14,7 @@ from typing import Any
 from fetchwork.db.calls.call import Call, Row
 from fetchwork.db.pool import AsyncDatabase
 from fetchwork.errors import DatabaseUnavailable, FetchworkError
-from tests.evidence.history import Outcome, Recorder, hashed
+from tests.evidence.history import Outcome, Recorder, hashed, next_answer
 
 #: a call of the history: its function and arguments, and its result from PostgreSQL's rows
 _Shown = tuple[str, dict[str, Any], Callable[[list[Row]], Any]]
@@ -105,10 +105,18 @@ def _shown(call: Call[Any], host: str) -> list[_Shown]:
             return [
                 (
                     "claim",
-                    {"host": host, "offer_s": given["offer_s"], "lease_s": given["lease_s"]},
+                    {
+                        "host": host,
+                        "offer_s": given["offer_s"],
+                        "lease_s": given["lease_s"],
+                        "free": [slot["slot"] for slot in given["slots"].obj if slot["exclusive"]],  # type: ignore[attr-defined]
+                    },
                     lambda rows: [_claimed(row, slots) for row in rows if row["problem"] is None],
                 )
             ]
+        case "next_runs":
+            slots = given["slots"].obj  # type: ignore[attr-defined]
+            return [_next(given, number, slot, host) for number, slot in enumerate(slots, 1)]
         case "accept" | "finish" | "start":
             about = {"starter": given.get("starter"), "reason": given.get("hook_reason")}
             about = {name: value for name, value in about.items() if value is not None}
@@ -141,6 +149,25 @@ def _claimed(row: Row, slots: list[str]) -> dict[str, Any]:
         "slot": slots[row["slot_number"] - 1],
         "token": hashed(row["token"]),
     }
+
+
+def _next(given: Mapping[str, Any], number: int, slot: dict[str, Any], host: str) -> _Shown:
+    """The part of one slot in a ``next_runs``, as a call of its own."""
+    arguments = {
+        "host": host,
+        "slot": slot["slot"],
+        "starter": slot["starter"],
+        "lease_s": given["lease_s"],
+        "same": slot["same"],
+    }
+    if slot["end"] is not None:
+        arguments["run"] = given["end_ids"][slot["end"] - 1]
+
+    def answer(rows: list[Row]) -> Any:
+        (row,) = (row for row in rows if row["slot_number"] == number)
+        return next_answer(row, given["compared"])
+
+    return "next", arguments, answer
 
 
 def _reports(given: Mapping[str, Any]) -> list[_Shown]:

@@ -10,11 +10,13 @@ import contextlib
 import random
 import time
 import uuid
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
+
+from psycopg.conninfo import conninfo_to_dict
 
 from fetchwork.db import eventpages
 from fetchwork.db.calls import call as sqlcall
@@ -23,9 +25,10 @@ from fetchwork.db.calls.call import Row
 from fetchwork.db.pool import AsyncDatabase
 from fetchwork.errors import DatabaseUnavailable, FetchworkError
 from fetchwork.pool.postgres import PostgresServer
-from tests.evidence.history import Outcome, Recorder, hashed
-from tests.evidence.model import COMPLETED, HELD, REMOVED
+from tests.evidence.history import Outcome, Recorder, hashed, next_answer
+from tests.evidence.model import HELD
 from tests.faults.proxy import DatabaseProxy
+from tests.support.client_programs import program
 
 OWNER = "nobody"
 #: acts of people; a frequent one stands several times
@@ -37,9 +40,16 @@ OFFER_S = 4.0
 #: so long that only the host's lease counts
 RUN_LEASE_S = 1800.0
 _BEAT_S = 0.25
+#: a host compares its runs with the database's so often, and after each outage
+_COMPARE_S = 2.0
 _CALL_S = 1.0
 #: after the faults, the time in which every job must find its end
 _QUIET_S = 30.0
+
+_STARTER = "1:1"
+_REPORT = {"JobPid": 77, "JobDuration": 0.1, "ExitBySignal": False}
+#: the attributes that all jobs of a chain have in common
+_COMPARED = ["requestmemory"]
 
 _SNAPSHOT = """
 SELECT
@@ -61,6 +71,7 @@ SELECT
 """
 
 
+#: does a call, and ends its transaction a while later
 _SLOWLY = """
 WITH done AS MATERIALIZED (
     SELECT * FROM ({}) AS d
@@ -69,6 +80,15 @@ waited AS MATERIALIZED (
     SELECT pg_sleep(0.15) FROM (SELECT count(*) FROM done) AS c
 )
 SELECT d.* FROM done AS d, waited
+"""
+#: gets a transaction id, and does a call a while later
+_LATE = """
+WITH waited AS MATERIALIZED (
+    SELECT pg_current_xact_id() AS xid, pg_sleep(0.15)
+)
+SELECT d.*
+FROM waited AS w
+CROSS JOIN LATERAL (SELECT c.* FROM ({}) AS c WHERE w.xid IS NOT NULL OFFSET 0) AS d
 """
 
 
@@ -80,7 +100,7 @@ class Size:
     hosts: int = 3
     slots: int = 3
     seconds: float = 5.0
-    faults: int = 3
+    faults: int = 4
 
 
 class Attempts(AsyncDatabase):
@@ -117,6 +137,10 @@ class Clients:
     random: random.Random
     #: ids of submitted jobs
     jobs: list[str] = field(default_factory=list)
+    #: set when an end is acknowledged
+    told_end: asyncio.Event = field(default_factory=asyncio.Event)
+    #: set when the faults are over: a job that would run until it is ended comes to its own end
+    calm: asyncio.Event = field(default_factory=asyncio.Event)
     #: defects of the workload itself
     defects: list[BaseException | None] = field(default_factory=list)
 
@@ -167,6 +191,11 @@ class RecordedServer:
         self._server = server
         self._recorder = recorder
 
+    @property
+    def directory(self) -> Path:
+        """The directory of the server."""
+        return self._server.directory
+
     def start(self) -> None:
         """Start the server."""
         self._server.start()
@@ -179,6 +208,21 @@ class RecordedServer:
         """Stop the server; ``immediate`` is as a crash."""
         self._end(mode)
 
+    def dump(self, conninfo: str, path: Path) -> None:
+        """Dump a database, as an administrator does for a backup."""
+        number = self._recorder.invoke("faults", "dump")
+        program(self._server, "pg_dump", conninfo, "-Fc", "-f", str(path))
+        self._recorder.answer(number, Outcome.OK)
+
+    def restore(self, conninfo: str, path: Path) -> None:
+        """Restore the dump under the same name; no client sees it half done."""
+        name = conninfo_to_dict(conninfo)["dbname"]
+        number = self._recorder.invoke("faults", "restore")
+        self._server.query(f'DROP DATABASE "{name}" WITH (FORCE)')
+        self._server.query(f'CREATE DATABASE "{name}"')
+        program(self._server, "pg_restore", conninfo, "-1", str(path))
+        self._recorder.answer(number, Outcome.OK)
+
     def _end(self, way: str) -> None:
         number = self._recorder.invoke("faults", "stop" if way == "fast" else "crash")
         if way == "crash":
@@ -186,6 +230,20 @@ class RecordedServer:
         else:
             self._server.stop(way)  # type: ignore[arg-type]
         self._recorder.answer(number, Outcome.OK)
+
+
+@dataclass(frozen=True, slots=True)
+class _Work:
+    """A run whose job may be executed; ``compared`` is what the other jobs of its chain have in common."""
+
+    run: int
+    token: uuid.UUID
+    job: str
+    compared: dict[str, Any]
+
+
+def _compared(ad: Mapping[str, Any]) -> dict[str, Any]:
+    return {name.lower(): value for name, value in ad.items() if name.lower() in _COMPARED}
 
 
 class Host:
@@ -199,38 +257,46 @@ class Host:
         self._database = Attempts(proxy.conninfo(clients.conninfo), slots + 3)
         self._tasks: set[asyncio.Task[None]] = set()
         self._host_id = 0
-        self._agent_id = ""
+        #: the last is that of the present agent
+        self._agent_ids: list[str] = []
         #: by run: its token and the event that ends its execution
         self._running: dict[int, tuple[uuid.UUID, asyncio.Event]] = {}
         self._renewed = 0.0
+        self._compare_due = 0.0
         self._busy: set[str] = set()
+        #: of those that are busy, the slots that ask for nothing any more
+        self._gone: set[str] = set()
 
     async def on(self) -> None:
         """Power on: a new agent, whose slots are free."""
-        old, self._agent_id = self._agent_id, str(uuid.uuid4())
+        self._agent_ids.append(str(uuid.uuid4()))
         self._busy.clear()
-        while True:
-            invoked = time.monotonic()
-            outcome, greeting = await self._call(
-                "hello",
-                hosts.hello(
-                    host=self.name,
-                    agent_version="1",
-                    agent_id=self._agent_id,
-                    wanted_lease_s=LEASE_S,
-                    replaces=[old] if old else [],
-                ),
-                lambda greeting: greeting.host_id,
-                host=self.name,
-            )
-            if outcome == Outcome.OK:
-                break
+        self._gone.clear()
+        while not await self._hello():
             await asyncio.sleep(0.1)
-        self._host_id, self._renewed = greeting.host_id, invoked
         for slot in self._slots:
             await self._free(slot)
         self._spawn(self._beat())
         self._spawn(self._fetch())
+
+    async def _hello(self) -> bool:
+        invoked = time.monotonic()
+        outcome, greeting = await self._call(
+            "hello",
+            hosts.hello(
+                host=self.name,
+                agent_version="1",
+                agent_id=self._agent_ids[-1],
+                wanted_lease_s=LEASE_S,
+                replaces=self._agent_ids[:-1],
+            ),
+            lambda greeting: greeting.host_id,
+            host=self.name,
+        )
+        if outcome != Outcome.OK:
+            return False
+        self._host_id, self._renewed = greeting.host_id, invoked
+        return True
 
     async def off(self) -> None:
         """Power off: everything of the host ends at once."""
@@ -273,6 +339,7 @@ class Host:
     # ---- the lease
 
     async def _beat(self) -> None:
+        is_sure = True
         while True:
             await asyncio.sleep(_BEAT_S)
             alive = dict(self._running)
@@ -286,16 +353,45 @@ class Host:
                     host_id=self._host_id,
                     alive=list(alive),
                     tokens=[token for token, _ in alive.values()],
-                    agent_id=self._agent_id,
+                    agent_id=self._agent_ids[-1],
                 ),
                 lambda unwanted: [[run.run_id, run.action] for run in unwanted],
                 host=self.name,
                 alive=list(alive),
             )
-            if outcome == Outcome.OK:
-                self._renewed = invoked
-                for unwanted in answer:
-                    alive[unwanted.run_id][1].set()
+            if outcome != Outcome.OK:
+                is_sure = False
+                if outcome == Outcome.FAIL:
+                    # a database of an earlier time does not know this agent
+                    await self._hello()
+                continue
+            self._renewed = invoked
+            for unwanted in answer:
+                alive[unwanted.run_id][1].set()
+            if not is_sure:
+                is_sure = True
+                self._compare_due = 0.0
+            if time.monotonic() >= self._compare_due:
+                self._compare_due = time.monotonic() + _COMPARE_S
+                self._spawn(self._compare())
+
+    async def _compare(self) -> None:
+        """Free the slots whose runs ended while the database was away, or before its restore.
+
+        slot_is_free leaves out a job that another transaction holds, so this is repeated, as an agent does.
+        """
+        outcome, found = await self._call(
+            "host_runs",
+            hosts.host_runs(host_id=self._host_id),
+            lambda rows: [{"run": row.run_id, "job": f"{row.cluster_id}.{row.proc_id}"} for row in rows],
+            host=self.name,
+        )
+        for row in found if outcome == Outcome.OK else ():
+            if row.slot not in self._busy:
+                self._busy.add(row.slot)
+                self._spawn(self._recover(row.slot))
+            elif row.slot in self._gone and row.state == "running":
+                self._spawn(self._free(row.slot))
 
     # ---- work
 
@@ -308,7 +404,7 @@ class Host:
             if not free or time.monotonic() > self._renewed + FENCE_S / 2:
                 continue
             # demand is read anew each time; its answer is no promise
-            with contextlib.suppress(DatabaseUnavailable):
+            with contextlib.suppress(FetchworkError):
                 demand = await self._database.run(
                     matching.read_demand(host_id=self._host_id, queues=["default"], since="0"),
                     timeout_s=_CALL_S,
@@ -351,6 +447,7 @@ class Host:
             host=self.name,
             offer_s=OFFER_S,
             lease_s=RUN_LEASE_S,
+            free=free,
         )
         got = {}
         if outcome == Outcome.OK:
@@ -373,12 +470,20 @@ class Host:
         chosen = self.clients.random
         run, token = claimed.run_id, claimed.token
         job = f"{claimed.cluster_id}.{claimed.proc_id}"
+        if chosen.random() < 0.03 and len(self._gone) < len(self._slots) - 1:
+            # the slot is gone: only the offer's time ends the run
+            self._gone.add(slot)
+            return
+        work: _Work | None = _Work(run, token, job, _compared(claimed.ad or {}))
+        chain = run if chosen.random() < 0.5 else None
         try:
             if chosen.random() < 0.7:
                 await self._call("accept", runs.accept(run_id=run, token=token), run=run)
             await asyncio.sleep(chosen.choice([0.0, 0.0, 0.1, 0.3]))
-            if await self._start(run, token, "1:1") and time.monotonic() < self._renewed + FENCE_S:
-                await self._execute(job, run, token)
+            if not await self._start(run, token, _STARTER):
+                work = None
+            while work is not None and time.monotonic() < self._renewed + FENCE_S:
+                work = await self._execute(work, slot, chain)
         finally:
             self._busy.discard(slot)
         await self._free(slot)
@@ -393,35 +498,109 @@ class Host:
                 return outcome == Outcome.OK and reason is None
             await asyncio.sleep(0.05)
 
-    async def _execute(self, job: str, run: int, token: uuid.UUID) -> None:
-        chosen = self.clients.random
-        recorder = self.clients.recorder
+    async def _execute(self, work: _Work, slot: str, chain: int | None) -> _Work | None:
+        """Execute a job and report its end; return the next one of its chain."""
         end = asyncio.Event()
-        self._running[run] = token, end
+        self._running[work.run] = work.token, end
         began = time.monotonic()
         try:
-            reason = await self._until_end(run, token, end, chosen.uniform(0.02, 0.6))
+            seconds = self.clients.random.uniform(0.02, 0.6)
+            reason = await self._until_end(work.run, work.token, end, seconds)
         finally:
-            recorder.executed(self.name, job, run, began, time.monotonic())
-            self._running.pop(run, None)
-        exited = reason == "exit"
-        report: dict[str, Any] = {"JobPid": 77, "JobDuration": 0.1, "ExitBySignal": False}
+            self.clients.recorder.executed(self.name, work.job, work.run, began, time.monotonic())
+            self._running.pop(work.run, None)
+        if chain is None or reason != "exit":
+            await self._finish(work, reason)
+            return None
+        answer = await self._next(slot, chain, work, work.token)
+        if answer is None or not answer.ended:
+            await self._finish(work, reason)
+        if answer is not None and not answer.ended:
+            answer = await self._next(slot, chain, work, None)
+        if answer is None or answer.run_id is None:
+            return None
+        assert answer.token is not None
+        assert answer.ad is not None
+        job = f"{answer.cluster_id}.{answer.proc_id}"
+        return _Work(answer.run_id, answer.token, job, _compared(answer.ad))
+
+    async def _finish(self, work: _Work, reason: str) -> None:
+        """Report the end of a job until there is an answer, sometimes once more."""
+        chosen = self.clients.random
+        exit_code = {"ExitCode": 0} if reason == "exit" else {}
         for _ in range(1 + (chosen.random() < 0.15)):
             while True:
                 outcome, _ = await self._call(
                     "finish",
                     runs.finish(
-                        run_id=run,
-                        token=token,
+                        run_id=work.run,
+                        token=work.token,
                         hook_reason=reason,
-                        report={**report, "JobState": "Exited", **({"ExitCode": 0} if exited else {})},
+                        report={**_REPORT, "JobState": "Exited", **exit_code},
                     ),
-                    run=run,
+                    run=work.run,
                     reason=reason,
                 )
                 if outcome != Outcome.UNKNOWN:
+                    self.clients.told_end.set()
                     break
                 await asyncio.sleep(0.1)
+
+    async def _next(
+        self, slot: str, chain: int, work: _Work, token: uuid.UUID | None, **more: Any
+    ) -> runs.Next | None:
+        """Report an end by its token, and ask for the next job of the chain; None if there was no answer.
+
+        Without a token the end has been reported before. The call is not repeated: it would take other jobs.
+        """
+        try:
+            demand = await self._database.run(
+                matching.read_demand(host_id=self._host_id, queues=["default"], since="0"), timeout_s=_CALL_S
+            )
+        except FetchworkError:
+            return None
+        number_of_kinds = len(demand.autoclusters)
+        outcome, answers = await self._call(
+            "next",
+            runs.next_runs(
+                host_id=self._host_id,
+                end_ids=[work.run] if token else [],
+                end_tokens=[token] if token else [],
+                reports=[{**_REPORT, "ExitCode": 0}] if token else [],
+                autoclusters=demand.autoclusters,
+                prios=demand.prios,
+                hints=[0] * number_of_kinds,
+                slots=[
+                    {
+                        "slot": slot,
+                        "exclusive": True,
+                        "choices": list(range(1, number_of_kinds + 1)),
+                        "weights": [1.0] * number_of_kinds,
+                        "end": 1 if token else None,
+                        "starter": _STARTER,
+                        "chain": chain,
+                        "same": work.compared,
+                    }
+                ],
+                compared=_COMPARED,
+                lease_s=RUN_LEASE_S,
+            ),
+            lambda rows: next_answer(asdict(rows[0]), _COMPARED),
+            host=self.name,
+            slot=slot,
+            starter=_STARTER,
+            lease_s=RUN_LEASE_S,
+            same=work.compared,
+            **({"run": work.run} if token else {}),
+            **more,
+        )
+        if outcome != Outcome.OK:
+            return None
+        (answer,) = answers
+        if answer.ended and self.clients.random.random() < 0.2:
+            # most crashes come behind an end without a chain
+            self.clients.told_end.set()
+        return answer
 
     async def _until_end(self, run: int, token: uuid.UUID, end: asyncio.Event, seconds: float) -> str:
         """Execute the job; return the reason of its end."""
@@ -429,6 +608,8 @@ class Host:
         # some jobs run until they are ended
         until = time.monotonic() + (10.0 if chosen.random() < 0.1 else seconds)
         while (now := time.monotonic()) < until and now < self._renewed + FENCE_S and not end.is_set():
+            if self.clients.calm.is_set():
+                until = min(until, now + seconds)
             # no call may delay the job's end, so none is awaited here
             if chosen.random() < 0.15:
                 self._spawn(self._heartbeat(run, token, end))
@@ -437,9 +618,10 @@ class Host:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(min(0.05, until - now)):
                     await end.wait()
-        if end.is_set() or time.monotonic() < until or chosen.random() < 0.1:
+        if end.is_set() or chosen.random() < 0.1:
             return "evict"
-        return "exit"
+        # as its lease ends it may have come to its own end, too
+        return "exit" if time.monotonic() >= until or chosen.random() < 0.5 else "evict"
 
     async def _heartbeat(self, run: int, token: uuid.UUID, end: asyncio.Event) -> None:
         outcome, beat = await self._call(
@@ -454,7 +636,7 @@ class Host:
     async def _misbehave(self, run: int, token: uuid.UUID) -> None:
         """Calls that must have no effect: with another token, of another starter."""
         forged = uuid.uuid4()
-        match self.clients.random.choice(["starter", "finish", "accept", "start"]):
+        match self.clients.random.choice(["starter", "finish", "accept", "start", "next"]):
             case "starter":
                 await self._call(
                     "start", runs.start(run_id=run, token=token, starter="2:2"), run=run, starter="2:2"
@@ -470,9 +652,12 @@ class Host:
                 )
             case "accept":
                 await self._call("accept", runs.accept(run_id=run, token=forged), run=run, forged=True)
+            case "next":
+                work = _Work(run, forged, "", {})
+                await self._next(f"no slot@{self.name}", run, work, forged, forged=True)
             case _:
                 await self._call(
-                    "start", runs.start(run_id=run, token=forged, starter="1:1"), run=run, forged=True
+                    "start", runs.start(run_id=run, token=forged, starter=_STARTER), run=run, forged=True
                 )
 
 
@@ -487,6 +672,8 @@ class People:
         self._attributes = attributes
         self._database = Attempts(proxy.conninfo(clients.conninfo), 4)
         self._values = iter(range(1, 1_000_000))
+        #: the job that was changed last
+        self._in_hand: str | None = None
 
     async def close(self) -> None:
         """Close their connections."""
@@ -526,7 +713,7 @@ class People:
             "Cmd": "/bin/true",
             "Owner": OWNER,
             "EvidenceValue": value,
-            "RequestMemory": 64 + cluster % 3,
+            "RequestMemory": 64 + (cluster % 5 == 0),
         }
         outcome, _ = await self.clients.call(
             self._database,
@@ -546,7 +733,7 @@ class People:
         while True:
             try:
                 begun = await self._database.run(jobs.begin_submission(owner=OWNER, key=key))
-            except DatabaseUnavailable:
+            except FetchworkError:
                 await asyncio.sleep(0.1)
                 continue
             if begun.is_made:
@@ -559,24 +746,29 @@ class People:
         return None
 
     async def act(self) -> None:
-        """Change jobs, one after the other, for ever."""
+        """Two persons change jobs for ever, each one after the other."""
+        await asyncio.gather(self._act("person 1"), self._act("person 2"))
+
+    async def _act(self, person: str) -> None:
         chosen = self.clients.random
         while True:
-            await asyncio.sleep(chosen.uniform(0.01, 0.1))
+            await asyncio.sleep(chosen.uniform(0.01, 0.2))
             if not self.clients.jobs:
                 continue
-            # the newest, most of which have not ended
-            job = chosen.choice(self.clients.jobs[-12:])
-            await self._change(job, chosen.choice(_ACTS))
+            # the newest, most of which have not ended; often the one that the other person has just changed
+            if chosen.random() < 0.5 or self._in_hand is None:
+                self._in_hand = chosen.choice(self.clients.jobs[-12:])
+            job = self._in_hand
+            await self._change(person, job, chosen.choice(_ACTS))
             if chosen.random() < 0.04:
-                await self._change(job, "remove")
+                await self._change(person, job, "remove")
 
     async def release(self, jobs_: list[str]) -> None:
         """Release these jobs."""
         for job in jobs_:
-            await self._change(job, "release")
+            await self._change("person 1", job, "release")
 
-    async def _change(self, job: str, verb: str) -> None:
+    async def _change(self, person: str, job: str, verb: str) -> None:
         value = next(self._values)
         call: sqlcall.Call[int] = (
             jobs.edit(jobs=[job], changes={"EvidenceValue": value})
@@ -585,19 +777,23 @@ class People:
         )
         arguments: dict[str, Any] = {"job": job, **({"value": value} if verb == "edit" else {})}
         if verb in ("hold", "edit") and self.clients.random.random() < 0.15:
-            await self._slowly(verb, call, arguments)
+            await self._within(_SLOWLY, person, verb, call, arguments)
+        elif verb in ("hold", "release") and self.clients.random.random() < 0.3:
+            await self._within(_LATE, person, verb, call, arguments)
         else:
-            await self.clients.call(self._database, "person", verb, call, **arguments)
+            await self.clients.call(self._database, person, verb, call, **arguments)
 
-    async def _slowly(self, verb: str, call: sqlcall.Call[int], arguments: dict[str, Any]) -> None:
-        """In a transaction that stays open for a while after the change."""
+    async def _within(
+        self, statement: str, person: str, verb: str, call: sqlcall.Call[int], arguments: dict[str, Any]
+    ) -> None:
+        """In a transaction that stays open for a while."""
         sql, params = call.statement()
 
         async def ask() -> Any:
-            rows = await self._database.query(_SLOWLY.format(sql), params, again=False)
+            rows = await self._database.query(statement.format(sql), params, again=False)
             return call.read(rows)
 
-        await self.clients.record(self._database, "person", verb, ask, **arguments)
+        await self.clients.record(self._database, person, verb, ask, **arguments)
 
 
 class Reader:
@@ -622,8 +818,8 @@ class Reader:
             if self.clients.random.random() < 0.3:
                 await self.snapshot()
 
-    async def events(self) -> bool:
-        """Read the next page; False if there was no answer."""
+    async def events(self) -> int | None:
+        """Read the next page: the number of its events; None if there was no answer."""
         recorder = self.clients.recorder
         number = recorder.invoke(self.name, "events", after=self._after)
         try:
@@ -635,15 +831,15 @@ class Reader:
             rows = await self._database.query(statement.sql, statement.params)
         except FetchworkError:
             recorder.answer(number, Outcome.UNKNOWN)
-            return False
+            return None
         page = eventpages.EventPage.from_row(rows[0])
         events = [_event(line) for line in (page.lines or "").splitlines()]
         self._after = page.until_batch, page.until_id
         recorder.answer(number, Outcome.OK, events)
-        return True
+        return len(events)
 
     async def snapshot(self) -> dict[str, list[int]] | None:
-        """Read the state of all jobs, and the totals."""
+        """Read the state of all jobs, and the totals; return the jobs in the queue."""
         number = self.clients.recorder.invoke(self.name, "snapshot")
         try:
             (row,) = await self._database.query(_SNAPSHOT)
@@ -655,7 +851,7 @@ class Reader:
         self.clients.recorder.answer(
             number, Outcome.OK, {"jobs": states, "queued": queued, "totals": row["totals"]}
         )
-        return states
+        return queued
 
 
 def _event(line: str) -> list[Any]:
@@ -663,41 +859,65 @@ def _event(line: str) -> list[Any]:
     return [int(batch), int(number), int(kind), f"{cluster}.{proc}", int(run)]
 
 
+def is_restored(seed: int) -> bool:
+    """Whether the database of a history is restored from a dump at some time."""
+    return seed % 6 == 5
+
+
 async def play(server: PostgresServer, conninfo: str, path: Path, seed: int) -> None:
     """Write the history of one seed to ``path``."""
-    size = Size()
+    restored = conninfo if is_restored(seed) else None
+    # with few slots jobs wait, so that chains go on
+    size = Size(slots=random.Random(seed).choice((1, 2, 3)))
+
+    async def faults(recorder: Recorder, everyone: list[Host], chosen: random.Random) -> None:
+        await _break(RecordedServer(server, recorder), everyone, chosen, size, restored)
+
+    await play_with(faults, lambda: DatabaseProxy(server.port), conninfo, path, seed, size)
+
+
+async def play_with(
+    faults: Callable[[Recorder, list[Host], random.Random], Awaitable[None]],
+    proxy: Callable[[], DatabaseProxy],
+    conninfo: str,
+    path: Path,
+    seed: int,
+    size: Size,
+) -> None:
+    """Write a history under these faults; each client reaches the database through a proxy of its own."""
     chosen = random.Random(f"evidence {seed}")
     recorder = Recorder(path, seed=seed, lease_s=LEASE_S)
     clients = Clients(recorder, conninfo, chosen)
-    recorded = RecordedServer(server, recorder)
-    async with _parts(server, clients, size) as (everyone, people, readers, last):
+    async with _parts(proxy, clients, size) as (everyone, people, readers, last):
         background = [asyncio.create_task(work) for work in (people.act(), *(one.read() for one in readers))]
         background.append(asyncio.create_task(_maintain(conninfo)))
         try:
+            # no host is powered off before it is on
+            await asyncio.gather(*(host.on() for host in everyone))
             await asyncio.gather(
-                *(host.on() for host in everyone),
                 people.submit_all(size.submissions, size.seconds),
-                _break(recorded, everyone, chosen, size),
+                faults(recorder, everyone, chosen),
             )
             background[0].cancel()
             await settle(people, last)
         finally:
             for task in background:
                 task.cancel()
-            await asyncio.gather(*background, return_exceptions=True)
+            ends = await asyncio.gather(*background, return_exceptions=True)
     recorder.close()
-    for defect in clients.defects:
+    # maintenance that ended in silence would leave leases unwatched
+    for defect in [*clients.defects, *(end for end in ends if isinstance(end, Exception))]:
         raise RuntimeError(f"the workload of seed {seed} has a defect") from defect
 
 
 @contextlib.asynccontextmanager
 async def _parts(
-    server: PostgresServer, clients: Clients, size: Size
+    make_proxy: Callable[[], DatabaseProxy], clients: Clients, size: Size
 ) -> AsyncIterator[tuple[list[Host], People, list[Reader], Reader]]:
     async with contextlib.AsyncExitStack() as stack:
 
         async def proxy() -> DatabaseProxy:
-            return await stack.enter_async_context(DatabaseProxy(server.port))
+            return await stack.enter_async_context(make_proxy())
 
         everyone = [Host(clients, f"h{n + 1}", size.slots, await proxy()) for n in range(size.hosts)]
         people = People(clients, await proxy())
@@ -721,17 +941,29 @@ async def _maintain(conninfo: str) -> None:
                 await database.run(maintenance.maintain_queue())
 
 
-async def _break(server: RecordedServer, everyone: list[Host], chosen: random.Random, size: Size) -> None:
-    """Faults at times of the seed; everything is whole again at the end."""
-    for _ in range(size.faults):
+async def _break(
+    server: RecordedServer, everyone: list[Host], chosen: random.Random, size: Size, restored: str | None
+) -> None:
+    """Faults at times of the seed; everything is whole again at the end.
+
+    The database ``restored`` is dumped after the first and restored after the second.
+    """
+    dump = server.directory / "evidence.dump"
+    for number in range(size.faults):
+        if restored and number in (1, 2):
+            await asyncio.to_thread(server.dump if number == 1 else server.restore, restored, dump)
         await asyncio.sleep(chosen.uniform(0.3, 1.0) * size.seconds / size.faults)
         host = chosen.choice(everyone)
-        match chosen.choice(["cut", "deaf", "slow", "power", "crash", "short"]):
+        match chosen.choice(["cut", "cut", "deaf", "slow", "power", "crash", "crash", "short"]):
             case "power":
                 await host.off()
                 await asyncio.sleep(chosen.choice([0.1, LEASE_S + 0.5]))
                 await host.on()
             case "crash":
+                # right behind an acknowledged end, which must be on the disk
+                host.clients.told_end.clear()
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(host.clients.told_end.wait(), 1.0)
                 await asyncio.to_thread(server.crash)
                 await asyncio.to_thread(server.start)
             case "short":
@@ -739,20 +971,21 @@ async def _break(server: RecordedServer, everyone: list[Host], chosen: random.Ra
                 await host.proxy.set_mode("open")
             case mode:
                 await host.proxy.set_mode(mode, 0.05)  # type: ignore[arg-type]
-                await asyncio.sleep(chosen.choice([0.3, LEASE_S + 0.5]))
+                await asyncio.sleep(chosen.choice([0.3, LEASE_S + 0.5, LEASE_S + 1.5]))
                 await host.proxy.set_mode("open")
 
 
 async def settle(people: People, last: Reader) -> None:
     """Let every job find its end, and read the outcome."""
+    people.clients.calm.set()
     end = time.monotonic() + _QUIET_S
     while time.monotonic() < end:
-        states = await last.snapshot()
-        if states is not None:
-            if all(status in (REMOVED, COMPLETED) for status, _ in states.values()):
+        queued = await last.snapshot()
+        if queued is not None:
+            if not queued:
                 break
-            await people.release([job for job, (status, _) in states.items() if status == HELD])
+            await people.release([job for job, (status, _) in queued.items() if status == HELD])
         await asyncio.sleep(0.2)
-    while not await last.events() and time.monotonic() < end + _QUIET_S:
+    while await last.events() != 0 and time.monotonic() < end + _QUIET_S:
         await asyncio.sleep(0.1)
     await last.snapshot()
