@@ -10,7 +10,7 @@ import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from typing import Annotated, Any, Literal, Self, TypeAlias
 
-from fastapi import Depends, FastAPI, Path, Query
+from fastapi import Depends, FastAPI, Header, Path, Query
 from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
 from fastapi.security import HTTPBearer
@@ -208,14 +208,25 @@ class Api:
         found.__doc__ = f"The {of}, a page at a time; {'the oldest' if of == 'jobs' else 'the last'} first."
         return found
 
-    async def submit(self, request: Request, response: Response, body: Submission) -> Submitted:
-        """Submit jobs as one cluster: all of them, or none."""
+    async def submit(
+        self,
+        request: Request,
+        response: Response,
+        body: Submission,
+        idempotency_key: Annotated[str | None, Header(min_length=1, max_length=250)] = None,
+    ) -> Submitted:
+        """Submit jobs as one cluster: all of them, or none.
+
+        A submission that is repeated with the same Idempotency-Key submits nothing, and is answered with the
+        first one's cluster.
+        """
         answer = await self._workers.ask(
             request.state.person,
             questions.submit,
             writes=True,
             common=body.ad,
             own=body.jobs or [{}] * body.count,
+            key=idempotency_key,
         )
         response.headers["Location"] = f"/api/v1/jobs/{answer['cluster']}.0"
         return Submitted(**answer)

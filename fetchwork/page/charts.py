@@ -1,88 +1,193 @@
-"""The last day in numbers, by quarter of an hour."""
+"""Charts of a range of time: starts, ends, running jobs and waits; and the last hour of each owner."""
 
 from __future__ import annotations
 
 from fetchwork.page.acting import ActingSession
+from fetchwork.page.problem import Problem
 from fetchwork.queue.reading.views import Json
 
-# "running" at the end of a quarter: the jobs that run now, without later starts, with later ends
-_DAY = """
-WITH quarters AS (
-    SELECT generate_series(
-        date_bin('15 minutes', now() - interval '1 day', 'epoch') + interval '15 minutes',
-        now(), '15 minutes'
-    ) AS at
+#: name of a range -> its seconds, and those of a step
+RANGES = {
+    "hour": (3600, 300),
+    "6 hours": (6 * 3600, 900),
+    "day": (86400, 900),
+    "week": (7 * 86400, 2 * 3600),
+}
+#: ended runs that are read for an hour's charts and failures
+MOST_RUNS = 200_000
+MOST_FAILURES = 20_000
+#: owners with a line of their last hour
+OWNERS = 12
+
+# counts by quarter of an hour; an hour has shorter steps, and reads the runs themselves
+_COUNTS = """
+    SELECT c.owner, c.started_at, c.ended_at, c.runs, c.badruns AS bad, c.waits
+    FROM fetchwork.run_counts AS c
+    WHERE c.ended_at > now() - interval '{seconds} s'
+"""
+_RUNS = """
+    SELECT
+        r.owner, r.started_at, r.ended_at, 1::bigint AS runs, (r.outcome <> 'completed')::integer AS bad,
+        '{}'::integer [] AS waits
+    FROM (
+        SELECT r.owner, r.started_at, r.ended_at, r.outcome
+        FROM fetchwork.runs AS r
+        WHERE r.ended_at BETWEEN now() - interval '1 hour' AND 'infinity' AND r.started_at IS NOT NULL
+        LIMIT %s
+    ) AS r
+    UNION ALL
+    SELECT c.owner, c.started_at, c.ended_at, 0, 0, c.waits
+    FROM fetchwork.run_counts AS c
+    WHERE c.ended_at > now() - interval '75 minutes'
+"""
+
+# "running" at the end of a step: the jobs that run now, without later starts, with later ends
+_RANGE = """
+WITH steps AS (
+    SELECT s.at
+    FROM generate_series(
+        date_bin(interval '{step} s', now() - interval '{seconds} s', 'epoch') + interval '{step} s',
+        now(), interval '{step} s'
+    ) AS s (at)
 ),
 counts AS MATERIALIZED (
-    SELECT c.started_at AS started, c.ended_at AS ended, c.runs, c.badruns AS bad, c.waits, c.longestwait
-    FROM fetchwork.run_counts AS c
+    SELECT
+        date_bin(interval '{step} s', c.started_at, 'epoch') AS started,
+        date_bin(interval '{step} s', c.ended_at, 'epoch') AS ended,
+        c.runs, c.bad, c.waits
+    FROM ({counts}) AS c
+    WHERE c.owner = coalesce(%s, c.owner)
 ),
 live AS MATERIALIZED (
     SELECT
-        date_bin('15 minutes', to_timestamp(j.jobcurrentstartdate), 'epoch') AS started,
-        j.qdate, j.jobstartdate
+        date_bin(interval '{step} s', to_timestamp(j.jobcurrentstartdate), 'epoch') AS started,
+        date_bin(interval '{step} s', to_timestamp(j.jobstartdate), 'epoch') AS first_started,
+        j.jobstartdate - j.qdate AS wait_s
     FROM fetchwork.jobs AS j
-    WHERE j.jobstatus IN (2, 7)
-),
-of_day AS (
-    SELECT c.started, c.ended, sum(c.runs) AS runs, sum(c.bad) AS bad FROM counts AS c GROUP BY 1, 2
-    UNION ALL
-    SELECT l.started, NULL, count(*), 0 FROM live AS l GROUP BY 1
+    WHERE j.jobstatus IN (2, 7) AND j.owner = coalesce(%s, j.owner)
 ),
 ended AS (
-    SELECT d.ended AS at, sum(d.runs)::bigint AS ends, sum(d.bad)::bigint AS bad_ends
-    FROM of_day AS d
+    SELECT c.ended AS at, sum(c.runs)::bigint AS ends, sum(c.bad)::bigint AS bad_ends
+    FROM counts AS c
     GROUP BY 1
 ),
 started AS (
-    SELECT d.started AS at, sum(d.runs)::bigint AS starts FROM of_day AS d GROUP BY 1
-),
-alive AS (
-    SELECT coalesce(sum(d.runs), 0) AS running FROM of_day AS d WHERE d.ended IS NULL
+    SELECT b.at, sum(b.runs)::bigint AS starts
+    FROM (
+        SELECT c.started AS at, sum(c.runs) AS runs FROM counts AS c GROUP BY 1
+        UNION ALL
+        SELECT l.started, count(*) FROM live AS l GROUP BY 1
+    ) AS b
+    GROUP BY 1
 ),
 -- from a job's submission to its first start
-waits AS (
-    SELECT
-        date_bin('15 minutes', to_timestamp(l.jobstartdate), 'epoch') AS at,
-        l.jobstartdate - l.qdate AS wait_s
-    FROM live AS l
-    UNION ALL
-    SELECT c.started, w.wait_s
-    FROM counts AS c
-    CROSS JOIN LATERAL unnest(c.waits) AS w (wait_s)
-),
 waited AS (
-    SELECT w.at, percentile_disc(0.5) WITHIN GROUP (ORDER BY w.wait_s) AS wait_s, max(w.wait_s) AS longest
-    FROM waits AS w
+    SELECT w.at, percentile_disc(ARRAY[0.5, 0.9]) WITHIN GROUP (ORDER BY w.wait_s) AS wait_s
+    FROM (
+        SELECT l.first_started AS at, l.wait_s FROM live AS l
+        UNION ALL
+        SELECT c.started, w.wait_s
+        FROM counts AS c
+        CROSS JOIN LATERAL unnest(c.waits) AS w (wait_s)
+    ) AS w
     GROUP BY w.at
-),
-longest AS (
-    SELECT c.started AS at, max(c.longestwait) AS wait_s FROM counts AS c GROUP BY 1
 )
 SELECT
-    extract(epoch FROM h.at)::bigint AS at, coalesce(s.starts, 0) AS starts, coalesce(e.ends, 0) AS ends,
-    coalesce(e.bad_ends, 0) AS bad_ends,
+    extract(epoch FROM h.at)::bigint AS at, coalesce(s.starts, 0) AS starts,
+    coalesce(e.ends, 0) AS all_ends,
+    coalesce(e.ends, 0) - coalesce(e.bad_ends, 0) AS ends, coalesce(e.bad_ends, 0) AS bad_ends,
     (
-        alive.running + coalesce(
+        (SELECT count(*) FROM live) + coalesce(
             sum(coalesce(e.ends, 0) - coalesce(s.starts, 0))
                 OVER (ORDER BY h.at ROWS BETWEEN 1 FOLLOWING AND UNBOUNDED FOLLOWING), 0
         )
     )::bigint AS running,
-    greatest(w.wait_s, 0) AS wait_s,
-    greatest(w.longest, n.wait_s, 0) AS longest_wait_s
-FROM quarters AS h
-CROSS JOIN alive
+    greatest(w.wait_s[1], 0) AS wait_s,
+    greatest(w.wait_s[2], 0) AS wait_90_s
+FROM steps AS h
 LEFT JOIN started AS s ON s.at = h.at
 LEFT JOIN ended AS e ON e.at = h.at
 LEFT JOIN waited AS w ON w.at = h.at
-LEFT JOIN longest AS n ON n.at = h.at
 ORDER BY h.at
 """
 
+_AGE = """
+SELECT extract(epoch FROM now() - least(
+    (SELECT min(c.started_at) FROM fetchwork.run_counts AS c),
+    (SELECT min(to_timestamp(j.jobcurrentstartdate)) FROM fetchwork.jobs AS j WHERE j.jobstatus IN (2, 7))
+))::float8 AS age
+"""
 
-def last_day(session: ActingSession) -> list[Json]:
-    """Starts, ends, running jobs and waits of the last day; waits in seconds, None without a start.
+_OWNERS = """
+SELECT r.owner, extract(epoch FROM date_bin('5 minutes', r.ended_at, 'epoch'))::bigint AS at, count(*) AS ends
+FROM (
+    SELECT r.owner, r.ended_at
+    FROM fetchwork.runs AS r
+    WHERE r.ended_at BETWEEN now() - interval '1 hour' AND 'infinity'
+    LIMIT %s
+) AS r
+GROUP BY 1, 2
+"""
 
-    The waits are those of running jobs, and of a sample of ended ones.
+_FAILURES = """
+SELECT f.what, f.host, count(*) AS runs, min(f.jobid) AS jobid
+FROM (
+    SELECT
+        r.host, r.jobid,
+        CASE
+            WHEN r.outcome <> 'completed' THEN concat_ws(': ', replace(r.outcome, '_', ' '), r.reason)
+            WHEN r.exitsignal IS NOT NULL THEN format('ended by signal %%s', r.exitsignal)
+            WHEN r.exitcode <> 0 THEN format('ended with exit code %%s', r.exitcode)
+        END AS what
+    FROM (
+        SELECT r.host, r.jobid, r.outcome, r.reason, r.exitcode, r.exitsignal
+        FROM fetchwork.runs AS r
+        WHERE r.ended_at BETWEEN now() - interval '1 hour' AND 'infinity'
+        LIMIT %s
+    ) AS r
+) AS f
+WHERE f.what IS NOT NULL
+GROUP BY f.what, f.host
+"""
+
+
+def charts(session: ActingSession, *, span: str | None, owner: str | None) -> Json:
+    """The steps of a range (None: that of the pool's age), of one owner or all; raises Problem.
+
+    Waits are in seconds, None without a start: those of running jobs, and of a sample of ended ones. ``ends``
+    are jobs' own ends, ``bad_ends`` all other ends of runs.
     """
-    return [dict(row) for row in session.database.query(_DAY)]
+    if span is None:
+        (row,) = session.database.query(_AGE)
+        age = row["age"] or 0
+        span = next((name for name, (seconds, _) in RANGES.items() if age < seconds), "week")
+    if span not in RANGES:
+        raise Problem(400, "bad request", f"range is '{span}'; allowed: {', '.join(RANGES)}")
+    seconds, step = RANGES[span]
+    hour = span == "hour"
+    statement = _RANGE.replace("{counts}", _RUNS if hour else _COUNTS)
+    statement = statement.replace("{seconds}", str(seconds)).replace("{step}", str(step))
+    values = [*([MOST_RUNS] if hour else []), owner, owner]
+    rows = [dict(row) for row in session.database.query(statement, values)]
+    return {"range": span, "owner": owner, "rows": rows}
+
+
+def last_hour(session: ActingSession) -> Json:
+    """The last hour's ends of each owner by five minutes, and its failed runs by reason and by host."""
+    owners: dict[str, dict[int, int]] = {}
+    ended = session.database.query(_OWNERS, [MOST_RUNS])
+    for row in ended:
+        owners.setdefault(row["owner"], {})[row["at"]] = row["ends"]
+    busiest = sorted(owners, key=lambda owner: (-sum(owners[owner].values()), owner))[:OWNERS]
+    reasons: dict[str, Json] = {}
+    hosts: dict[str, int] = {}
+    for row in session.database.query(_FAILURES, [MOST_FAILURES]):
+        reason = reasons.setdefault(row["what"], {"runs": 0, "jobid": row["jobid"]})
+        reason["runs"] += row["runs"]
+        host = row["host"] or ""
+        hosts[host] = hosts.get(host, 0) + row["runs"]
+    return {
+        "owners": {owner: owners[owner] for owner in busiest},
+        "reasons": sorted(reasons.items(), key=lambda item: -item[1]["runs"])[:8],
+        "hosts": sorted(hosts.items(), key=lambda item: -item[1])[:8],
+    }

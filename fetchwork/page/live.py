@@ -85,13 +85,19 @@ class _Watch:
         self.person = person
         self.listeners: set[asyncio.Event] = set()
         self.closed = False
+        #: pages that no read has begun after
+        self._new: set[asyncio.Event] = set()
         self._workers = workers
         self._task = asyncio.ensure_future(self._read())
 
     def enter(self) -> asyncio.Event:
-        """Return a new listener: an event that is set after a change."""
+        """Return a new listener: an event that is set after a change, and once after the first read.
+
+        The page was rendered before that read, so it may lack a change that lies before the cursor.
+        """
         changed = asyncio.Event()
         self.listeners.add(changed)
+        self._new.add(changed)
         return changed
 
     async def close(self) -> None:
@@ -106,14 +112,15 @@ class _Watch:
     async def _read(self) -> None:
         cursor = "now"
         while True:
+            new, self._new = self._new, set()
             try:
                 answer = await self._workers.ask(self.person, questions.events, after=cursor, job=None)
             except Problem:
                 # the database is away, or events were dropped: the page is refreshed even so
                 cursor = "now"
+                self._new |= self.listeners
             else:
                 cursor = answer["cursor"]
-                if answer["events"]:
-                    for listener in self.listeners:
-                        listener.set()
+                for listener in self.listeners if answer["events"] else new:
+                    listener.set()
             await asyncio.sleep(POLL_S)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from urllib.parse import parse_qs, urlencode
+from urllib.parse import urlencode
 
 from jinja2 import Environment
 from starlette.requests import Request
@@ -11,24 +11,22 @@ from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Re
 from starlette.routing import Route
 
 from fetchwork.explain.judging import VERDICTS
-from fetchwork.page import charts, questions
+from fetchwork.page import charts, groups, machines, questions, timeline
 from fetchwork.page.acting import Person
+from fetchwork.page.actions import Actions
+from fetchwork.page.forms import STATES, constraint_of
 from fetchwork.page.problem import Problem
 from fetchwork.page.search import Page
 from fetchwork.page.signin import SignIn
 from fetchwork.page.workers import Workers
-from fetchwork.queue.constraints.constraint import joined
 from fetchwork.queue.reading.views import Json
 
 #: jobs on a page
 JOBS_A_PAGE = 50
-#: seconds for which the numbers of the last day are cached
-DAY_S = 60.0
-#: bytes of a form
-MAX_FORM = 1 << 20
+#: seconds for which charts are cached
+CHARTS_S = 20.0
 #: the last positions of the script that follows a job's output
 OUTPUT_POSITIONS = ("run", "stdout_at", "stderr_at")
-STATES = {"idle": (1,), "running": (2, 6), "removed": (3,), "held": (5,), "suspended": (7,)}
 
 
 class Pages:
@@ -39,24 +37,30 @@ class Pages:
         self._sign_in = sign_in
         self._jinja = jinja
         self._title = title
-        #: the last day, and the time when it was read
-        self._days: dict[Person, tuple[float, list[Json]]] = {}
+        self._actions = Actions(workers, sign_in, self.render)
+        #: charts by person, range and owner, and the time when they were read
+        self._charts: dict[tuple[Person, str | None, str | None], tuple[float, Json]] = {}
 
     def routes(self) -> list[Route]:
         """The paths of the pages."""
         return [
+            *self._actions.routes(),
             Route("/", self.overview),
             Route("/charts", self.charts),
+            Route("/hour", self.hour),
             Route("/held", self.held),
+            Route("/find", self.find),
+            Route("/clusters/{cluster}", self.cluster),
+            Route("/batches", self.batch),
             Route("/jobs", self.jobs),
-            Route("/jobs/act", self.act, methods=["POST"]),
             Route("/jobs/{job}", self.job),
             Route("/jobs/{job}/why", self.why),
             Route("/jobs/{job}/output", self.output),
             Route("/history", self.history),
             Route("/slots", self.slots),
+            Route("/hosts/{name}", self.host),
+            Route("/hosts/{name}/hour", self.host_hour),
             Route("/queues", self.queues),
-            Route("/queues/{name}", self.change_queue, methods=["POST"]),
             Route("/submitters", self.submitters),
         ]
 
@@ -75,12 +79,21 @@ class Pages:
     async def overview(self, request: Request) -> Response:
         """Everything at a glance."""
         answer = await self._workers.ask(request.state.person, questions.overview)
-        return self.render(request, "overview.html", **answer)
+        given = {name: text for name in ("range", "owner") if (text := request.query_params.get(name))}
+        charts_at = "/charts" + ("?" + urlencode(given) if given else "")
+        return self.render(request, "overview.html", charts_at=charts_at, **answer)
 
     async def charts(self, request: Request) -> Response:
-        """Charts of the last day; a part of the overview that may take longer."""
-        rows = await self._last_day(request.state.person)
-        return self.render(request, "charts.html", rows=rows)
+        """Charts of a range; a part of the overview that may take longer."""
+        span, owner = (request.query_params.get(name) or None for name in ("range", "owner"))
+        answer = await self._read_charts(request.state.person, span, owner)
+        return self.render(request, "charts.html", ranges=charts.RANGES, **answer)
+
+    async def hour(self, request: Request) -> Response:
+        """The last hour by owner, and its failures; a part of the overview."""
+        answer = await self._workers.ask(request.state.person, charts.last_hour, slow=True)
+        now = int(time.time()) // 300 * 300
+        return self.render(request, "hour.html", steps=range(now - 11 * 300, now + 1, 300), **answer)
 
     async def held(self, request: Request) -> Response:
         """Why jobs are held; a part of the overview."""
@@ -88,14 +101,15 @@ class Pages:
         many = sum(row["jobs"] for row in rows) >= questions.MANY_HELD
         return self.render(request, "held.html", rows=rows, many=questions.MANY_HELD if many else None)
 
-    async def _last_day(self, person: Person) -> list[Json]:
-        """The numbers of the last day; they are not computed anew for each page that shows them."""
+    async def _read_charts(self, person: Person, span: str | None, owner: str | None) -> Json:
+        """The charts; they are not computed anew for each page that shows them."""
         now = time.monotonic()
-        self._days = {each: day for each, day in self._days.items() if now - day[0] < DAY_S}
-        if person not in self._days:
-            rows = await self._workers.ask(person, charts.last_day, slow=True)
-            self._days[person] = (time.monotonic(), rows)
-        return self._days[person][1]
+        self._charts = {each: kept for each, kept in self._charts.items() if now - kept[0] < CHARTS_S}
+        key = person, span, owner
+        if key not in self._charts:
+            answer = await self._workers.ask(person, charts.charts, slow=True, span=span, owner=owner)
+            self._charts[key] = (time.monotonic(), answer)
+        return self._charts[key][1]
 
     async def jobs(self, request: Request) -> Response:
         """The jobs in the queue, by a filter."""
@@ -140,10 +154,32 @@ class Pages:
         return constraint, found, None
 
     async def job(self, request: Request) -> Response:
-        """One job: its runs, its events, its ad, the end of its output."""
+        """One job: its life as a line, its ad, the end of its output."""
         job = request.path_params["job"]
-        answer = await self._workers.ask(request.state.person, questions.job, job=job)
+        answer = await self._workers.ask(request.state.person, timeline.life, job=job)
         return self.render(request, "job.html", job=job, **answer)
+
+    async def cluster(self, request: Request) -> Response:
+        """One cluster: its progress, run times and ends."""
+        cluster = request.path_params["cluster"]
+        answer = await self._workers.ask(request.state.person, groups.cluster, cluster=cluster)
+        return self.render(
+            request, "group.html", name=f"Cluster {cluster}", most=groups.MOST_JOBS, dag=None, **answer
+        )
+
+    async def batch(self, request: Request) -> Response:
+        """One batch, as a cluster."""
+        owner, name = (request.query_params.get(key, "") for key in ("owner", "name"))
+        answer = await self._workers.ask(request.state.person, groups.batch, owner=owner, name=name)
+        return self.render(
+            request, "group.html", name=f"Batch {name}", most=groups.MOST_JOBS, dag=None, **answer
+        )
+
+    async def find(self, request: Request) -> Response:
+        """Leads from the search box to the page of what was typed."""
+        text = request.query_params.get("text", "").strip()
+        address = await self._workers.ask(request.state.person, groups.find, text=text) if text else "/jobs"
+        return RedirectResponse(address, 303)
 
     async def why(self, request: Request) -> Response:
         """Why a job does not run; a part of its page that may take longer."""
@@ -176,21 +212,30 @@ class Pages:
         return self.render(request, "output.html", job=job, output=answer)
 
     async def slots(self, request: Request) -> Response:
-        """Slots and hosts."""
+        """The map of the pool, and its slots."""
         constraint = request.query_params.get("constraint", "")
-        person = request.state.person
-        slots, problem = [], None
+        found: Json = {"hosts": [], "slots": []}
+        problem = None
         try:
-            slots = await self._workers.ask(person, questions.listed, of="slots", constraint=constraint)
+            found = await self._workers.ask(request.state.person, machines.pool, constraint=constraint)
         except Problem as wrong:
             if wrong.status != 400:
                 raise
             problem = wrong
-        hosts = await self._workers.ask(person, questions.listed, of="hosts")
         status = problem.status if problem else 200
-        return self.render(
-            request, "slots.html", status, problem=problem, slots=slots, hosts=hosts, constraint=constraint
-        )
+        return self.render(request, "slots.html", status, problem=problem, constraint=constraint, **found)
+
+    async def host(self, request: Request) -> Response:
+        """One host: its alerts, slots and runs."""
+        name = request.path_params["name"]
+        answer = await self._workers.ask(request.state.person, machines.host, name=name)
+        return self.render(request, "host.html", name=name, **answer)
+
+    async def host_hour(self, request: Request) -> Response:
+        """A host's ended runs; a part of its page that may take longer."""
+        name = request.path_params["name"]
+        answer = await self._workers.ask(request.state.person, machines.host_hour, name=name, slow=True)
+        return self.render(request, "hosthour.html", name=name, **answer)
 
     async def queues(self, request: Request) -> Response:
         """The queues."""
@@ -202,101 +247,6 @@ class Pages:
         """Submitters and their usage."""
         submitters = await self._workers.ask(request.state.person, questions.listed, of="submitters")
         return self.render(request, "submitters.html", submitters=submitters)
-
-    # -- changes
-
-    async def act(self, request: Request) -> Response:
-        """Act on jobs: on the ticked ones, or on all that the filter selects.
-
-        The first time it only shows their number, and asks.
-        """
-        person: Person = request.state.person
-        form = await form_of(request)
-        self._sign_in.check_form(request, person, form.get("form_key", [None])[0])
-        (action,) = form.get("action", [""])[:1]
-        if action not in questions.ACTIONS:
-            raise Problem(
-                400, "bad request", f"action is '{action}'; allowed: {', '.join(questions.ACTIONS)}"
-            )
-        jobs = form.get("job", [])
-        every = form.get("every", [""])[0] == "yes"
-        constraint = form.get("constraint", [""])[0].strip() or "true"
-        if not jobs and not every:
-            raise Problem(400, "bad request", "no job is ticked; tick jobs, or 'all that the filter selects'")
-        spec = {"jobs": None, "constraint": constraint} if every else {"jobs": jobs, "constraint": None}
-        if form.get("confirmed", [""])[0] != "yes":
-            chosen = constraint if every else " || ".join(f"JobId == {job}" for job in jobs)
-            if every:
-                counts = await self._workers.ask(person, questions.count, constraint=constraint)
-            else:
-                counts = {"Jobs": len(jobs)}
-            return self.render(
-                request,
-                "confirm.html",
-                action=action,
-                counts=counts,
-                chosen=chosen,
-                constraint=constraint,
-                jobs=jobs,
-                every=every,
-                reason=form.get("reason", [""])[0],
-            )
-        done = await self._workers.ask(
-            person,
-            questions.act,
-            writes=True,
-            action=action,
-            reason=form.get("reason", [""])[0].strip() or None,
-            **spec,
-        )
-        return self.render(request, "done.html", action=action, done=done, constraint=constraint, every=every)
-
-    async def change_queue(self, request: Request) -> Response:
-        """Pause, resume, drain or open a queue."""
-        person: Person = request.state.person
-        form = await form_of(request)
-        self._sign_in.check_form(request, person, form.get("form_key", [None])[0])
-        changes = {
-            "pause": {"paused": True},
-            "resume": {"paused": False},
-            "drain": {"draining": True},
-            "open": {"draining": False},
-        }
-        change = changes.get(form.get("change", [""])[0])
-        if change is None:
-            raise Problem(400, "bad request", f"change is not one of {', '.join(changes)}")
-        name = request.path_params["name"]
-        await self._workers.ask(person, questions.set_queue, writes=True, name=name, changes=change)
-        return RedirectResponse("/queues", 303)
-
-
-def constraint_of(request: Request) -> str:
-    """The filter of a request: a constraint, an owner and a state, all of which must hold."""
-    given = request.query_params
-    parts = []
-    if owner := given.get("owner", "").strip():
-        quoted = owner.replace("\\", "\\\\").replace('"', '\\"')
-        parts.append(f'Owner == "{quoted}"')
-    if state := given.get("state", ""):
-        if state not in STATES:
-            raise Problem(400, "bad request", f"state is '{state}'; allowed: {', '.join(STATES)}")
-        parts.append(" || ".join(f"JobStatus == {status}" for status in STATES[state]))
-    if constraint := given.get("constraint", "").strip():
-        parts.append(constraint)
-    return joined(parts) if len(parts) > 1 else "".join(parts)
-
-
-async def form_of(request: Request) -> dict[str, list[str]]:
-    """The fields of a form; raises Problem if it is too large."""
-    body = b""
-    async for chunk in request.stream():
-        body += chunk
-        if len(body) > MAX_FORM:
-            raise Problem(413, "too large", f"a form has at most {MAX_FORM} bytes")
-    try:
-        return parse_qs(body.decode("utf-8"), keep_blank_values=True, max_num_fields=5000)
-    except ValueError as error:
-        raise Problem(400, "bad request", f"the form can't be read: {error}") from None
 
 
 def _more(request: Request, after: str | None) -> str | None:

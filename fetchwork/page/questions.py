@@ -167,6 +167,14 @@ def act(
     return session.run(changing.act(ACTIONS[action], spec, Memory(), reason))
 
 
+def these(jobs: Sequence[str]) -> str:
+    """The constraint of jobs and clusters by their ids; raises ValueError."""
+    ids = map(id_of, jobs)
+    return " || ".join(
+        f"ClusterId == {cluster}" + ("" if proc is None else f" && ProcId == {proc}") for cluster, proc in ids
+    )
+
+
 def edit(session: ActingSession, *, job: str, changes: Mapping[str, object]) -> int:
     """Change attributes of a job or a cluster; values are in HTCondor's JSON form."""
     id_of(job)
@@ -181,15 +189,18 @@ def set_queue(session: ActingSession, *, name: str, changes: Mapping[str, bool])
         session.database.run(administration.set_queue(name=name, changes=dict(changes)))
 
 
-def submit(session: ActingSession, *, common: Json, own: list[Json]) -> Json:
-    """Submit jobs, given as ads in HTCondor's JSON form: the common attributes, and each job's own."""
+def submit(session: ActingSession, *, common: Json, own: list[Json], key: str | None) -> Json:
+    """Submit jobs, given as ads in HTCondor's JSON form: the common attributes, and each job's own.
+
+    ``key``: as of ``submission.put``.
+    """
     with session.writing():
         # a session that acts for an account submits as that account, unless the ad names another, which is
         # refused
         owner = {} if session.account is None else {"Owner": session.account}
         ads = [{**owner, **common, **each} for each in own]
         # the files of this machine are not the person's
-        result = submission.put(session.database, ads, reads_files=False)
+        result = submission.put(session.database, ads, reads_files=False, key=key)
     return {"cluster": result.cluster(), "first_proc": result.first_proc(), "num_procs": result.num_procs()}
 
 

@@ -3,39 +3,41 @@
 from __future__ import annotations
 
 import json
+import math
 import time
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
+from urllib.parse import quote
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from fetchwork.classad.exprform import expr_text
-from fetchwork.codes import STATUS_NAMES, EventType
+from fetchwork.codes import STATUS_NAMES
+from fetchwork.page import machines, timeline
 from fetchwork.queue.reading.views import Row
 
 HERE = Path(__file__).parent
-
-#: ULogEventNumber -> its name on a page
-_EVENTS = {
-    EventType.SUBMIT: "submitted",
-    EventType.EXECUTE: "started",
-    EventType.EXECUTABLE_ERROR: "could not be executed",
-    EventType.JOB_EVICTED: "evicted",
-    EventType.JOB_TERMINATED: "ended",
-    EventType.IMAGE_SIZE: "memory grew",
-    EventType.GENERIC: "note",
-    EventType.JOB_ABORTED: "removed",
-    EventType.JOB_SUSPENDED: "suspended",
-    EventType.JOB_UNSUSPENDED: "continued",
-    EventType.JOB_HELD: "held",
-    EventType.JOB_RELEASED: "released",
-}
+#: units of a chart: the width of a step, and the height of all
+WIDE = 10
+HIGH = 100
+_ROUND_TIMES = (10, 60, 120, 300, 600, 1200, 3600, 7200, 4 * 3600, 12 * 3600, 86400)
 
 
 def moment(epoch: float | None) -> str:
     """A time of day, with its date, in UTC."""
     return "" if epoch is None else datetime.fromtimestamp(epoch, UTC).strftime("%Y-%m-%d %H:%M:%S")
+
+
+def ago(epoch: float) -> str:
+    """A time as people say it: '5 min ago', 'in 2 h'."""
+    passed = time.time() - epoch
+    return f"{short(passed)} ago" if passed >= 0 else f"in {short(-passed)}"
+
+
+def host_path(name: str) -> str:
+    """The address of a host's page."""
+    return "/hosts/" + quote(name, safe="")
 
 
 def duration(seconds: float | None) -> str:
@@ -81,29 +83,64 @@ def status(number: int) -> str:
     return STATUS_NAMES.get(number, str(number))
 
 
-def happened(number: int) -> str:
-    """The name of an event."""
-    return _EVENTS.get(number, f"event {number}")
+def scale(rows: Sequence[Row], names: Sequence[str], *, seconds: bool = False) -> float:
+    """The top of a chart's scale: a round number that no value exceeds; of seconds a round time."""
+    most: float = max((row[name] or 0 for row in rows for name in names), default=0)
+    if seconds:
+        return next((top for top in _ROUND_TIMES if top >= most), 86400 * math.ceil(most / 86400))
+    power: int = 10 ** max(0, len(str(int(most))) - 1)
+    return next(top * power for top in (2, 4, 6, 8, 10) if top * power >= most)
 
 
-def bars(rows: Sequence[Row], names: Sequence[str], *, height: int = 120) -> list[dict[str, object]]:
-    """Bars of a chart, side by side for each row: x, y, width, height, name, value, at."""
-    top = max((row[name] or 0 for row in rows for name in names), default=0) or 1
-    wide = 8 // max(1, len(names))
-    return [
-        {
-            "x": 10 * index + wide * part + 1,
-            "y": height - round(height * row[name] / top, 1),
-            "width": wide,
-            "height": round(height * row[name] / top, 1),
-            "name": name,
-            "value": row[name],
-            "at": row["at"],
-        }
+def bars(
+    rows: Sequence[Row], names: Sequence[str], top: float, *, stacked: bool = False
+) -> list[dict[str, object]]:
+    """Bars of a chart of ``HIGH`` units, side by side for each row, or on each other."""
+    drawn: list[dict[str, object]] = []
+    wide = WIDE - 2 if stacked else (WIDE - 2) / len(names)
+    for index, row in enumerate(rows):
+        below = 0.0
+        for part, name in enumerate(names):
+            height = round(HIGH * (row[name] or 0) / top, 1)
+            if height:
+                x = WIDE * index + 1 + (0 if stacked else wide * part)
+                y = round(HIGH - below - height, 1)
+                drawn.append({"x": x, "y": y, "width": wide, "height": height, "name": name})
+            below += height if stacked else 0
+    return drawn
+
+
+def line(rows: Sequence[Row], name: str, top: float) -> str:
+    """A chart's line as points of an SVG; a missing value is left out."""
+    return " ".join(
+        f"{WIDE * index + WIDE // 2},{round(HIGH - HIGH * row[name] / top, 1)}"
         for index, row in enumerate(rows)
-        for part, name in enumerate(names)
-        if row[name]
-    ]
+        if row[name] is not None
+    )
+
+
+def spark(values: Sequence[float]) -> str:
+    """A small line of 60 x 16 units as points of an SVG."""
+    top = max(values, default=0) or 1
+    step = 60 / max(1, len(values) - 1)
+    return " ".join(
+        f"{round(step * n, 1)},{round(15 - 14 * value / top, 1)}" for n, value in enumerate(values)
+    )
+
+
+def short(seconds: float | None) -> str:
+    """A length of time with one unit, as scales and lists show it: '45 s', '12 min', '3 h', '2 d'."""
+    if seconds is None:
+        return ""
+    for unit, name in ((86400, "d"), (3600, "h"), (60, "min")):
+        if seconds >= unit:
+            return f"{round(seconds / unit, 1):g} {name}"
+    return f"{round(seconds)} s"
+
+
+def clock(epoch: float, *, days: bool = False) -> str:
+    """A time of day at a scale: '14:15', of a week '26 Nov 14:00'."""
+    return datetime.fromtimestamp(epoch, UTC).strftime("%-d %b %H:%M" if days else "%H:%M")
 
 
 def environment() -> Environment:
@@ -123,7 +160,9 @@ def environment() -> Environment:
         value=value,
         command=command,
         status=status,
-        happened=happened,
     )
-    jinja.globals["bars"] = bars
+    jinja.filters.update(short=short, clock=clock, ago=ago, host_path=host_path)
+    jinja.filters["when"] = jinja.get_template("when.html").module.when  # type: ignore[attr-defined]
+    jinja.globals.update(bars=bars, line=line, scale=scale, spark=spark)
+    jinja.globals.update(drawn=timeline.drawn, outcome=timeline.outcome, problems=machines.problems)
     return jinja

@@ -42,6 +42,19 @@ def test_jobs_are_submitted_read_changed_and_removed(page: TestClient, queue: Qu
     assert gone["ProcId"] == 1
 
 
+def test_a_submission_with_a_known_idempotency_key_is_the_first_one(page: TestClient, queue: Queue) -> None:
+    def post(key: str) -> Any:
+        return page.post(f"{API}/jobs", json={"ad": AD, "count": 2}, headers={"Idempotency-Key": key})
+
+    first = post("night")
+    assert first.status_code == 201, first.text
+    again = post("night")
+    assert (again.status_code, again.json()) == (201, first.json())
+    assert post("day").json()["cluster"] != first.json()["cluster"]
+    assert len(queue.query()) == 4
+    assert post("x" * 251).status_code == 400
+
+
 def test_nobody_gets_a_file_of_the_server_s_machine_by_naming_it(
     page: TestClient, queue: Queue, tmp_path: Path
 ) -> None:

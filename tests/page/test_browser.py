@@ -33,8 +33,9 @@ pytestmark = [pytest.mark.all, pytest.mark.slow]
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 PATHS = (
-    "/", "/jobs", "/history", "/slots", "/queues", "/submitters", "/charts", "/held",
-    "/jobs/1.0", "/jobs/1.1", "/jobs/1.1/output", "/jobs/1.2", "/jobs/9.9",
+    "/", "/jobs", "/history", "/slots", "/queues", "/submitters", "/charts", "/hour", "/held",
+    "/jobs/1.0", "/jobs/1.1", "/jobs/1.1/output", "/jobs/1.2", "/jobs/9.9", "/hosts/h1", "/hosts/h1/hour",
+    "/clusters/1", "/batches?owner=alice&name=batch-alice", "/actions", "/find?text=nothing",
 )  # fmt: skip
 
 
@@ -96,11 +97,14 @@ def test_the_link_signs_in_and_leaves_no_token_in_the_address(tab: Any) -> None:
 def test_a_page_follows_what_happens(tab: Any, queue: Queue) -> None:
     tab.goto("/jobs")
     tab.get_by_text("No job is in the queue.").wait_for()
-    # the stream is open
-    tab.get_by_text("live", exact=True).wait_for()
+    # the stream is open, and the page has what came before it
+    tab.get_by_text("up to date").wait_for()
+    # no agent runs here; the administrator's reader puts events into the stream
     cluster = submit(queue, 2)
+    assert len(list(queue.events(stop_after=0))) == 2
     tab.get_by_role("link", name=f"{cluster}.1").wait_for()
     queue.act(JobAction.Hold, f"{cluster}.1")
+    assert len(list(queue.events(stop_after=0))) == 3
     tab.get_by_text("Held", exact=True).wait_for()
 
 
@@ -157,11 +161,33 @@ def test_a_long_search_is_stopped_and_goes_on(
 
 def test_slow_parts_come_by_themselves(tab: Any, busy: DirectQueue, monkeypatch: pytest.MonkeyPatch) -> None:
     # those of the page that signed in, before there was a job, are shown for a while
-    monkeypatch.setattr("fetchwork.page.pages.DAY_S", 0.0)
+    monkeypatch.setattr("fetchwork.page.pages.CHARTS_S", 0.0)
     tab.goto("/")
     tab.locator("svg.chart rect").first.wait_for()
     tab.goto("/jobs/1.2")
     tab.locator("[data-load] li").first.wait_for()
+
+
+@pytest.mark.parametrize("width", [1400, 400])
+def test_a_chart_s_values_are_read_by_pointer_and_keys(
+    tab: Any, busy: DirectQueue, width: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fetchwork.page.pages.CHARTS_S", 0.0)
+    tab.set_viewport_size({"width": width, "height": 900})
+    tab.goto("/?range=day")
+    chart = tab.get_by_role("slider", name="Running jobs")
+    chart.focus()
+    tab.keyboard.press("End")
+    playwright.expect(tab.locator("[data-readout]")).to_contain_text("Running: 2")
+    tab.keyboard.press("Home")
+    playwright.expect(tab.locator("[data-readout]")).to_contain_text("Running: 0")
+    box = chart.bounding_box()
+    chart.hover(position={"x": box["width"] - 1, "y": 10})
+    playwright.expect(tab.locator("[data-readout]")).to_contain_text("Running: 2")
+    # the page itself is not wider than the screen
+    assert tab.evaluate("document.documentElement.scrollWidth") <= width
+    tab.get_by_role("link", name="6 hours").click()
+    tab.locator('.ranges [aria-current="true"]', has_text="6 hours").wait_for()
 
 
 def test_output_of_a_running_job_is_followed_while_somebody_looks(tab: Any, busy: DirectQueue) -> None:
@@ -175,7 +201,7 @@ def test_output_of_a_running_job_is_followed_while_somebody_looks(tab: Any, busy
     playwright.expect(stdout).to_have_text("<one>\n")
     busy.call("ship_output", **shipped, stdout_at=9, stdout=b"two\n")
     playwright.expect(stdout).to_have_text("<one>\n[3 bytes left out]\ntwo\n")
-    tab.get_by_text("live", exact=True).nth(1).wait_for()
+    playwright.expect(tab.locator("[data-said]")).to_have_text("live")
     busy.call("ship_output", **{**shipped, "stdout_at": None, "stdout": None}, ended=True)
     tab.get_by_text("ended", exact=True).wait_for()
 

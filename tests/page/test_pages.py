@@ -7,13 +7,24 @@ import pytest
 from starlette.testclient import TestClient
 
 from fetchwork.classad.bindings import JobAction
-from fetchwork.page import pages
+from fetchwork.page import pages, timeline
 from fetchwork.queue import Queue
 from tests.page.conftest import TOKEN, Serve
-from tests.support.direct_queue import DirectQueue
+from tests.support.direct_queue import EXITED, DirectQueue
 from tests.support.there import there
 
-PAGES = ("/", "/jobs", "/history", "/slots", "/queues", "/submitters", "/charts", "/held")
+PAGES = (
+    "/",
+    "/jobs",
+    "/history",
+    "/slots",
+    "/queues",
+    "/submitters",
+    "/charts",
+    "/hour",
+    "/held",
+    "/actions",
+)
 
 
 def submit(queue: Queue, count: int, owner: str = "alice", **more: object) -> int:
@@ -118,23 +129,220 @@ def test_the_charts_have_starts_ends_running_jobs_and_waits(
         "UPDATE fetchwork.job_history"
         " SET q_date = first_start_at - make_interval(secs => 500 - 200 * cluster_id)"
     )
-    monkeypatch.setattr(pages, "DAY_S", 0.0)
-    text = page.get("/charts").text
-    assert "4 starts" in text and "2 ends, 0 of these" in text
+    monkeypatch.setattr(pages, "CHARTS_S", 0.0)
+    text = page.get("/charts?range=day").text
+    assert "4 starts" in text and "2 by their jobs&#39; own end" in text and "0 otherwise" in text
     assert "2 running now, 2 at most" in text
-    assert "the median of each quarter: 00:01:40 at most; longest wait 00:05:00" in text
-    drawn = re.findall(r'class="bar-(\w+)"[^>]*><title>[^:]*:[^:]*:[^:]*: (\d+|[0-9:]+) ([^<]*)', text)
-    running = [int(value) for name, value, _ in drawn if name == "running"]
+    assert "median, 1.7 min at most" in text and "90 % wait less, 5 min at most" in text
+    values = [re.findall(r"<td[^>]*>([^<]*)</td>", row) for row in re.findall(r"<tr>.*?</tr>", text)[1:]]
+    assert len(values) == 96
     # two from two hours ago, for an hour; then zero, then the two that run now
-    assert 3 <= len(running) <= 6 and set(running) == {2}
-    # the running jobs may have waited for a second
-    assert next(value for name, value, _ in drawn if name == "wait_s") == "00:01:40"
+    running = [int(row[3]) for row in values]
+    assert sum(running) in (2 * 5, 2 * 4) and running[-1] == 2 and set(running) == {0, 2}
+    # each scale begins at zero and has a round top
+    scales = re.findall(r'class="scale"[^>]*><span>([^<]*)</span><span>([^<]*)</span><span>0</span>', text)
+    assert scales == [("2", "1"), ("2", "1"), ("2", "1"), ("5 min", "2.5 min")]
+
+
+def test_the_range_of_the_charts_is_that_of_the_pool_s_age(page: TestClient, busy: DirectQueue) -> None:
+    def shown(path: str) -> str:
+        return there(re.search(r'aria-current="true">([^<]*)</a>', page.get(path).text))[1]
+
+    assert shown("/charts") == "hour"
+    for span in ("6 hours", "day", "week"):
+        assert shown(f"/charts?range={span}") == span
+    busy.connection.execute(
+        "UPDATE fetchwork.run_history"
+        " SET ended_at = now() - interval '2 h', started_at = now() - interval '3 h'"
+    )
+    # the answer of before is kept for a while, to each person and filter
+    assert shown("/charts?owner=alice") == "6 hours"
+    assert page.get("/charts?range=year").status_code == 400
+    assert "2 starts" in page.get("/charts?range=day&owner=alice").text
+
+
+def test_failures_of_the_last_hour_are_shown_by_reason_and_host(page: TestClient, busy: DirectQueue) -> None:
+    assert "No run failed." in page.get("/hour").text
+    for cluster, reason, report in ((1, "exit", {**EXITED, "ExitCode": 3}), (2, "evict", {})):
+        ((run_id, token),) = busy.rows(
+            f"SELECT run_id, token FROM fetchwork.run WHERE cluster_id = {cluster}"
+        )
+        busy.call("finish", run_id=run_id, token=token, hook_reason=reason, report=report)
+    text = page.get("/hour").text
+    assert "ended with exit code 3" in text and '<a href="/jobs/1.1">1.1</a>' in text
+    assert "<td>could not start" in text and '<a href="/jobs/2.1">2.1</a>' in text
+    assert '<td><a href="/hosts/h1">h1</a></td><td class="number">2</td>' in text
+    assert 'href="/?range=hour&amp;owner=alice#charts"' in text
 
 
 def test_the_charts_do_not_show_others_jobs(serve: Serve, busy: DirectQueue) -> None:
     theirs = serve(header="X-User")
     text = theirs.get("/charts", headers={"X-User": "alice"}).text
     assert "2 starts" in text and "1 running now" in text
+    assert "bob" not in theirs.get("/hour", headers={"X-User": "alice"}).text
+    assert "No job ran" in theirs.get("/charts?owner=bob", headers={"X-User": "alice"}).text
+
+
+def test_the_map_shows_a_running_slot_busy_and_a_silent_host(page: TestClient, busy: DirectQueue) -> None:
+    # the ad of the last fetch is of before the run
+    busy.connection.execute(
+        "INSERT INTO fetchwork.slot (host_id, name, state, activity, cpus)"
+        " SELECT r.host_id, r.slot, 'Claimed', 'Idle', 4 FROM fetchwork.run AS r"
+    )
+    busy.connection.execute(
+        "INSERT INTO fetchwork.slot (host_id, name, state, activity, cpus, gpus)"
+        " SELECT host_id, 'slot9@h1', 'Unclaimed', 'Idle', 1, 2 FROM fetchwork.host WHERE name = 'h1'"
+    )
+    text = page.get("/slots").text
+    assert 'aria-label="2 busy, 1 unclaimed"' in text
+    assert '<path class="slot-busy" d="M1 1h38v12h-38zM41 1h38v12h-38z"/>' in text
+    assert '<path class="slot-gpus" d="M83 7h4"/>' in text
+    assert '<td class="number">4</td>' in text and 'class="bad"' not in text
+    busy.connection.execute("UPDATE fetchwork.host SET lease_until = now() - interval '1 s'")
+    assert 'class="bad"' in page.get("/slots").text
+
+
+def test_a_host_has_a_page_of_its_slots_runs_and_alerts(serve: Serve, busy: DirectQueue) -> None:
+    busy.connection.execute(
+        "INSERT INTO fetchwork.slot (host_id, name, state, activity, cpus)"
+        " SELECT r.host_id, r.slot, 'Claimed', 'Idle', 4 FROM fetchwork.run AS r"
+    )
+    theirs = serve(header="X-User")
+    alice = {"X-User": "alice"}
+    assert 'href="/hosts/h1"' in theirs.get("/slots", headers=alice).text
+    text = theirs.get("/hosts/h1", headers=alice).text
+    assert 'aria-label="2 busy"' in text and 'role="alert"' not in text
+    # of the slots' table and of the runs; those of others are not shown
+    assert set(rows(text)) == {"1.1"} and len(rows(text)) == 2
+    hour = theirs.get("/hosts/h1/hour", headers=alice).text
+    assert rows(hour) == ["1.0"] and "1 run ended, 0 of them failed." in hour and "exit code 0" in hour
+    busy.connection.execute("UPDATE fetchwork.host SET lease_until = now() - interval '1 s'")
+    assert "Alerts: silent." in theirs.get("/hosts/h1", headers=alice).text
+    assert theirs.get("/hosts/h9", headers=alice).status_code == 404
+    assert "no host" in theirs.get('/hosts/h9"%20||%20true', headers=alice).text
+
+
+def test_a_large_pool_is_a_bar_for_each_host(
+    page: TestClient, busy: DirectQueue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    busy.connection.execute(
+        "INSERT INTO fetchwork.slot (host_id, name, state, activity, cpus)"
+        " SELECT h.host_id, 'free' || n || '@' || h.name, 'Unclaimed', 'Idle', 3"
+        " FROM fetchwork.host AS h CROSS JOIN generate_series(1, 1000) AS n"
+    )
+    busy.connection.execute(
+        "INSERT INTO fetchwork.slot (host_id, name, state, activity, cpus)"
+        " SELECT h.host_id, 'drained' || n || '@' || h.name, 'Drained', 'Retiring', 1"
+        " FROM fetchwork.host AS h CROSS JOIN generate_series(1, 1001) AS n"
+    )
+    text = page.get("/slots").text
+    assert '<ul class="map dense">' in text and "<table>" not in text
+    assert 'aria-label="1001 drained, 1000 unclaimed"' in text
+    assert '<path class="slot-unclaimed" d="M60 1h180v12h-180z"/>' in text
+    assert "<table>" in page.get('/slots?constraint=State=="Drained"').text
+
+
+def test_a_cluster_shows_its_progress_run_times_and_ends(page: TestClient, busy: DirectQueue) -> None:
+    busy.connection.execute(
+        "UPDATE fetchwork.job_history SET exit_code = 3, wall_s = 100 WHERE cluster_id = 1"
+    )
+    busy.connection.execute(
+        "UPDATE fetchwork.run_history SET report = report || '{\"ExitCode\": 3}' WHERE cluster_id = 1"
+    )
+    text = page.get("/clusters/1").text
+    assert 'aria-label="1 completed, 1 running, 1 idle"' in text
+    assert "exit code 3" in text and "00:01:40" in text
+    failed = text.partition('id="failed"')[2].partition("</section>")[0]
+    assert rows(failed) == ["1.0"]
+    bars = there(re.search(r"by run time, from 0 s to 1.7 min: ([0-9, ]*)", text))[1]
+    assert sum(map(int, bars.split(", "))) == 1
+    link = there(re.search(r'<a href="([^"]*)">1</a>', text.partition('id="exits"')[2]))[1]
+    assert rows(page.get(html.unescape(link)).text) == ["1.0"]
+    batch = page.get("/batches?owner=alice&name=batch-alice").text
+    assert 'aria-label="1 completed, 1 running, 1 idle"' in batch and "exit code 3" in batch
+    assert page.get("/clusters/77").status_code == 404
+    assert page.get("/clusters/x").status_code == 400
+    assert page.get("/batches?owner=bob&name=batch-alice").status_code == 404
+
+
+def test_the_box_finds_what_is_typed(page: TestClient, busy: DirectQueue) -> None:
+    for text, address in {
+        "1.2": "/jobs/1.2",
+        "1": "/clusters/1",
+        "alice": "/jobs?owner=alice",
+        "batch-bob": "/batches?owner=bob&name=batch-bob",
+        "h1": "/hosts/h1",
+        "JobPrio > 0": "/jobs?constraint=JobPrio+%3E+0",
+        "": "/jobs",
+    }.items():
+        answer = page.get("/find", params={"text": text}, follow_redirects=False)
+        assert (answer.status_code, answer.headers["location"]) == (303, address)
+    assert page.get("/find?text=nothing").status_code == 404
+
+
+def test_an_action_says_what_it_will_do_and_leads_on(page: TestClient, busy: DirectQueue) -> None:
+    form = {"form_key": form_key(page, "/jobs"), "action": "hold", "every": "yes", "constraint": ""}
+    asked = page.post("/jobs/act", data={**form, "constraint": 'Owner == "alice"'}).text
+    assert "<strong>2</strong> jobs?" in asked
+    assert "1 is held at once." in asked and "1 is ended by their hosts, and held." in asked
+    ticked = {"form_key": form["form_key"], "action": "release", "job": ["1.1", "1.2"]}
+    assert "2 are left as they are" in page.post("/jobs/act", data=ticked).text
+    done = page.post(
+        "/jobs/act", data={**form, "constraint": 'Owner == "alice"', "confirmed": "yes", "reason": "x"}
+    ).text
+    assert "Done: 2 jobs." in done and "Release them again" in done
+    constraint = there(re.search(r'name="constraint" value="([^"]*)"', done))[1]
+    back = {**form, "action": "release", "constraint": html.unescape(constraint), "confirmed": "yes"}
+    assert "Done: 2 jobs." in page.post("/jobs/act", data=back).text
+    actions = page.get("/actions?owner=alice").text
+    found = re.findall(r"<tr>(<td class=.moment.*?)</tr>", actions)
+    words = [re.sub(r"\s+", " ", re.sub(r"<[^>]*>", " ", row)) for row in found]
+    assert len(words) == 3 and " release alice 2 " in words[0] and " hold alice 2 1.1, 1.2 x " in words[1]
+    assert " submit alice 3 1 " in words[2]
+
+
+def test_a_job_s_life_is_one_line_of_its_states(page: TestClient, busy: DirectQueue) -> None:
+    ((run_id, token),) = busy.rows("SELECT run_id, token FROM fetchwork.run WHERE cluster_id = 1")
+    busy.call("finish", run_id=run_id, token=token, hook_reason="evict", report={})
+    busy.act("hold", "1.1", reason="to look at it")
+    busy.act("release", "1.1", reason="looked at")
+    busy.call("sequence_events")
+    text = page.get("/jobs/1.1").text
+    words = [
+        re.sub(r"<[^>]*>", " ", row).strip()
+        for row in re.findall(r"<tr>(<td><span class=.key.*?)</tr>", text)
+    ]
+    states = [row.split()[0] for row in words]
+    assert states[0] == "idle" and states[-3:] == ["running", "held", "idle"], states
+    assert "could not start" in words[-3] and "slot" in words[-3]
+    assert words[-2].endswith("to look at it") and words[-1].endswith("looked at")
+    label = there(re.search(r'<svg class="life"[^>]*aria-label="([^"]*)"', text))[1]
+    assert [part.split()[0] for part in label.split(", ")] == states
+    widths = [
+        float(found) for found in re.findall(r'<rect class="phase-[a-z]+"[^>]* width="([0-9.]+)"', text)
+    ]
+    assert len(widths) == len(states) and 999 < sum(widths) < 1001 and min(widths) > 0
+    ended = page.get("/jobs/1.0").text
+    assert "exit code 0" in ended and 'class="key phase-completed"' in ended
+
+
+@pytest.mark.parametrize(("status", "state"), [(3, "removed"), (4, "completed"), (5, "held")])
+def test_a_life_whose_events_are_gone_has_its_last_state(status: int, state: str) -> None:
+    ad = {"QDate": 100, "JobStatus": status, "EnteredCurrentStatus": 300, "HoldReason": "why"}
+    idle, last = timeline.phases(ad, [], [])
+    assert (idle.state, idle.begin, idle.end) == ("idle", 100, 300)
+    assert (last.state, last.begin, last.how) == (state, 300, "why" if state == "held" else "")
+
+
+def test_a_job_s_usage_is_shown_beside_its_request(page: TestClient, busy: DirectQueue) -> None:
+    assert "<meter" not in page.get("/jobs/1.2").text
+    busy.connection.execute(
+        "UPDATE fetchwork.job_history SET facts = facts || '{\"MemoryUsage\": 96}',"
+        " ad = ad || '{\"RequestMemory\": 128}', wall_s = 100, user_cpu_s = 50 WHERE cluster_id = 1"
+    )
+    text = page.get("/jobs/1.0").text
+    assert '<td class="number">96 MiB</td><td class="number">128 MiB</td>' in text and "75 %" in text
+    assert '<td class="number">0.50 </td>' in text
 
 
 def test_jobs_are_shown_by_owner_state_and_constraint(page: TestClient, queue: Queue) -> None:
@@ -191,7 +399,7 @@ def test_a_job_that_was_told_to_end_says_when_it_is_killed(page: TestClient, bus
     assert "is killed at" not in page.get("/jobs/1.1").text
     busy.act("remove", "1.1")
     busy.connection.execute("UPDATE fetchwork.run SET signalled_at = '2026-05-06 07:08:09Z'")
-    assert "is killed at 2026-05-06 07:18:09 at the latest" in page.get("/jobs/1.1").text
+    assert "<small>2026-05-06 07:18:09</small> at the latest" in page.get("/jobs/1.1").text
     assert page.get("/api/v1/jobs/1.1").json()["ad"]["FetchWorkKillDate"] == 1778051889
 
 

@@ -19,12 +19,19 @@ READS: Mapping[str, tuple[str, bool]] = {
     "/": ("/", False),
     "/charts": ("/charts", False),
     "/held": ("/held", True),
+    "/actions": ("/actions", True),
+    "/clusters/{cluster}": ("/clusters/1", False),
+    "/batches": ("/batches?owner=alice&name=batch-alice", False),
+    "/find": ("/find?text=batch-alice", False),
+    "/hour": ("/hour", False),
     "/jobs": ("/jobs", True),
     "/jobs/{job}": ("/jobs/1.1", True),
     "/jobs/{job}/why": ("/jobs/1.2/why", True),
     "/jobs/{job}/output": ("/jobs/1.1/output", True),
     "/history": ("/history", True),
     "/slots": ("/slots", False),
+    "/hosts/{name}": ("/hosts/h1", False),
+    "/hosts/{name}/hour": ("/hosts/h1/hour", False),
     "/queues": ("/queues", False),
     "/submitters": ("/submitters", False),
     "/api/v1/openapi.json": ("/api/v1/openapi.json", False),
@@ -125,7 +132,8 @@ def shown_to_its_owner_alone(theirs: TestClient, path: str) -> None:
     assert (SECRET in told) == is_alices, own.text
     for stranger in ("carol", "nobody"):
         answer = theirs.get(asked, headers={HEADER: stranger})
-        assert answer.status_code == (404 if "{job}" in path else 200), answer.text
+        hidden = "{job}" in path or path in ("/clusters/{cluster}", "/batches", "/find")
+        assert answer.status_code == (404 if hidden else 200), answer.text
         assert SECRET not in answer.text
         if path != "/api/v1/openapi.json":
             # nor that there are jobs

@@ -9,11 +9,57 @@ async function fetched(address) {
   return new DOMParser().parseFromString(await answer.text(), "text/html");
 }
 
+// values of a chart under the pointer, and by the arrow keys; they are read from the table of values
+function readable(plots) {
+  const place = plots.parentElement;
+  const readout = place.querySelector("[data-readout]");
+  const [head, ...rows] = [...place.querySelectorAll("[data-values] tr")]
+    .map((row) => [...row.children].map((cell) => cell.textContent));
+  const words = rows.map((row) => [row[0], ...row.slice(1).map((text, n) => text && `${head[n + 1]}: ${text}`)]
+    .filter(Boolean).join(" · "));
+  const charts = [...plots.querySelectorAll("svg.chart")];
+  const cursors = charts.map((chart) => {
+    const cursor = document.createElementNS(chart.namespaceURI, "rect");
+    for (const [name, value] of [["class", "cursor"], ["y", 0], ["width", 10], ["height", 100]]) {
+      cursor.setAttribute(name, value);
+    }
+    return cursor;
+  });
+  const show = (wanted) => {
+    const at = Math.max(0, Math.min(rows.length - 1, wanted));
+    readout.textContent = words[at];
+    charts.forEach((chart, n) => {
+      cursors[n].setAttribute("x", 10 * at);
+      chart.append(cursors[n]);
+      chart.setAttribute("aria-valuenow", at);
+      chart.setAttribute("aria-valuetext", words[at]);
+    });
+  };
+  readout.textContent = "Point at a chart, or use its arrow keys, for values.";
+  for (const chart of charts) {
+    const given = { tabindex: 0, role: "slider", "aria-valuemin": 0, "aria-valuemax": rows.length - 1,
+      "aria-valuenow": rows.length - 1, "aria-valuetext": words[rows.length - 1] };
+    for (const [name, value] of Object.entries(given)) chart.setAttribute(name, value);
+    chart.addEventListener("pointermove", (event) => {
+      const box = chart.getBoundingClientRect();
+      show(Math.floor((rows.length * (event.clientX - box.left)) / box.width));
+    });
+    chart.addEventListener("keydown", (event) => {
+      const now = Number(chart.getAttribute("aria-valuenow"));
+      const to = { ArrowLeft: now - 1, ArrowRight: now + 1, Home: 0, End: rows.length - 1 }[event.key];
+      if (to === undefined) return;
+      event.preventDefault();
+      show(to);
+    });
+  }
+}
+
 // the parts that take longer than the page
 async function load(place) {
   try {
     const part = (await fetched(place.dataset.load)).querySelector("[data-part]");
     if (part) place.replaceChildren(...part.childNodes);
+    place.querySelectorAll("[data-plots]").forEach(readable);
   } catch {
     // the existing link leads to the part
   }
@@ -60,10 +106,13 @@ async function goOn() {
 let due = false;
 let busy = false;
 
+function isUsed(place) {
+  return place.contains(document.activeElement) || place.querySelector("input:checked");
+}
+
 async function refresh() {
   const place = document.querySelector("[data-live]");
-  const used = place && (place.contains(document.activeElement) || place.querySelector("input:checked"));
-  if (!place || busy || document.hidden || used || document.querySelector("[data-continue]")) {
+  if (!place || busy || document.hidden || isUsed(place) || document.querySelector("[data-continue]")) {
     due = true;
     return;
   }
@@ -71,6 +120,11 @@ async function refresh() {
   busy = true;
   try {
     const next = (await fetched(location.href)).querySelector("[data-live]");
+    // the person may have ticked a job in the meantime
+    if (isUsed(place)) {
+      due = true;
+      return;
+    }
     const loaded = [...place.querySelectorAll("[data-load]")];
     if (next) {
       place.replaceChildren(...next.childNodes);
@@ -130,6 +184,14 @@ async function follow(place) {
 }
 
 document.querySelectorAll("[data-load]").forEach(load);
+document.querySelectorAll("[data-plots]").forEach(readable);
+// parts of a page that stays open, unless the person uses them just now
+setInterval(() => {
+  if (document.hidden) return;
+  for (const place of document.querySelectorAll("[data-again]")) {
+    if (!place.contains(document.activeElement) && !place.matches(":hover")) load(place);
+  }
+}, 30000);
 document.querySelectorAll("[data-follow]").forEach(follow);
 goOn();
 if (document.querySelector("[data-live]")) {

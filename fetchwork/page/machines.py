@@ -1,0 +1,162 @@
+"""Slots and hosts: the map of the pool, and the page of one host."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+from fetchwork.page import questions
+from fetchwork.page.acting import ActingSession
+from fetchwork.page.problem import Problem
+from fetchwork.queue.reading.views import Json, Row
+
+#: slots that are shown one by one; of a larger pool each host is one bar
+MOST_SLOTS = 2000
+#: ended runs of a host that its page shows
+LAST_RUNS = 50
+_ACTIVE = ("Busy", "Suspended")
+
+_CELLS = """
+SELECT
+    s.machine,
+    lower(
+        CASE WHEN s.state = 'Claimed' AND s.activity IN ('Busy', 'Suspended') THEN s.activity ELSE s.state END
+    ) AS cell,
+    count(*) AS slots, sum(greatest(s.cpus, 1))::float8 AS cores, coalesce(sum(s.gpus), 0)::bigint AS gpus
+FROM fetchwork.slots AS s
+GROUP BY 1, 2
+ORDER BY 1, 2
+"""
+
+_LIVE = """
+SELECT
+    r.jobid, r.owner, r.remotehost, r.state,
+    extract(epoch FROM coalesce(r.started_at, r.claimed_at))::float8 AS at
+FROM fetchwork.runs AS r
+WHERE r.host = %s AND r.ended_at IS NULL
+ORDER BY r.claimed_at
+"""
+
+# the last hour's ends: by what happened, and the last ones
+_ENDED = """
+WITH ended AS MATERIALIZED (
+    SELECT
+        r.jobid, r.owner, r.remotehost, r.outcome, r.reason, r.exitcode, r.exitsignal,
+        extract(epoch FROM r.started_at)::float8 AS started, extract(epoch FROM r.ended_at)::float8 AS ended
+    FROM fetchwork.runs AS r
+    WHERE r.host = %s AND r.ended_at BETWEEN now() - interval '1 hour' AND 'infinity'
+)
+SELECT e.*, t.ends, t.failed
+FROM ended AS e
+CROSS JOIN (
+    SELECT
+        count(*) AS ends,
+        count(*) FILTER (
+            WHERE d.outcome <> 'completed' OR d.exitcode <> 0 OR d.exitsignal IS NOT NULL
+        ) AS failed
+    FROM ended AS d
+) AS t
+ORDER BY e.ended DESC
+LIMIT %s
+"""
+
+
+def pool(session: ActingSession, *, constraint: str) -> Json:
+    """The hosts, those with problems first, each with its ``block`` of the map; and the slots' ads.
+
+    A large pool without a constraint has no ``slots``: the block of a host is then one bar.
+    """
+    hosts = questions.listed(session, of="hosts")
+    slots: list[Json] | None = None
+    cells = [] if constraint else session.database.query(_CELLS)
+    if sum(row["slots"] for row in cells) <= MOST_SLOTS:
+        slots = questions.listed(session, of="slots", constraint=constraint)
+        blocks = slot_map(slots)
+    else:
+        blocks = bars(cells)
+    shown = [
+        {**ad, "block": blocks.get(ad["Machine"])}
+        for ad in hosts
+        if ad["Machine"] in blocks or not constraint
+    ]
+    shown.sort(key=lambda ad: (not problems(ad), ad["Machine"]))
+    return {"hosts": shown, "slots": slots}
+
+
+def host(session: ActingSession, *, name: str) -> Json:
+    """A host, its slots and its running jobs; raises Problem."""
+    here = f"Machine == {json.dumps(name)}"
+    found = questions.listed(session, of="hosts", constraint=here)
+    if not found:
+        raise Problem(404, "not found", f"no host '{name}' has asked for work")
+    slots = questions.listed(session, of="slots", constraint=here)
+    return {
+        "host": found[0],
+        "problems": problems(found[0]),
+        "slots": slots,
+        "block": slot_map(slots).get(name),
+        "runs": session.database.query(_LIVE, [name]),
+    }
+
+
+def host_hour(session: ActingSession, *, name: str) -> Json:
+    """The runs that ended on a host in the last hour: their numbers, and the last ones."""
+    rows = session.database.query(_ENDED, [name, LAST_RUNS])
+    return {"rows": rows, **({key: rows[0][key] if rows else 0 for key in ("ends", "failed")})}
+
+
+def problems(ad: Json) -> list[str]:
+    """A host's alerts, for people."""
+    found = []
+    if not ad.get("Alive"):
+        found.append("silent" if ad.get("AgentVersion") else "without an agent")
+    if ad.get("BlackHole"):
+        found.append("fails one job after the other")
+    return found
+
+
+def slot_map(slots: Sequence[Row]) -> dict[str, Json]:
+    """The slots of each host as an SVG draws them: 240 units wide, a cell as wide as its cores.
+
+    ``paths`` has the cells by state, ``counts`` their numbers, ``height`` the units of all rows. The state is
+    the activity of a claimed slot that works, the state of any other one, in lower case; ``gpus`` marks cells
+    with GPUs.
+    """
+    hosts: dict[str, Json] = {}
+    for ad in slots:
+        host = hosts.setdefault(ad["Machine"], {"paths": {}, "counts": {}, "at": (0, 0), "height": 14})
+        state, activity = str(ad.get("State", "unknown")), str(ad.get("Activity", ""))
+        cell = (activity if state == "Claimed" and activity in _ACTIVE else state).lower()
+        width = int(min(60, max(10, 10 * (ad.get("Cpus") or 1))))
+        x, y = host["at"]
+        if x + width > 240:
+            x, y = 0, y + 14
+        host["at"] = (x + width, y)
+        host["height"] = y + 14
+        paths = host["paths"]
+        paths[cell] = paths.get(cell, "") + f"M{x + 1} {y + 1}h{width - 2}v12h-{width - 2}z"
+        if ad.get("GPUs"):
+            paths["gpus"] = paths.get("gpus", "") + f"M{x + 3} {y + 7}h4"
+        host["counts"][cell] = host["counts"].get(cell, 0) + 1
+    return hosts
+
+
+def bars(cells: Sequence[Row]) -> dict[str, Json]:
+    """Each host of a large pool as one bar of 240 units, with the shares of its cores by state.
+
+    The form of a block is that of ``slot_map``.
+    """
+    cores: dict[str, float] = {}
+    for row in cells:
+        cores[row["machine"]] = cores.get(row["machine"], 0) + row["cores"]
+    hosts: dict[str, Json] = {}
+    for row in cells:
+        host = hosts.setdefault(row["machine"], {"paths": {}, "counts": {}, "at": 0.0, "height": 14})
+        width = 240 * row["cores"] / cores[row["machine"]]
+        cell = row["cell"] or "unknown"
+        host["paths"][cell] = f"M{host['at']:.0f} 1h{width:.0f}v12h-{width:.0f}z"
+        host["counts"][cell] = row["slots"]
+        if row["gpus"]:
+            host["paths"]["gpus"] = host["paths"].get("gpus", "") + f"M{host['at'] + 3:.0f} 7h4"
+        host["at"] += width
+    return hosts
