@@ -1,12 +1,16 @@
-"""An agent, or the processes that evaluate for it, stand still for a while (SIGSTOP)."""
+"""An agent, the processes that evaluate for it, or the database stand still for a while (SIGSTOP)."""
 
 import os
 import signal
 
 import pytest
 
-from tests.faults.harness import DEADLINES_S, UNTIL_TOLD, Pool
-from tests.faults.test_matchmaker_processes import descendants
+from tests.faults.harness import DEADLINES_S, UNTIL_TOLD, Pool, SimulatedHost, descendants
+
+
+def _reported_jobs(host: SimulatedHost) -> set[bytes]:
+    lines = [line for report in host.reports() for line in report.read_bytes().splitlines()]
+    return {line for line in lines if line.startswith(b"ProcId =")}
 
 
 async def test_hooks_of_a_stopped_agent_end_in_time_and_other_hosts_go_on(pool: Pool) -> None:
@@ -66,3 +70,29 @@ async def test_a_matchmaker_that_stands_still_is_replaced(pool: Pool, newest: bo
     await pool.until_done()
     assert pool.faults() == []
     assert pool.overlaps() == []
+
+
+async def test_a_database_that_stands_still_while_jobs_end_loses_no_result(pool: Pool) -> None:
+    pool.agent = {"lease_s": 600}
+    pool.deadlines_s = {name: min(seconds, 2.0) for name, seconds in DEADLINES_S.items()}
+    host = await pool.add_host(slots=2)
+    pool.submit([UNTIL_TOLD] * 2)
+    await pool.until_running(2)
+    postmaster = pool.server.postmaster
+    assert postmaster is not None
+    # it starts no further process once it stands
+    postmaster.signal(signal.SIGSTOP)
+    family = [*postmaster.children(), postmaster]
+    try:
+        for process in family:
+            process.signal(signal.SIGSTOP)
+        pool.end_jobs()
+        # the hooks' time is over before the database goes on; the agent may have spooled a report, too
+        await pool.until(lambda: len(_reported_jobs(host)) == 2)
+    finally:
+        for process in family:
+            process.signal(signal.SIGCONT)
+    pool.submit([0.1] * 4)
+    await pool.until_done()
+    assert pool.faults() == []
+    assert pool.value("SELECT count(*) FROM fetchwork.run_history WHERE outcome <> 'completed'") == 0
