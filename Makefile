@@ -13,6 +13,8 @@
 #   make soak       200 fault runs of 500 jobs, and 1 000 agents that come back: half an hour;
 #                   ARGS=--short: a few minutes
 #   make evidence   histories of clients and pools under faults, judged by what they were told (tests/evidence)
+#   make evidence-classads  ARGS=100000 expressions, in the bindings' ClassAd library and in the next HTCondor's
+#   make screenshots  pictures of the pages with 20 000 jobs, at two widths, light and dark, to look at
 #   make lock       choose the newest allowed versions of all dependencies anew
 
 PYTHON ?= python3
@@ -28,18 +30,20 @@ PYTEST = $(BIN)/pytest -n $(WORKERS) --load $(LOAD)
 # with this variable set, hundreds of processes would each compile the package again
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: bench-compare demo check evidence test test-all test-lowest lint lock postgres browser soak fuzz-hooks
+.PHONY: bench-compare demo check evidence evidence-classads test test-all test-lowest lint lock postgres postgres-versions patroni strace browser soak fuzz-hooks screenshots
 
 demo: $(INSTALLED)
 	@$(BIN)/fetchwork demo
 
-test: $(INSTALLED) postgres
+test: $(INSTALLED) postgres strace
+	@# in a new checkout, or each worker would compile all tests
+	@test -d tests/__pycache__ || $(BIN)/pytest --collect-only -q $(TESTS) >/dev/null || true
 	@$(PYTEST) --no-loadscope-reorder --durations 15 $(TESTS)
 
 check: lint
 	@$(PYTEST) -q -m 'not slow' tests/unit tests/house
 
-test-all: $(INSTALLED) postgres browser
+test-all: $(INSTALLED) postgres postgres-versions patroni strace browser
 	@$(PYTEST) --all --no-loadscope-reorder --durations 30 $(TESTS)
 	@$(MAKE) --no-print-directory test-lowest
 	@echo "test-all: everything passed at $$(git describe --always --dirty)"
@@ -72,6 +76,9 @@ soak: $(INSTALLED)
 evidence: $(INSTALLED) postgres
 	@$(BIN)/python -m tests.evidence $(ARGS)
 
+evidence-classads: $(INSTALLED)
+	@$(BIN)/python -m tests.evidence.classads $(ARGS)
+
 $(INSTALLED): requirements.lock pyproject.toml
 	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	@echo "installing dependencies into .venv"
@@ -84,10 +91,25 @@ postgres:
 	@{ ls /usr/lib/postgresql/*/bin/postgres && test -x /usr/sbin/pgbouncer; } >/dev/null 2>&1 || \
 	    tests/support/install-postgres
 
+# PostgreSQL 14 and 17, for tests/evidence.
+postgres-versions: $(INSTALLED) postgres
+	@tests/support/install-postgres-versions
+
+# Two PostgreSQL servers under Patroni, for tests/evidence.
+patroni:
+	@tests/support/install-patroni
+
+# System calls are traced for tests/evidence, and clocks are set for tests/faults.
+strace:
+	@tests/support/install-strace
+
 # A real browser for the tests of the page.
 browser: $(INSTALLED)
 	@tests/support/install-browser
 	@$(BIN)/python -m pip install -qq --disable-pip-version-check --no-build-isolation --editable '.[browser]' || echo "no playwright and schemathesis: pip could not install it"
+
+screenshots: browser
+	@$(BIN)/python -m tests.page.screenshots $(ARGS)
 
 lock: $(INSTALLED)
 	@$(BIN)/python -m pip install -qq --dry-run --ignore-installed --report .venv/report.json \

@@ -21,6 +21,10 @@ class JobStatus:
     HELD: Final = 5
     TRANSFERRING_OUTPUT: Final = 6
     SUSPENDED: Final = 7
+    # a schedd's alone: a job of this queue is never in these states, and the bindings lack them
+    FAILED: Final = 8
+    BLOCKED: Final = 9
+    PREPARING: Final = 10
 
 
 #: the names that condor_q and condor_history print
@@ -32,17 +36,9 @@ STATUS_NAMES: Final = {
     JobStatus.HELD: "Held",
     JobStatus.TRANSFERRING_OUTPUT: "TransferringOutput",
     JobStatus.SUSPENDED: "Suspended",
-}
-
-#: the letters that tables print
-STATUS_LETTERS: Final = {
-    JobStatus.IDLE: "I",
-    JobStatus.RUNNING: "R",
-    JobStatus.REMOVED: "X",
-    JobStatus.COMPLETED: "C",
-    JobStatus.HELD: "H",
-    JobStatus.TRANSFERRING_OUTPUT: ">",
-    JobStatus.SUSPENDED: "S",
+    JobStatus.FAILED: "Failed",
+    JobStatus.BLOCKED: "Blocked",
+    JobStatus.PREPARING: "Preparing",
 }
 
 

@@ -14,6 +14,7 @@ import signal
 import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 # fields of /proc/PID/stat after the command name, which is in parentheses and may hold any character
@@ -187,7 +188,9 @@ def _is(pid: int, name: str, directory: Path) -> bool:
 
 def _read(entry: int | str, name: str) -> bytes:
     try:
-        return Path(f"/proc/{entry}/{name}").read_bytes()
+        # a Path costs as much as the reading
+        with open(f"/proc/{entry}/{name}", "rb", buffering=0) as stream:  # noqa: PTH123
+            return stream.read()
     except OSError:
         return b""
 
@@ -201,6 +204,7 @@ def _without_escapes(word: str) -> str:
     return re.sub(r"\\([0-7]{3})", lambda match: chr(int(match[1], 8)), word)
 
 
+@cache
 def boot_id() -> str:
     """The id of the kernel's current boot."""
     return Path("/proc/sys/kernel/random/boot_id").read_text().strip()

@@ -5,6 +5,10 @@
 -- fetchwork_agent         does the work of agents; sees everything, tokens too: an agent that comes back asks
 --                         for its host's runs (host_runs), and a member of this role may give any name.
 --                         Agents that must not see each other's jobs need databases of their own
+-- fetchwork_host          does the same for one host, its own: a role for each host, made when it joined by
+--                         an invitation (functions/identities/join_host.sql); sees no view, and no job that
+--                         it was not given, but the demand of the queues that it was invited for
+-- fetchwork_invited       joins: a role for each invitation
 -- fetchwork_access_point  sees everything but tokens; may have the rights of any one account but root for a
 --                         transaction (act_for): it knows its callers by itself
 -- fetchwork_admin         all of that, limits, factors, grants
@@ -24,7 +28,8 @@ REVOKE ALL ON ALL TABLES IN SCHEMA fetchwork FROM PUBLIC;
 REVOKE ALL ON ALL FUNCTIONS IN SCHEMA fetchwork FROM PUBLIC;
 
 GRANT USAGE ON SCHEMA fetchwork TO
-    fetchwork_submitter, fetchwork_reader, fetchwork_agent, fetchwork_access_point, fetchwork_admin;
+    fetchwork_submitter, fetchwork_reader, fetchwork_agent, fetchwork_access_point, fetchwork_admin,
+    fetchwork_host, fetchwork_invited;
 
 -- Views, and two tables without data of users: the schema's version and the rules for attributes.
 GRANT SELECT ON
@@ -49,6 +54,7 @@ GRANT SELECT ON
     fetchwork.queues,
     fetchwork.limits,
     fetchwork.settings,
+    fetchwork.actions,
     fetchwork.migration,
     fetchwork.attribute
 TO fetchwork_submitter, fetchwork_reader, fetchwork_agent, fetchwork_access_point, fetchwork_admin;
@@ -120,20 +126,21 @@ GRANT EXECUTE ON FUNCTION
     fetchwork.not_brought,
     fetchwork.put_credential,
     fetchwork.delete_credential,
-    fetchwork.hold(text [], text, text, integer, integer),
+    fetchwork.hold(text [], text, text, integer, integer, boolean),
     fetchwork.hold(text, text),
-    fetchwork.release(text [], text, text),
+    fetchwork.release(text [], text, text, boolean),
     fetchwork.release(text, text),
-    fetchwork.remove(text [], text, text),
+    fetchwork.remove(text [], text, text, boolean),
     fetchwork.remove(text, text),
     fetchwork.remove_now,
-    fetchwork.vacate(text [], text, text),
+    fetchwork.vacate(text [], text, text, boolean),
     fetchwork.vacate(text, text),
     fetchwork.edit,
     fetchwork.notify_agents
 TO fetchwork_submitter, fetchwork_access_point, fetchwork_admin;
 
--- Functions of agents; a run is identified by its id and its token.
+-- Functions of agents; a run is identified by its id and its token. A joined host acts for itself alone:
+-- functions/access/require_host.sql, functions/values/proves.sql.
 GRANT EXECUTE ON FUNCTION
     -- the host
     fetchwork.hello,
@@ -160,6 +167,7 @@ GRANT EXECUTE ON FUNCTION
     fetchwork.start_failed,
     fetchwork.heartbeat,
     fetchwork.report_runs,
+    fetchwork.next_runs,
     fetchwork.run_policy,
     fetchwork.finish,
     fetchwork.starter_gone,
@@ -195,7 +203,7 @@ GRANT EXECUTE ON FUNCTION
     fetchwork.objects_deleted,
     fetchwork.postpone_objects,
     fetchwork.bucket_probes
-TO fetchwork_agent, fetchwork_admin;
+TO fetchwork_agent, fetchwork_host, fetchwork_admin;
 
 -- Functions about contents, those of submitters and those of runs: writable_content, readable_content and
 -- content_owner decide which.
@@ -205,7 +213,24 @@ GRANT EXECUTE ON FUNCTION
     fetchwork.put_chunk,
     fetchwork.read_chunk,
     fetchwork.content_url
-TO fetchwork_submitter, fetchwork_access_point, fetchwork_agent, fetchwork_admin;
+TO fetchwork_submitter, fetchwork_access_point, fetchwork_agent, fetchwork_host, fetchwork_admin;
+
+-- The rights of a joined host beside the functions of agents, and of an invited one: views show other hosts.
+GRANT SELECT ON
+    fetchwork.migration,
+    fetchwork.attribute
+TO fetchwork_host;
+
+GRANT EXECUTE ON FUNCTION
+    fetchwork.renew_identity,
+    fetchwork.sealing_key,
+    fetchwork.shares,
+    fetchwork.sends_notifications
+TO fetchwork_host;
+
+GRANT EXECUTE ON FUNCTION
+    fetchwork.join_host
+TO fetchwork_invited;
 
 -- Functions of an access point, for the account that calls it.
 GRANT EXECUTE ON FUNCTION
@@ -238,6 +263,12 @@ GRANT EXECUTE ON FUNCTION
     fetchwork.set_bucket,
     fetchwork.buckets,
     fetchwork.clear_host,
+    fetchwork.invite_host,
+    fetchwork.invitations,
+    fetchwork.uninvite,
+    fetchwork.identities,
+    fetchwork.revoke_host,
+    fetchwork.admit_host,
     fetchwork.after_restore,
     fetchwork.resume_offers,
     fetchwork.publish_credential_key,

@@ -28,6 +28,30 @@
 \ir functions/access/grant_group.sql
 \ir functions/access/revoke_group.sql
 \ir functions/access/may_charge.sql
+\ir functions/access/note_action.sql
+\ir functions/access/is_joined_host.sql
+\ir functions/access/own_host.sql
+\ir functions/access/is_own_host.sql
+\ir functions/access/require_host.sql
+\ir functions/access/is_trusted_host.sql
+\ir functions/access/require_trusted_host.sql
+\ir functions/access/is_invited_to.sql
+\ir functions/access/serves_queue.sql
+\ir functions/access/free_slots.sql
+
+-- functions/identities: Invitations, by which hosts join, and the login role that each gets.
+\ir functions/identities/require_verifier.sql
+\ir functions/identities/make_login.sql
+\ir functions/identities/end_login.sql
+\ir functions/identities/invite_host.sql
+\ir functions/identities/invitations.sql
+\ir functions/identities/uninvite.sql
+\ir functions/identities/identities.sql
+\ir functions/identities/join_host.sql
+\ir functions/identities/renew_identity.sql
+\ir functions/identities/revoke_host.sql
+\ir functions/identities/admit_host.sql
+\ir functions/identities/forget_identities.sql
 
 -- functions/settings: The numbers of an administrator: settings, queues, submitters, concurrency limits.
 \ir functions/settings/setting_value.sql
@@ -60,6 +84,7 @@
 \ir functions/values/dag_counts.sql
 \ir functions/values/vacate_s.sql
 \ir functions/values/proves.sql
+\ir functions/values/part_of.sql
 
 -- functions/timing: Jobs that start at a time: deferral times, cron schedules.
 \ir functions/timing/is_time_zone.sql
@@ -219,6 +244,7 @@
 \ir functions/jobs/hold_jobs.sql
 \ir functions/jobs/release_jobs.sql
 \ir functions/jobs/remove_jobs.sql
+\ir functions/jobs/note_job_action.sql
 \ir functions/jobs/act_on_jobs.sql
 \ir functions/jobs/hold.sql
 \ir functions/jobs/release.sql
@@ -268,10 +294,13 @@
 \ir functions/runs/finish_late.sql
 \ir functions/runs/finish.sql
 \ir functions/runs/accept_runs.sql
+\ir functions/runs/start_facts.sql
 \ir functions/runs/start_runs.sql
 \ir functions/runs/renew_runs.sql
 \ir functions/runs/finish_runs.sql
 \ir functions/runs/report_runs.sql
+\ir functions/runs/next_alike.sql
+\ir functions/runs/next_runs.sql
 \ir functions/runs/starter_gone.sql
 \ir functions/runs/tell_end.sql
 \ir functions/runs/watched_output.sql
@@ -360,6 +389,7 @@
 \ir views/queues.sql
 \ir views/limits.sql
 \ir views/settings.sql
+\ir views/actions.sql
 
 -- functions/reading: What readers of the views call: page edges, event logs, and why a job waits (these look
 -- at views).

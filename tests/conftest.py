@@ -58,8 +58,8 @@ SETTINGS = {
 ROOM = 6 * 1024**3
 
 
-#: files whose tests wait for minutes, and need hardly any processor time: they begin first, beside others
-WAIT = frozenset({"test_without_an_answer.py"})
+#: tests that wait for minutes, and need little processor time: they begin first, and others run beside them
+WAIT = ("tests/hooks/test_without_an_answer.py", "tests/condor/", "tests/dag/")
 
 # the time of one example depends on the machine's load
 hypothesis.settings.register_profile("test", deadline=None, print_blob=True)
@@ -96,21 +96,22 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
     """The number of workers for ``-n auto``: as many as the chosen tests can use; none for a single file,
     which so begins sooner.
 
-    Five workers have tests with a real HTCondor, which mostly wait: with them, more workers than cores.
+    Each part of the tests with a real HTCondor has a worker, which mostly waits (``PARTS``); beside them
+    there is one worker for each core.
     """
     tests = Path(__file__).parent
     asked = [Path(arg.partition("::")[0]).resolve() for arg in config.args]
     files = {file for path in asked for file in (path.rglob("test_*.py") if path.is_dir() else [path])}
     cores = len(os.sched_getaffinity(0))
     if any(tests / "condor" in file.parents for file in files):
-        return min(cores + 3, len(files))
+        return min(cores + sum(map(len, PARTS.values())), len(files))
     return min(cores, len(files)) if len(files) > 1 else 0
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave out tests that only ``make test-all`` runs, unless they were named; put the rest in order."""
     # a stable sort: all others stay in their order
-    items.sort(key=lambda item: item.path.name not in WAIT)
+    items.sort(key=lambda item: not item.nodeid.startswith(WAIT))
     if config.getoption("--all"):
         return
     mark_further_cases(items)
@@ -145,36 +146,38 @@ def pytest_terminal_summary(terminalreporter: "pytest.TerminalReporter") -> None
                 terminalreporter.line(reason, red=True)
 
 
-# tests/condor in parts of about equal time; users of the fixture "pool" are in the first, of "file_pool" in
-# the third, the rest in the last
-CONDOR_PARTS = (
-    ("test_jobs.py", "test_personal.py", "test_pool_condor.py", "test_same_job.py", "test_tracking.py"),
-    ("test_scheduling.py", "test_slot_values.py", "test_timing.py", "test_worst_day.py"),
-    (
-        "test_files.py", "test_files_dav.py", "test_files_moto.py", "test_files_there_and_back.py",
-        "test_checkpoints.py", "test_config_examples.py", "test_containers.py",
+# tests with pools of HTCondor, in parts of about equal time; an empty part is the rest of the folder. In
+# tests/condor users of the fixture "pool" are in the first part, of "file_pool" in the third
+PARTS = {
+    "tests/condor": (
+        ("test_jobs.py", "test_personal.py", "test_pool_condor.py", "test_same_job.py", "test_tracking.py"),
+        ("test_scheduling.py", "test_slot_values.py", "test_timing.py", "test_worst_day.py"),
+        (
+            "test_files.py", "test_files_dav.py", "test_files_moto.py", "test_files_there_and_back.py",
+            "test_checkpoints.py", "test_config_examples.py", "test_containers.py",
+        ),
+        ("test_pilot.py", "test_start_faults.py"),
+        (),
     ),
-    (),
-)  # fmt: skip
+    "tests/dag": (("test_as_over_a_schedd.py", "test_fidelity.py"), ()),
+}  # fmt: skip
 
 
 class ByFile(LoadScopeScheduling):
-    """Tests of a file go to one worker, which shares the servers that they start: tests/condor to four,
-    tests/dag to one.
+    """Tests of a file go to one worker, which shares the servers that they start; so do those of ``PARTS``.
 
-    Five pools at once, which mostly wait, are the most that a small machine bears. ``--dist loadgroup`` is
-    for that, but xdist 3.8 finds no groups under pytest 9.2.
+    Each part has a pool at a time, which mostly waits. ``--dist loadgroup`` is for that, but xdist 3.8 finds
+    no groups under pytest 9.2.
     """
 
     def _split_scope(self, nodeid: str) -> str:
         file = nodeid.split("::", maxsplit=1)[0]
         folder, _, name = file.rpartition("/")
-        if folder == "tests/dag":
-            return folder
-        if folder != "tests/condor":
+        parts = PARTS.get(folder)
+        if parts is None:
             return file
-        part = next((names for names in CONDOR_PARTS if name in names), CONDOR_PARTS[-1])
-        return f"tests/condor, part {CONDOR_PARTS.index(part)}"
+        part = next((names for names in parts if name in names), parts[-1])
+        return f"{folder}, part {parts.index(part)}"
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> ByFile:

@@ -60,12 +60,12 @@ class StateFile:
         temporary = self._path.with_name(self._path.name + ".new")
         with temporary.open("w") as file:
             file.write(text)
-            if self._exact:
-                # a power failure must not restore the flag after further entries
-                file.flush()
-                os.fsync(file.fileno())
+            file.flush()
+            # or a power failure may leave an empty file under its name
+            os.fsync(file.fileno())
         temporary.replace(self._path)
         if self._exact:
+            # nor may it restore the flag after further entries
             directory = os.open(self._path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
             try:
                 os.fsync(directory)

@@ -31,6 +31,7 @@ _TAKEN: tuple[Key, ...] = (
     ("files", "shared"),
     ("host", "pipe_buffer_max"),
     ("host", "uid_domain"),
+    ("keywords", "*", "chain_s"),
     ("keywords", "*", "max_fetch_wait_s"),
     ("keywords", "*", "queues"),
     ("slots", "initial_update_interval_s"),

@@ -116,5 +116,5 @@ def _read(fd: int) -> list[str]:
 
 def _write(fd: int, agents: list[str]) -> None:
     text = json.dumps({"where": _here(fd), "agents": agents}).encode()
-    os.ftruncate(fd, 0)
-    os.pwrite(fd, text, 0)
+    # over the old text, with blanks: a file that was emptied before may find no room on a full disk
+    os.pwrite(fd, text.ljust(os.fstat(fd).st_size), 0)

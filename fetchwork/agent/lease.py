@@ -30,6 +30,8 @@ ROUND_S = 0.5
 TAKEN_S = 4.0
 #: the list of live runs is compared with the database's
 RUNS_S = 60.0
+#: the same after a claim without an answer, whose jobs wait meanwhile; by then the server has ended the call
+UNHEARD_S = 10.0
 
 T = TypeVar("T")
 
@@ -105,6 +107,9 @@ class Lease:
         """Compare the live runs with the database's now and then; ``keep`` must not wait for it."""
         now = time.monotonic()
         known = self.session.greeting is not None
+        if self.session.has_unheard_claim:
+            self.session.has_unheard_claim = False
+            self._runs_due = min(self._runs_due, now + UNHEARD_S)
         if known and (self._runs_due <= now or self.session in self._runs.unknown_runs):
             await self._runs.take_over(self._context, CALL_S)
             self._runs_due = now + random.uniform(0.8, 1.2) * RUNS_S  # noqa: S311

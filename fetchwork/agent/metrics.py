@@ -16,13 +16,16 @@ from prometheus_client.core import GaugeMetricFamily, InfoMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from fetchwork.agent.client import AgentStatus
-from fetchwork.handlers.context import Outcome
+from fetchwork.handlers.context import Answer
+from fetchwork.hook import wire
 from fetchwork.hook.spool import Spool
 from fetchwork.log import NAME, WITHHELD
 from fetchwork.metrics.serving import Server
 
+#: of a chain's runner
+CHAIN_REQUESTS = ("chain_first", "chain_next")
 #: requests with a label of their own; any account of the host may send requests of other names
-HOOKS = ("fetch_work", "reply_fetch", "evict_claim", "prepare_job", "update_job_info", "job_exit", "status")
+HOOKS = frozenset((*wire.HOOKS, *CHAIN_REQUESTS, "status"))
 #: warnings with a label of their own; a request is logged by its name, which any account may choose
 EVENTS = frozenset(
     (
@@ -101,6 +104,12 @@ class AgentMetrics:
             ["hook", "outcome"],
             registry=self.registry,
         )
+        self._chained = Counter(
+            "JobsStartedInChains", "Jobs that were handed to a chain's runner", registry=self.registry
+        )
+        self._chains = Counter(
+            "ChainsEnded", "Chains whose runner got no further job", ["reason"], registry=self.registry
+        )
         self._times = Histogram(
             "HookTime_seconds",
             "Time from a request to its answer; a FETCH_WORK may wait for work",
@@ -142,11 +151,15 @@ class AgentMetrics:
         """Stop counting warnings."""
         logging.getLogger("fetchwork").removeHandler(self._handler)
 
-    def answered(self, name: str, outcome: Outcome, seconds: float) -> None:
+    def answered(self, name: str, answer: Answer, seconds: float) -> None:
         """Count an answered request."""
         hook = name if name in HOOKS else OTHER
-        self._requests.labels(hook, outcome).inc()
+        self._requests.labels(hook, answer.outcome).inc()
         self._times.labels(hook).observe(seconds)
+        if name in CHAIN_REQUESTS:
+            self._chained.inc(answer.outcome == "begun" or "next" in answer.details)
+            if "chain_over" in answer.details:
+                self._chains.labels(answer.details["chain_over"]).inc()
 
 
 class _Warned(logging.Handler):

@@ -16,8 +16,7 @@ import logging
 import select
 import socket
 import time
-from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from pathlib import Path
 
 from fetchwork.agent.master import take_over
@@ -51,6 +50,8 @@ MAX_DEADLINES_S = {
     "job_left": 40.0,
     "update_job_info": 30.0,
     "job_exit": 40.0,
+    "chain_first": 40.0,
+    "chain_next": 40.0,
 }
 #: the same for FETCH_WORK, which waits for work
 MAX_FETCH_S = 900.0
@@ -60,16 +61,26 @@ Dispatch = Callable[[Request, Peer, float, Signal], Awaitable[Answer]]
 
 
 class Server:
-    """Listens at ``path``; ``dispatch(request, peer, end, gone)`` answers one request."""
+    """Listens at ``path``; ``dispatch(request, peer, end, gone)`` answers one request.
 
-    def __init__(self, path: Path, dispatch: Dispatch, trusted: frozenset[int]) -> None:
+    ``owners`` returns the uids of the host's runs.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        dispatch: Dispatch,
+        trusted: frozenset[int],
+        owners: Callable[[], Iterable[int | None]] = tuple,
+    ) -> None:
         self.path = path
         self.dispatch = dispatch
         self.trusted = trusted
         self.connections: set[Connection] = set()
-        self.accounts: Counter[int] = Counter()
+        #: uid -> its connections, those that were used last at the end
+        self.accounts: dict[int, dict[Connection, None]] = {}
         self.requests = 0
-        self.budgets = Budgets()
+        self.budgets = Budgets(owners)
         self._server: asyncio.AbstractServer | None = None
 
     async def start(self) -> None:
@@ -101,6 +112,16 @@ class Server:
         for connection in list(self.connections):
             connection.abort()
 
+    def close_idle(self, uid: int) -> bool:
+        """Close the connection of an account's runner that waits longest for its next request; False if none.
+
+        Runners of chains keep one for each slot while a job runs, and connect again.
+        """
+        idle = next((each for each in self.accounts[uid] if each.idle), None)
+        if idle is not None:
+            idle.close()
+        return idle is not None
+
     @property
     def busy(self) -> int:
         """The number of requests in flight."""
@@ -120,6 +141,7 @@ class Connection(asyncio.Protocol):
         self._reader = RequestReader()
         self._timer: asyncio.TimerHandle | None = None
         self._waiting = 0
+        self._of_runner = False
         self._ended = False
 
     # -- asyncio.Protocol
@@ -137,11 +159,12 @@ class Connection(asyncio.Protocol):
             return
         trusted = self._peer.uid in self.server.trusted
         self.server.connections.add(self)
-        self.server.accounts[self._peer.uid] += 1
-        crowded = len(self.server.connections) > MAX_CONNECTIONS or (
-            not trusted and self.server.accounts[self._peer.uid] > MAX_CONNECTIONS_EACH
+        same = self.server.accounts.setdefault(self._peer.uid, {})
+        same[self] = None
+        crowded = (
+            not trusted and len(same) > MAX_CONNECTIONS_EACH and not self.server.close_idle(self._peer.uid)
         )
-        if crowded:
+        if crowded or len(self.server.connections) > MAX_CONNECTIONS:
             self._refuse("unavailable", "too many connections")
             return
         self._reader = RequestReader(MAX_BODY if trusted else MAX_BODY_EACH)
@@ -178,7 +201,7 @@ class Connection(asyncio.Protocol):
         if self in self.server.connections:
             self.server.connections.discard(self)
             assert self._peer is not None
-            self.server.accounts[self._peer.uid] -= 1
+            del self.server.accounts[self._peer.uid][self]
             if not self.server.accounts[self._peer.uid]:
                 del self.server.accounts[self._peer.uid]
 
@@ -228,6 +251,9 @@ class Connection(asyncio.Protocol):
         if self._ended:
             self._transport.close()
         else:
+            self._of_runner = request.name in ("chain_first", "chain_next")
+            same = self.server.accounts[self._peer.uid]
+            same[self] = same.pop(self)
             self._set_timer(TRANSFER_S if self._transport.get_write_buffer_size() else IDLE_S)
             self._next()
 
@@ -273,6 +299,18 @@ class Connection(asyncio.Protocol):
         event(log, logging.WARNING, "refused", person=uid, uid=uid, code=code, problem=message)
         self._transport.write(encode_reply(Reply(code=code, message=one_line(message))))
         self._set_timer(TRANSFER_S)
+        self._transport.close()
+
+    @property
+    def idle(self) -> bool:
+        """Whether it waits for the next request of a chain's runner."""
+        assert self._transport is not None
+        waits = self._of_runner and self.work is None and self._reader.empty
+        return waits and not self._transport.is_closing()
+
+    def close(self) -> None:
+        """Close it; the client sees that no request was read."""
+        assert self._transport is not None
         self._transport.close()
 
     def abort(self) -> None:

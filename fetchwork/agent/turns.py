@@ -8,8 +8,8 @@ Requests that wait for files take no turn: files have connections of their own, 
 from __future__ import annotations
 
 import asyncio
-from collections import OrderedDict
-from collections.abc import AsyncIterator
+from collections import Counter, OrderedDict
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
@@ -20,8 +20,13 @@ from fetchwork.hook.wire import Request
 DELIVERED_AT_ONCE = 4
 #: the same of one account
 DELIVERED_AT_ONCE_EACH = 2
-#: the share of the event loop's time that one account's requests may take, and seconds of it saved up at most
+#: the share of the event loop's time that the requests of each account may take, and that of the accounts of
+#: running jobs together: each has as much of it as it has of the host's runs
 SHARE = 0.2
+SHARE_OF_RUNS = 0.8
+#: seconds after which the runs are counted again
+COUNTED_S = 1.0
+#: seconds of a share saved up at most
 BURST_S = 0.5
 #: seconds charged for a request, and for each byte of its ad
 REQUEST_S = 3e-4
@@ -30,8 +35,9 @@ BYTE_S = 1e-7
 MOST_PAUSE_S = 8.0
 _MOST_KNOWN = 10_000
 
-#: requests that wait for files and take no turn, so that no other job of the account waits for them
-WITHOUT = frozenset(("read_input", "save_checkpoint"))
+#: requests that wait for files and take no turn, so that no other job of the account waits for them; and the
+#: ends of chains' jobs, which are gathered: all of them hold one connection
+WITHOUT = frozenset(("read_input", "save_checkpoint", "chain_next"))
 
 
 @dataclass(slots=True)
@@ -66,23 +72,38 @@ class Turns:
 
 
 class Budgets:
-    """Each account's budget of the event loop's time; a request beyond it waits."""
+    """Each account's budget of the event loop's time; a request beyond it waits.
 
-    def __init__(self) -> None:
+    ``owners`` returns the uids of the host's runs.
+    """
+
+    def __init__(self, owners: Callable[[], Iterable[int | None]] = tuple) -> None:
+        self._owners = owners
+        self._shares: dict[int | None, float] = {}
+        self._counted_at = float("-inf")
         #: uid -> (seconds left, monotonic time of that), the most recent accounts last
         self._left: OrderedDict[int, tuple[float, float]] = OrderedDict()
 
     def pause_s(self, uid: int, request: Request, now: float) -> float:
         """Charge a request and return the seconds that it waits; nothing is charged for too long a wait."""
         left, then = self._left.pop(uid, (BURST_S, now))
-        left = min(BURST_S, left + SHARE * (now - then))
+        share = self._share(uid, now)
+        left = min(BURST_S, left + share * (now - then))
         parsed = len(request.body) - (request.files if request.name == "job_left" else 0)
         cost_s = REQUEST_S + BYTE_S * max(0, parsed)
-        pause_s = max(0.0, cost_s - left) / SHARE
+        pause_s = max(0.0, cost_s - left) / share
         self._left[uid] = (left if pause_s > MOST_PAUSE_S else left - cost_s, now)
         while len(self._left) > _MOST_KNOWN:
             self._left.popitem(last=False)
         return pause_s
+
+    def _share(self, uid: int, now: float) -> float:
+        """The share of an account: chains of one Owner on all slots of a host may need most of the time."""
+        if now >= self._counted_at + COUNTED_S:
+            counts = Counter(self._owners())
+            self._shares = {each: SHARE_OF_RUNS * n / counts.total() for each, n in counts.items()}
+            self._counted_at = now
+        return max(SHARE, self._shares.get(uid, 0.0))
 
 
 class Delivery:

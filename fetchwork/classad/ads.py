@@ -35,7 +35,9 @@ from fetchwork.classad.bounds import (
     NEW_STRING,
     OCTAL,
     OLD_STRING,
+    as_read_now,
     check_bounds,
+    check_conditions,
     check_expression,
     check_numbers,
     check_strings,
@@ -96,10 +98,10 @@ def parse_old(text: str | bytes, *, strict: bool = False) -> ClassAd:
     out. ``strict`` is for text that people write: it also refuses mistakes that HTCondor ignores silently,
     an attribute given twice and words after the end of an expression.
     """
-    lines = _decode(text).strip("\r\n").split("\n")
+    body = as_read_now(_decode(text).strip("\r\n"), old=True)
+    lines = body.split("\n")
     if lines == [""]:
         return ClassAd()
-    body = "\n".join(lines)
     check_bounds(lines, body)
     if strict:
         _check_strictly(lines)
@@ -131,12 +133,17 @@ def split_ads(text: str | bytes) -> tuple[ClassAd, ClassAd]:
     return parse_old(parts[0]), parse_old(parts[1])
 
 
-def parse_expr(text: str) -> ExprTree:
-    """Return the expression in ``text``, which is in new syntax as within ``/Expr(...)/``."""
+def parse_expr(text: str, *, only_here: bool = False) -> ExprTree:
+    """Return the expression in ``text``, which is in new syntax as within ``/Expr(...)/``.
+
+    ``only_here``: as of ``check_expression``.
+    """
     if "\0" in text:
         raise ClassAdError("an expression can't hold a NUL character")
-    check_expression(text, without_new_strings)
-    check_numbers(NEW_STRING.sub('""', text))
+    text = as_read_now(text)
+    check_expression(text, without_new_strings, only_here=only_here)
+    bare = NEW_STRING.sub('""', text)
+    check_numbers(bare)
     try:
         # read as the first of two attributes, because the reader alone may stop before the end of a text
         ad = ClassAd(f"[{_VALUE} = {text}\n; {_GUARD} = true]")
@@ -146,6 +153,8 @@ def parse_expr(text: str) -> ExprTree:
     if ad is None or set(ad) != {_VALUE, _GUARD}:
         raise ClassAdError(f"not a ClassAd expression: {shorten(text)}")
     tree = ad.lookup(_VALUE)
+    if "?" in bare:
+        check_conditions(bare, repr(tree))
     if OCTAL.search(text):
         check_strings(repr(tree))
     return tree
@@ -203,13 +212,15 @@ def _check_strictly(lines: list[str]) -> None:
             raise ClassAdError(f"attribute '{name}' is given on line {first} and again on line {number}")
         if OLD_STRING.fullmatch(value):
             continue
-        check_numbers(OLD_STRING.sub('""', value))
+        bare = OLD_STRING.sub('""', value)
+        check_numbers(bare)
         ad = None
         if "\\" not in value or not value.endswith('\\"'):
             ad = classad2.parseNext(f"x = [{_VALUE} = {value} ; {_GUARD} = true]", classad2.ParserType.Old)
         inner = ad["x"] if ad is not None and len(ad) == 1 else None
         if not isinstance(inner, ClassAd) or len(inner) != 2 or _VALUE not in inner or _GUARD not in inner:
             raise ClassAdError(f"line {number} of the ad: value of '{name}' is not a ClassAd expression")
+        check_conditions(bare, repr(inner.lookup(_VALUE)))
 
 
 def _subject(line: str) -> str:

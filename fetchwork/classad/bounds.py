@@ -1,7 +1,10 @@
 """Limits of an ad's text, checked before HTCondor's reader gets it: depth, length, numbers, strings.
 
-The C++ reader recurses. This module bounds the depth and length of its input, because the reader's own bound
-is new (older HTCondors, and long operator chains in all versions, overflow the stack of the process).
+The C++ reader recurses: deep nesting in older HTCondors, and long operator chains in all versions, overflow
+the stack of the process. So this module bounds the depth and length of the reader's input.
+
+One version of HTCondor reads an expression here, and perhaps another one on the host. So this module rewrites
+or refuses the forms that older versions read otherwise than 25.13 does (tests/evidence/classads.py).
 """
 
 from __future__ import annotations
@@ -9,14 +12,19 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
+from fetchwork.classad.expression import Unreadable, depth, read
 from fetchwork.errors import ClassAdError, one_line
 
 #: characters of one ad's text
 MAX_TEXT = 16 * 1024 * 1024
 #: lines of one ad: a slot's ad has 150, and reading takes a second for a hundred thousand
 MAX_LINES = 20_000
-#: nested brackets; HTCondor's own limit, in versions that have one, is 500
-MAX_DEPTH = 200
+#: nested brackets: HTCondor 25.13 counts four steps for "(-", and reads no more than 500
+MAX_DEPTH = 120
+#: the same in an expression that no startd gets
+MAX_DEPTH_HERE = 200
+#: operators in a row: HTCondor 25.13 evaluates no more than 400 within each other
+MAX_CHAIN = 390
 #: characters of one expression without its strings: the reader recurses once per operator
 MAX_EXPRESSION = 40_000
 
@@ -42,25 +50,46 @@ def check_bounds(lines: list[str], body: str) -> None:
             raise ClassAdError(f"line {number} of the ad, attribute {shorten(name.strip())}: {exc}") from None
 
 
-def check_expression(text: str, without_strings: Callable[[str], str]) -> None:
-    """Refuse an expression that is too long or nested too deeply; ``without_strings`` empties its strings."""
-    if len(text) <= MAX_EXPRESSION and _brackets(text) <= MAX_DEPTH:
+def check_expression(text: str, without_strings: Callable[[str], str], *, only_here: bool = False) -> None:
+    """Refuse an expression that is too long or nested too deeply; ``without_strings`` empties its strings.
+
+    ``only_here``: no startd gets it, whose limits are narrower.
+    """
+    most = MAX_DEPTH_HERE if only_here else MAX_DEPTH
+    if len(text) <= MAX_EXPRESSION and _brackets(text) <= most:
+        if not only_here:
+            _check_chain(text)
         return
     text = without_strings(text)
     if len(text) > MAX_EXPRESSION:
         raise ClassAdError(
             f"expression of {len(text)} characters, its strings not counted, is longer than {MAX_EXPRESSION}"
         )
-    if _brackets(text) <= MAX_DEPTH:
-        return
-    depth = 0
+    if not only_here:
+        _check_chain(text)
+    level = 0
     for char in text:
         if char in "([{":
-            depth += 1
-            if depth > MAX_DEPTH:
-                raise ClassAdError(f"expression is nested deeper than {MAX_DEPTH}")
-        elif char in ")]}" and depth:
-            depth -= 1
+            level += 1
+            if level > most:
+                raise ClassAdError(f"expression is nested deeper than {most}")
+        elif char in ")]}" and level:
+            level -= 1
+
+
+def _check_chain(text: str) -> None:
+    # an operator needs an operand
+    if len(text) < 2 * MAX_CHAIN:
+        return
+    try:
+        chained = depth(read(text))
+    except Unreadable:
+        return
+    if chained > MAX_CHAIN:
+        raise ClassAdError(
+            f"expression has {chained} operators in a row, and HTCondor 25 evaluates only {MAX_CHAIN}; "
+            "allowed: brackets around parts of it, or stringListMember() or member() in place of ||"
+        )
 
 
 def _brackets(text: str) -> int:
@@ -110,3 +139,39 @@ def check_strings(text: str) -> None:
 def shorten(text: str) -> str:
     """Return the text in quotes, on one line, cut if it is long."""
     return f"'{one_line(text, 63)}'"
+
+
+#: forms that older versions read otherwise than 25.13
+_DIFFERENT = re.compile(r"\?\s+:")
+_VERSIONS = re.compile(r"version(?:l[et]|g[et]|eq)\s*\(")
+_PARTS = r"|\?%s:|\bversion(l[et]|g[et]|eq)(?=\s*\()"
+_IN_NEW = re.compile(f"({NEW_STRING.pattern}|'(?:[^'\\\\]|\\\\.)*')" + _PARTS % r"\s+", re.I | re.DOTALL)
+_IN_OLD = re.compile(f"({OLD_STRING.pattern}|'[^'\\n]*')" + _PARTS % r"[ \t]+", re.I)
+_CONDITION = re.compile(r"\?(?![=:])")
+
+
+def as_read_now(text: str, *, old: bool = False) -> str:
+    """Return the text in words that each HTCondor reads as 25.13 does.
+
+    Until 25.13 ``a ? : b`` bound more loosely than ``a ?: b``, though it is printed as that; and
+    ``versionLE()`` and its kin were an error in another case.
+    """
+    # without re.I a pattern that begins with a letter is fast
+    if not _DIFFERENT.search(text) and not _VERSIONS.search(text.lower()):
+        return text
+    return (_IN_OLD if old else _IN_NEW).sub(_written_now, text)
+
+
+def _written_now(found: re.Match[str]) -> str:
+    if found[1]:
+        return found[1]
+    return f"version{found[2].upper()}" if found[2] else "?:"
+
+
+def check_conditions(text: str, printed: str) -> None:
+    """Refuse ``a ? b : c`` whose ``b`` is no expression: older versions leave it out and read ``a ?: c``.
+
+    ``text`` has empty strings; ``printed`` is what HTCondor prints for it.
+    """
+    if _CONDITION.search(text) and NEW_STRING.sub('""', printed).count("?:") > text.count("?:"):
+        raise ClassAdError("the part between '?' and ':' is not an expression")

@@ -22,6 +22,7 @@ __all__ = [
     "Operation",
     "Unreadable",
     "clauses",
+    "depth",
     "names",
     "read",
 ]
@@ -112,7 +113,8 @@ def read(text: str) -> Node:
     """Return the tree of an expression; raises Unreadable."""
     try:
         return _Reader(text).whole()
-    except RecursionError:
+    except (RecursionError, ValueError):
+        # Python reads no integer of thousands of digits
         raise Unreadable from None
 
 
@@ -127,6 +129,19 @@ def clauses(tree: Node) -> list[Node]:
         else:
             found.append(node)
     return found
+
+
+def depth(tree: Node) -> int:
+    """Return how many operators and functions are within each other; parts that are Opaque count once."""
+    deepest = 0
+    left = [(tree, 1)]
+    while left:
+        node, level = left.pop()
+        deepest = max(deepest, level)
+        if isinstance(node, Operation | Call):
+            parts = node.operands if isinstance(node, Operation) else node.arguments
+            left += [(part, level + 1) for part in parts]
+    return deepest - 1
 
 
 def names(text: str) -> Iterator[str]:
@@ -304,6 +319,9 @@ class _Reader:
 def _string(literal: str) -> str:
     if "\\" not in literal:
         return literal[1:-1]
-    from fetchwork.classad.ads import parse_expr
+    from fetchwork.classad.values import PROBLEMS, ExprTree
 
-    return str(parse_expr(literal).eval())
+    try:
+        return str(ExprTree(literal).eval())
+    except (*PROBLEMS, UnicodeDecodeError):
+        raise Unreadable from None

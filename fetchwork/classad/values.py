@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import math
+import re
 import warnings
 
 with warnings.catch_warnings():
@@ -23,6 +24,7 @@ __all__ = [
     "UNDEFINED",
     "ClassAd",
     "ExprTree",
+    "changing_word",
     "evaluate",
     "format_expr",
     "matches",
@@ -92,11 +94,34 @@ def evaluate(ad: ClassAd, what: str | ExprTree, target: ClassAd | None = None) -
         return ERROR
 
 
+_STRINGS = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
+_NAMES = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+
 def references(expr: ExprTree) -> frozenset[str]:
     """Return the names of an expression's attributes, in the form ``TARGET.Name`` for the other ad's."""
-    return frozenset(name for name in ClassAd().externalRefs(expr) if name)
+    try:
+        found = ClassAd().externalRefs(expr)
+    except ValueError:
+        # it selects from a value that is no ad: ``{}.a``
+        return frozenset(_NAMES.findall(_STRINGS.sub("", format_expr(expr))))
+    return frozenset(name for name in found if name)
 
 
 def format_expr(expr: ExprTree) -> str:
     """Return the expression in new syntax, on one line."""
     return repr(expr)
+
+
+#: attributes and functions that change while a job runs
+_CHANGES = re.compile(
+    r"\w*LoadAvg|KeyboardIdle|ConsoleIdle|CpuBusy\w*|KeyboardBusy|ClockMin|ClockDay|CurrentTime|\btime(?=\s*\()"
+    r"|DayOfWeek|ActivityTimer|StateTimer",
+    re.I,
+)
+
+
+def changing_word(policy: str) -> str | None:
+    """Return what in START or another policy changes with load, keyboard or time; None if nothing does."""
+    found = _CHANGES.search(policy)
+    return found[0] if found else None

@@ -61,6 +61,7 @@ COMMANDS: dict[str, dict[str, str]] = {
     "Administration": {
         "db": "Make, upgrade and maintain the database.",
         "config": "Turn a host file into HTCondor configuration.",
+        "host": "Invite hosts, join as one, and revoke one.",
         "hooks": "Install the hooks that HTCondor calls.",
         "agent": "Serve the hooks of this host.",
         "serve": "Show the queue in a browser, and serve it to programs as JSON (/api/v1).",

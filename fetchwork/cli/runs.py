@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 _PROJECTION = (
     "ClusterId", "ProcId", "RunId", "RemoteHost", "State", "Outcome", "Reason", "ExitCode", "ExitSignal",
-    "JobCurrentStartDate", "JobCurrentStartExecutingDate", "EpochWriteDate",
+    "FetchWorkChain", "JobCurrentStartDate", "JobCurrentStartExecutingDate", "EpochWriteDate",
 )  # fmt: skip
 
 
@@ -35,8 +35,9 @@ def cli(
 ) -> None:
     """Show every run of a job, most recent first: where it ran, how it ended, and why.
 
-    Constraints refer to attributes of the run: Outcome, Host, RemoteHost, State, ExitCode, Owner, ClusterId,
-    ...
+    CHAIN is the first run of the chain of which it was part: such runs share a starter. Constraints refer to
+    attributes of the run: Outcome, Host, RemoteHost, State, ExitCode, FetchWorkChain, Owner,
+    ClusterId, ...
 
     \b
     Example:
@@ -65,9 +66,12 @@ def cli(
                 output.run_time(ended - started) if started and ended else "",
                 ad.get("Outcome") or ad.get("State"),
                 f"-{signal}" if signal is not None else code,
+                ad.get("FetchWorkChain"),
                 " ".join(str(ad.get("Reason") or "").split()),
             ]
         )
     output.table(
-        ("JOB", "RUN", "SLOT", "CLAIMED", "RUN_TIME", "OUTCOME", "EXIT", "REASON"), rows, right=(1, 6)
+        ("JOB", "RUN", "SLOT", "CLAIMED", "RUN_TIME", "OUTCOME", "EXIT", "CHAIN", "REASON"),
+        rows,
+        right=(1, 6, 7),
     )

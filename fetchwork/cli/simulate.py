@@ -108,6 +108,7 @@ def cli(
         clock=Clock(scale),
         ledger=ledger,
         deadlines_s=None if fetch_s is None else {"fetch_work": float(fetch_s)},
+        chains=bool(host_config.keywords[keyword].chain_s),
     )
 
     async def run() -> float:
@@ -185,7 +186,11 @@ def _agent(host_config: HostConfig, keyword: str, directory: Path, slots: int, n
             "pool_size": host_config.agent.pool_size,
             "max_waiting_fetches": min(4096, max(slots, host_config.agent.max_waiting_fetches)),
         },
-        keyword={"queues": list(settings.queues), "max_fetch_wait_s": settings.max_fetch_wait_s},
+        keyword={
+            "queues": list(settings.queues),
+            "max_fetch_wait_s": settings.max_fetch_wait_s,
+            "chain_s": settings.chain_s,
+        },
         keyword_name=keyword,
     )
 
@@ -197,7 +202,7 @@ async def _play(hosts: list[Host], ledger: Ledger, seconds: float | None, jobs: 
     with contextlib.suppress(asyncio.CancelledError):
         # a thousand starters count; waking a task at each job's end would cost more than polling
         while (seconds is None or time.monotonic() - began < seconds) and (  # noqa: ASYNC110
-            jobs is None or ledger.counts["job_exit exit"] < jobs
+            jobs is None or _ended(ledger) < jobs
         ):
             await asyncio.sleep(0.05)
     lasted = time.monotonic() - began
@@ -206,13 +211,18 @@ async def _play(hosts: list[Host], ledger: Ledger, seconds: float | None, jobs: 
     return lasted
 
 
+def _ended(ledger: Ledger) -> int:
+    """The jobs that have ended by themselves."""
+    return ledger.counts["job_exit exit"] + ledger.counts["chain_next exit"]
+
+
 def _show(ledger: Ledger, lasted: float, as_json: bool) -> None:
     summary = ledger.summary()
-    rate = round(ledger.counts["job_exit exit"] / lasted, 1)
+    rate = round(_ended(ledger) / lasted, 1)
     if as_json:
         output.print_json({"seconds": round(lasted, 2), "jobs_per_second": rate, **summary})
         return
-    click.echo(f"{ledger.counts['job_exit exit']} jobs in {lasted:.1f} s: {rate} jobs/s")
+    click.echo(f"{_ended(ledger)} jobs in {lasted:.1f} s: {rate} jobs/s")
     for name, times in {**summary["hooks_ms"], "job to job": summary["gap_ms"]}.items():
         shown = "  ".join(f"{point} {value:g} ms" for point, value in times.items())
         click.echo(f"  {name:<16} {shown or 'never'}")

@@ -47,6 +47,12 @@ if TYPE_CHECKING:
     "-dry-run", "--dry-run", is_flag=True, help="Check the jobs, print their ads as JSON, submit nothing."
 )
 @click.option(
+    "--key",
+    metavar="TEXT",
+    help="Your own name for this submission: repeated with the same key, it submits nothing and prints the"
+    " first one's cluster.",
+)
+@click.option(
     "--from-schedd",
     "schedd",
     metavar="NAME",
@@ -74,6 +80,7 @@ def cli(
     batch_name: str | None,
     are_ads: bool,
     dry_run: bool,
+    key: str | None,
     schedd: str | None,
     constraints: tuple[str, ...],
     originals: str | None,
@@ -93,7 +100,7 @@ def cli(
       printf 'executable = /bin/sleep\\narguments = $(Process)\\nqueue 20\\n' > sleep.sub
       fetchwork submit sleep.sub
       fetchwork submit sleep.sub -a 'priority = 5' --owner alice --queue urgent
-      fetchwork submit jobs.json
+      fetchwork submit jobs.json --key night-2026-11-27
       condor_q -long > jobs.ads; fetchwork submit --ads jobs.ads
       fetchwork submit --from-schedd ap1.example.org --originals hold
     """
@@ -102,7 +109,7 @@ def cli(
     from fetchwork.queue.submitting.fromschedd import is_schedds
 
     # the key of a submission that an access point may have taken; programs of the description must not get it
-    key = os.environ.pop(KEY_VARIABLE, None)
+    given_key = os.environ.pop(KEY_VARIABLE, None)
     if schedd is None and (constraints or originals is not None):
         raise click.UsageError("options '--constraint' and '--originals' go with '--from-schedd'")
     description = _description(file, lines, owner, schedd, constraints, are_ads)
@@ -115,7 +122,7 @@ def cli(
     elif dry_run:
         _check(session, description, owner, extra)
     else:
-        _submit(session, description, owner, extra, key, as_json)
+        _submit(session, description, owner, extra, key or given_key, as_json)
 
 
 def _description(

@@ -205,7 +205,7 @@ def _table(rows: list[Line]) -> Table:
     for row in rows:
         total = row["jobs"] + row["done"]
         table.add_row(
-            # a Text, because a name is no markup; rich lets escapes pass
+            # rich would read a bare string as markup; it does not remove escape sequences, so visible() does
             Text(output.visible(row["name"])),
             ProgressBar(total=max(1, total), completed=row["done"], width=24),
             *(output.number(row[name], 0) for name in ("idle", "running", "held", "done")),

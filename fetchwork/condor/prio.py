@@ -17,6 +17,8 @@ def main(run: Invocation) -> int:
     relative = 0
     named: list[str] = []
     everything = False
+    if not run.argv[1:]:
+        return _usage(run)
     for word in words:
         if re.fullmatch(r"[+-]\d+", word):
             relative, absolute = int(word), None
@@ -28,7 +30,10 @@ def main(run: Invocation) -> int:
         elif word == "-a":
             everything = True
         elif word.startswith("-n") or word.startswith("-pool"):
-            words.take()
+            if words.take() is None:
+                option = "pool" if word.startswith("-pool") else "n"
+                run.complain(f"{run.name}: -{option} requires another argument\n")
+                return 1
         elif word.startswith("-v"):
             run.say(texts.version())
             return 0

@@ -1,6 +1,7 @@
 """libpq connection strings, with the checks that a host file needs, without a database driver."""
 
 import re
+from collections.abc import Mapping
 from urllib.parse import parse_qsl, unquote
 
 # A value is bare or in single quotes; a backslash takes the next character as it is.
@@ -67,6 +68,17 @@ def parse(text: str) -> dict[str, str]:
     if unknown := sorted(set(settings) - SETTINGS):
         raise ValueError(f"has the setting {unknown[0]!r}, which libpq does not know")
     return settings
+
+
+def text_of(settings: Mapping[str, str]) -> str:
+    """Return the connection string of these settings."""
+    return " ".join(f"{key}={_quoted(value)}" for key, value in settings.items())
+
+
+def _quoted(value: str) -> str:
+    if re.fullmatch(r"[A-Za-z0-9_.:/,@+-]+", value):
+        return value
+    return "'" + re.sub(r"(['\\\\])", r"\\\1", value) + "'"
 
 
 def problem(text: str) -> str | None:

@@ -94,6 +94,12 @@ def _keyword_problems(config: HostConfig) -> Iterator[Problem]:
         seen[name.lower()] = name
         if name.upper().endswith(PLAIN):
             yield Problem(key, f"ends with {PLAIN}, which is for fetchwork's own keywords", "another name")
+        if keyword.chain_s and not config.agent_updates:
+            yield Problem(
+                (*key, "chain_s"),
+                "lets jobs run in chains, and this agent has no right to end one job of a chain",
+                "0, or agent.root_part = true",
+            )
         if not keyword.database:
             yield Problem(
                 (*key, "database"), "is missing, and there are several databases", _one_of(config.databases)

@@ -189,6 +189,13 @@ class Keyword(_Section):
     job_exit_timeout_s: int = _number(
         600, 10, 600, "whole seconds before the starter kills JOB_EXIT (KEYWORD_HOOK_JOB_EXIT_TIMEOUT)"
     )
+    chain_s: int = _number(
+        0,
+        0,
+        86400,
+        "whole seconds for which one starter may run short jobs one after the other, those that leave nothing"
+        " but their exit status (0 = never; needs compiled hooks)",
+    )
 
 
 class Files(_Section):

@@ -90,7 +90,10 @@ class KeyFile:
         directory = os.open(self.path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             fcntl.flock(directory, fcntl.LOCK_EX)
-            return self._add()
+            key = self._add()
+            # before anything is sealed to it
+            os.fsync(directory)
+            return key
         finally:
             os.close(directory)
 

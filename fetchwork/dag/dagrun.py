@@ -9,6 +9,7 @@ beside the lock file holds the name of the run while the run lasts.
 from __future__ import annotations
 
 import contextlib
+import os
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -30,8 +31,14 @@ def of(lock: Path, new: str) -> str:
             if name := kept.read_text().strip():
                 return name
     partial = kept.with_name(kept.name + ".new")
-    partial.write_text(f"{new}\n")
-    partial.replace(kept)
+    with partial.open("w") as file:
+        file.write(f"{new}\n")
+        file.flush()
+        # after a power cut, too, the nodes of this run are submitted once
+        os.fsync(file.fileno())
+        partial.replace(kept)
+        # this syncs the name
+        os.fsync(file.fileno())
     return new
 
 

@@ -14,13 +14,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from fetchwork.classad.ads import parse_expr
-from fetchwork.classad.values import ClassAd, evaluate
 from fetchwork.config import HostConfig, conninfo
 from fetchwork.config.toml import Key, key_lines, line_of
+from fetchwork.deploy import policies
 from fetchwork.deploy.condorconfig import CondorConfig, Settings, parse_settings
 from fetchwork.deploy.render import CONDOR_FILE, HOOKS, UNIT_FILE, render
-from fetchwork.errors import ClassAdError
 from fetchwork.hook.spool import MODE
 
 #: the directory of the systemd units that an administrator installs
@@ -115,6 +113,9 @@ def check_hooks(config: HostConfig, keyword: str, locate: Locator) -> Iterator[F
         yield from _check_hook(directory / hook.lower(), where, install)
     expected = {"keyword": keyword, "socket": str(config.socket), "spool": str(config.agent.spool)}
     yield from _check_hook_conf(directory / "hook.conf", expected, where, install)
+    where = locate("keyword", keyword, "chain_s")
+    for wrong, allowed in policies.against_chains(config, keyword):
+        yield Finding(where, wrong, allowed)
 
 
 def _check_hook(path: Path, where: str, install: str) -> Iterator[Finding]:
@@ -349,7 +350,7 @@ def check_condor(config: HostConfig, condor: CondorConfig) -> Iterator[Finding]:
     differences = [
         *_differing(config, actual, expected, any_version),
         *_foreign(config, actual, expected),
-        *_start(condor.value("START")),
+        *(_Difference(*found) for found in policies.problems(config, actual, condor)),
     ]
     # all at once: each call of condor_config_val reads the whole configuration
     origins = condor.origins([difference.name for difference in differences])
@@ -386,23 +387,6 @@ def _foreign(config: HostConfig, actual: Settings, expected: dict[str, str]) -> 
             yield _Difference(name, "has no effect in HTCondor", "[slots.keyword] and fetch_delay_s", True)
         elif re.fullmatch(r"SLOT_TYPE_\d+_FETCHWORKDELAY", name):
             yield _Difference(name, "overrides the FetchWorkDelay of the host file", "without this line")
-
-
-def _start(start: str | None) -> Iterator[_Difference]:
-    """HTCondor evaluates START before there is a job: if it is false then, no slot ever fetches."""
-    if not start:
-        return
-    try:
-        alone = evaluate(ClassAd(), parse_expr(start))
-    except ClassAdError as error:
-        yield _Difference("START", str(error), "a ClassAd expression")
-        return
-    if alone is False:
-        yield _Difference(
-            "START",
-            f"{_short(start)} is false without a job, so no slot will ever fetch",
-            "an expression that is true or undefined without a job: compare with == in place of =?=",
-        )
 
 
 def _agrees(name: str, expected: str, actual: str) -> bool:

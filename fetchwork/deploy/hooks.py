@@ -29,7 +29,7 @@ from fetchwork.deploy.compiled import compile_hook, is_compiled
 from fetchwork.errors import ConfigError, FetchworkError
 from fetchwork.hook.sandboxed import SAVER
 from fetchwork.hook.spool import Spool
-from fetchwork.hook.wire import HOOKS
+from fetchwork.hook.wire import HOOKS, RUNNER
 
 #: the modules that hooks import, relative to the package's directory
 MODULES = (
@@ -131,6 +131,7 @@ def install(
         else:
             for path in written:
                 path.with_name(f"{path.name}.py").unlink(missing_ok=True)
+            (directory / RUNNER).unlink(missing_ok=True)
     except OSError as exc:
         raise FetchworkError(
             f"cannot install hooks in '{directory}': {exc.strerror}: '{exc.filename}'"
@@ -267,12 +268,12 @@ def _install_modules(directory: Path, interpreter: Path) -> None:
 
 
 def _install_compiled(directory: Path, options: tuple[str, ...] | None) -> None:
-    """Build the compiled hook and install it under the six names: one file with six hard links."""
+    """Build the compiled hook and install it under the six names and as the runner: one file, hard links."""
     built = directory / f".compiled-{os.getpid()}"
     try:
         compile_hook(built, options)
         built.chmod(0o755)
-        for name in HOOKS:
+        for name in (*HOOKS, RUNNER):
             new = directory / f".{name}-{os.getpid()}"
             new.hardlink_to(built)
             new.rename(directory / name)

@@ -27,6 +27,8 @@ NEVER = "2147483647"
 HAS_ROOM = "PartitionableSlot =?= true && Cpus > 0 && Memory > 0"
 #: seconds between the fetches of such a slot: HTCondor fetches no more often
 FILL_DELAY_S = 1
+#: seconds between the fetches of a slot that may run a chain: only its next ad says that it is retiring
+CHAIN_DELAY_S = "5"
 
 #: seconds since a slot became busy, or idle
 ACTIVE_S = "time() - EnteredCurrentActivity"
@@ -105,6 +107,7 @@ def _context(config: HostConfig, version: tuple[int, ...] | None) -> dict[str, o
         "idle_delay": idle_delay(config),
         "fill_delay": HAS_ROOM,
         "busy_delay": busy_delay(config) if timer_driven else NEVER,
+        "chain_delay": _by_slot(config, lambda keyword: CHAIN_DELAY_S if keyword.chain_s else NEVER),
         "never": NEVER,
         "poll_every_second": timer_driven and any(not keyword.max_fetch_wait_s for keyword in used.values()),
         "default_queues": queues_of(config, startd_keyword(config)),

@@ -24,7 +24,7 @@ def check(config: HostConfig, locate: Locator) -> Iterator[Line]:
         for finding in findings:
             yield failed("hooks", finding.wrong, finding.allowed)
         if not findings:
-            yield from _interpreters(directory, keyword, locate)
+            yield from _interpreters(directory, keyword, locate, config.keywords[keyword].chain_s)
     for finding in check_socket(config, locate):
         yield failed("socket", finding.wrong, finding.allowed)
     for finding in check_leftovers(config):
@@ -33,7 +33,7 @@ def check(config: HostConfig, locate: Locator) -> Iterator[Line]:
     yield from _spool(config, locate)
 
 
-def _interpreters(directory: Path, keyword: str, locate: Locator) -> Iterator[Line]:
+def _interpreters(directory: Path, keyword: str, locate: Locator, chain_s: int) -> Iterator[Line]:
     """Whether what runs the hooks is there: the interpreter, or this version's build of the compiled ones."""
     problems = {}
     languages = set()
@@ -54,7 +54,8 @@ def _interpreters(directory: Path, keyword: str, locate: Locator) -> Iterator[Li
         problems["mixed"] = failed("hooks", f"'{directory}': some hooks are compiled, some are not", again)
     yield from problems.values()
     if not problems:
-        yield ok("hooks", f"{keyword}: {directory}, {languages.pop()}")
+        chains = f", chains of up to {chain_s} s" if chain_s else ""
+        yield ok("hooks", f"{keyword}: {directory}, {languages.pop()}{chains}")
 
 
 def _build_of(path: Path) -> compiled.Build | None:

@@ -23,6 +23,7 @@ from fetchwork.errors import (
     one_line,
 )
 from fetchwork.handlers.context import Answer, Denied, ErrorCode, Task
+from fetchwork.handlers.requests.chain import chain_first, chain_next
 from fetchwork.handlers.requests.files import FILE_HANDLERS
 from fetchwork.handlers.requests.finish import job_exit
 from fetchwork.handlers.requests.left import job_left
@@ -46,6 +47,8 @@ HANDLERS: dict[str, Handler] = {
     "update_job_info": update_job_info,
     "job_exit": job_exit,
     "job_left": job_left,
+    "chain_first": chain_first,
+    "chain_next": chain_next,
     **FILE_HANDLERS,
 }
 

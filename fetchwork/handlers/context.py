@@ -49,8 +49,19 @@ ExitOutcome = Literal[
     "spooled",
 ]
 #: outcomes of requests about files
+#: of a chain's runner: its first job, and a repeated request
+ChainOutcome = Literal["begun", "again"]
 FilesOutcome = Literal["files", "chunk", "filled", "parked", "saving", "signed"]
-Outcome = FilesOutcome | ErrorCode | FetchOutcome | ReplyOutcome | StartOutcome | UpdateOutcome | ExitOutcome
+Outcome = (
+    FilesOutcome
+    | ChainOutcome
+    | ErrorCode
+    | FetchOutcome
+    | ReplyOutcome
+    | StartOutcome
+    | UpdateOutcome
+    | ExitOutcome
+)
 
 
 class HostFiles(Protocol):

@@ -31,7 +31,7 @@ from fetchwork.sandbox.offered import CREDENTIALS, MARK
 OFFERED = re.compile(rb"^FetchWorkPlain = true$", re.MULTILINE | re.IGNORECASE)
 
 # a job with one of these needs JOB_EXIT: it leaves files or its output's end, or may end without a log entry
-_NEEDS_HOOK = frozenset(
+NEEDS_HOOK = frozenset(
     name.lower()
     for name in (
         MARK, CREDENTIALS, "FetchWorkTailBytes",
@@ -61,7 +61,7 @@ def needs_no_hook(ad: Mapping[str, object], slot: bytes) -> bool:
     universe = next((value for name, value in ad.items() if name.lower() == "jobuniverse"), Universe.VANILLA)
     return (
         universe == Universe.VANILLA
-        and not any(name.lower() in _NEEDS_HOOK for name, value in ad.items() if value is not None)
+        and not any(name.lower() in NEEDS_HOOK for name, value in ad.items() if value is not None)
         and OFFERED.search(slot) is not None
     )
 

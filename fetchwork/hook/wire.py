@@ -16,6 +16,8 @@ MAX_HEAD = 8 * 1024
 MAX_BODY = 16 * 1024 * 1024
 
 HOOKS = ("fetch_work", "reply_fetch", "evict_claim", "prepare_job", "update_job_info", "job_exit")
+#: the program that runs the jobs of a chain; it lies beside compiled hooks
+RUNNER = "runner"
 
 
 class _Message:

@@ -65,7 +65,7 @@ class RememberedSlot:
 
     key: bytes
     facts: SlotFacts
-    #: autocluster that fits -> cost to it of a second of the slot
+    #: for each autocluster that fits: its charge for a second of the slot
     weights: dict[int, float] = field(default_factory=dict)
     misfits: set[int] = field(default_factory=set)
     #: verdicts on the slot may be remembered

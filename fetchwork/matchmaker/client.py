@@ -314,7 +314,10 @@ class Matchmaker:
     async def _match(
         self, looks: Sequence[Look], lists: Sequence[Sequence[int]], ads: Mapping[int, Autocluster]
     ) -> tuple[Json, bool]:
-        """Send these looks with their lists and the ads that the worker lacks; whether it lacked any."""
+        """Send these looks with their lists and the ads that the worker lacks.
+
+        Returns the answer, and whether the worker lacked any.
+        """
         left = self._budget.left({ad.submitter for ad in ads.values()})
         allowances = {name: min(SLICE_S, seconds) for name, seconds in left.items() if seconds > 0.0}
         if not self._has_same_worker:

@@ -63,7 +63,7 @@ class Printed:
 
 @dataclass(slots=True)
 class Answer:
-    """The results of all looks of a request, and errors of single autoclusters."""
+    """The result of each ``Look`` of a request, and the errors of single autoclusters."""
 
     seen: list[Seen]
     #: reasons for autoclusters whose evaluation failed or took too much on a slot

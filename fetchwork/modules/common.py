@@ -43,7 +43,7 @@ _NO_METHOD = {
     "refreshGSIProxy": "fetched work has no X.509 proxies",
     "insert_jobs": "submit takes ads as well",
 }
-#: of all others
+#: the reason for all methods that are not listed
 _USERS = "users are accounts of the hosts"
 
 

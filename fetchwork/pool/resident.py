@@ -17,9 +17,9 @@ _STOP_S = 20.0
 
 
 class Resident:
-    """A ``fetchwork`` command that goes on; as the pool, it is nothing but its files.
+    """A ``fetchwork`` command that runs beside a pool; its only state is in its files, as the pool's is.
 
-    ``name``: its name in messages and in its files' names. A class below says when it listens.
+    ``name``: its name in messages and in its files' names. Each class below decides when its command listens.
     """
 
     def __init__(self, directory: Path, name: str) -> None:

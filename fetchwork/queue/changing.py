@@ -64,7 +64,8 @@ class Selection:
 
     A whole cluster stays one id, unless it has too many jobs for one transaction. ``named`` counts, by
     JobStatus, the jobs that were named singly, ``others`` those that a cluster or a constraint selected;
-    Suspended counts as Running here. ``repeated`` is the number of repeated names of jobs.
+    Suspended counts as Running here. ``repeated`` is the number of repeated names of jobs. With
+    ``gone_ok`` the ids were searched for, and some jobs may have left the queue since.
     """
 
     ids: list[str]
@@ -73,6 +74,7 @@ class Selection:
     named: Counter[int] = field(default_factory=Counter)
     others: Counter[int] = field(default_factory=Counter)
     repeated: int = 0
+    gone_ok: bool = False
 
     def batches(self) -> list[list[str]]:
         """The ids, in lists short enough for one call."""
@@ -92,7 +94,8 @@ def selected(spec: JobSpec, memory: Memory) -> Steps[Selection]:
         statuses = Counter(
             int(JobStatus.RUNNING if ad["JobStatus"] in _AS_RUNNING else ad["JobStatus"]) for ad in jobs
         )
-        return Selection([f"{ad['ClusterId']}.{ad['ProcId']}" for ad in jobs], len(jobs), 0, others=statuses)
+        found = [f"{ad['ClusterId']}.{ad['ProcId']}" for ad in jobs]
+        return Selection(found, len(jobs), 0, others=statuses, gone_ok=True)
     if not ids:
         return Selection([], 0, 0)
     asked: list[reading.NamedJobs] = []
@@ -103,6 +106,7 @@ def selected(spec: JobSpec, memory: Memory) -> Steps[Selection]:
     present = {id: number for id, number in count.items() if number}
     chosen = [id for id in present if "." not in id or id.split(".")[0] not in present]
     total = sum(present[id] for id in chosen)
+    gone_ok = False
     for id in [id for id in chosen if present[id] > BATCH]:
         # too many for one transaction
         chosen.remove(id)
@@ -110,6 +114,7 @@ def selected(spec: JobSpec, memory: Memory) -> Steps[Selection]:
             ads(JOBS, f"ClusterId == {id}", memory, projection=["ClusterId", "ProcId"])
         )
         chosen += [f"{ad['ClusterId']}.{ad['ProcId']}" for ad in members]
+        gone_ok = True
     single = {id for id in present if "." in id and id.split(".")[0] not in present}
     return Selection(
         chosen,
@@ -118,6 +123,7 @@ def selected(spec: JobSpec, memory: Memory) -> Steps[Selection]:
         _statuses(one for one in asked if one.id in single),
         _statuses(one for one in asked if "." not in one.id),
         sum(id in single for id in ids) - len(single),
+        gone_ok,
     )
 
 
@@ -162,7 +168,7 @@ def _applied(action: str, selection: Selection, reason: str | None, subcode: int
     number = 0
     if call is not None:
         for ids in selection.batches():
-            number += yield call(jobs=ids, reason=reason, **more)
+            number += yield call(jobs=ids, reason=reason, gone_ok=selection.gone_ok, **more)
     return number
 
 
@@ -236,7 +242,7 @@ def edit(spec: JobSpec, changes: Mapping[str, object], memory: Memory) -> Steps[
         raise NotFound(f"{selection.missing} of the jobs {spec!r} are not in the queue: none was changed")
     number = 0
     for ids in selection.batches():
-        number += yield job_calls.edit(jobs=ids, changes=changes)
+        number += yield job_calls.edit(jobs=ids, changes=changes, gone_ok=selection.gone_ok)
     return number
 
 

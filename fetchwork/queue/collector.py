@@ -124,7 +124,7 @@ def _selected(ads: list[ClassAd], constraint: ConstraintSpec, projection: Sequen
     from fetchwork.classad.values import evaluate, truth
     from fetchwork.queue.constraints.constraint import text_of
 
-    condition = parse_expr(text_of(constraint))
+    condition = parse_expr(text_of(constraint), only_here=True)
     found = [ad for ad in ads if truth(evaluate(ad, condition)) is True]
     wanted = {name.lower() for name in projection}
     if not wanted:

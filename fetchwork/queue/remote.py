@@ -53,7 +53,7 @@ class RemoteSession:
 
     def found(self, name: str, /, **arguments: object) -> Iterator[Sequence[Any]]:
         """The items of an operation (``operations.STREAMS``), in pages."""
-        # while no event comes, the answer is silent
+        # the access point sends nothing until there is an event
         silence_s = None if name == "events" else SILENCE_S
         # on a separate connection, so that other calls may run
         with Link(self.path) as link:

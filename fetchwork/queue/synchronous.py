@@ -83,6 +83,7 @@ class Queue:
         *,
         owner: str | None = None,
         progress: Progress | None = None,
+        key: str | None = None,
     ) -> SubmitResult:
         """Put jobs into the queue as one cluster: all of them, or none.
 
@@ -90,13 +91,20 @@ class Queue:
         (``ClassAd`` objects, or dicts in HTCondor's JSON form). ``owner`` is the account on the execute hosts
         that the jobs run as, by default the caller's; a description can't name one. ``queue`` are the
         arguments of a queue statement in place of the description's. Input files are uploaded first
-        (sandbox/FILES.md); ``progress`` is called with the bytes sent and the total. Raises SubmitError for
-        requests that can't be honoured.
+        (sandbox/FILES.md); ``progress`` is called with the bytes sent and the total. ``key`` is the caller's
+        own name for this submission: repeated with the same key, it submits nothing and returns the first
+        one's cluster. Raises SubmitError for requests that can't be honoured.
         """
         if spool:
             raise ValueError("spool: input files are stored in any case; say should_transfer_files = YES")
         return self._session.submit(
-            description, count=count, itemdata=itemdata, owner=owner, queue=queue, progress=progress
+            description,
+            count=count,
+            itemdata=itemdata,
+            owner=owner,
+            queue=queue,
+            progress=progress,
+            key=key,
         )
 
     def retrieve(self, job_spec: JobSpec | None = None, *, progress: Progress | None = None) -> int:

@@ -2,7 +2,9 @@
 
 JOB_EXIT has seconds, a database may be away for hours. So the files are moved out of the sandbox (by rename
 within one file system), then the report of the job's end is written, and last the manifest: a directory
-without a manifest was never finished and is not used. Each directory belongs to the job's account, in a
+without a manifest was never finished and is not used. The files and the report are synced before the manifest
+gets its name: the starter deletes the sandbox, and a power cut would leave the agent a manifest of empty
+files. Each directory belongs to the job's account, in a
 directory of the agent (``spooldir``): no other account can enter it, even if it knows the name.
 """
 
@@ -31,6 +33,8 @@ SUFFIX = ".outputs"
 MAX_FILES = 20_000
 MAX_MANIFEST = 16 << 20
 _CHUNK = 1 << 20
+#: files that are synced one by one; for more, one sync of the file system is quicker
+_MOST_SYNCS = 10
 
 
 class Parking:
@@ -90,8 +94,15 @@ class Parking:
                 "reason": failure.reason,
             }
         try:
-            self._write(REPORT, report)
-            self._write(MANIFEST, to_json(manifest).encode())
+            fd = self._written(MANIFEST + PARTIAL, to_json(manifest).encode())
+            try:
+                os.close(self._written(REPORT, report))
+                self._sync(fd)
+                os.rename(f"{self._path}/{MANIFEST}{PARTIAL}", f"{self._path}/{MANIFEST}")
+                # as in the spool of reports, this syncs its name; half a manifest is no JSON, and not used
+                os.fsync(fd)
+            finally:
+                os.close(fd)
         except OSError as error:
             raise of_output(f"cannot park files: {error.strerror}", error.errno or 5) from None
         return self.name
@@ -105,19 +116,36 @@ class Parking:
         except OSError:
             pass
 
-    def _write(self, name: str, data: bytes) -> None:
-        path = f"{self._path}/{name}"
-        fd = os.open(path + PARTIAL, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    def _written(self, name: str, data: bytes) -> int:
+        """Write a file and return its descriptor."""
+        fd = os.open(f"{self._path}/{name}", os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         try:
             os.fchmod(fd, self._mode)
             view = memoryview(data)
             while view:
                 view = view[os.write(fd, view) :]
-            os.fsync(fd)
-            os.rename(path + PARTIAL, path)
-            os.fsync(fd)
-        finally:
+        except BaseException:
             os.close(fd)
+            raise
+        return fd
+
+    def _sync(self, manifest: int) -> None:
+        """Sync the staged files and the report; ``manifest`` is a descriptor of the same file system."""
+        staged = [str(entry["file"]) for entry in self._files if "file" in entry]
+        if len(staged) > _MOST_SYNCS:
+            import ctypes
+
+            libc = ctypes.CDLL(None, use_errno=True)
+            if libc.syncfs(manifest):
+                number = ctypes.get_errno()
+                raise OSError(number, os.strerror(number))
+            return
+        for name in [*staged, REPORT]:
+            fd = os.open(f"{self._path}/{name}", os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+            try:
+                os.fsync(fd)
+            finally:
+                os.close(fd)
 
     def _move(self, output: Output, name: str) -> int:
         """Move a file in and return its bytes.

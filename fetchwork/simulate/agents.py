@@ -12,15 +12,23 @@ from pathlib import Path
 from fetchwork.agent import client
 from fetchwork.config.toml import to_toml
 from fetchwork.errors import AgentUnavailable
+from fetchwork.hook.wire import RUNNER
 
 _READY_S = 60.0
 #: the simulated hooks make the updates: an agent that updates runs itself signals the processes below a
-#: starter, and below a simulated starter that may be the simulation itself
+#: starter, and below a simulated starter that may be the simulation itself. Chains need an agent that could
 PROGRAM = """
 import sys
+import fetchwork.agent.main as agent
 from fetchwork.cli import main
 from fetchwork.config import HostConfig
-HostConfig.agent_updates = False
+
+class Updates(agent.Updates):
+    async def _update(self, run, to_end):
+        pass
+
+agent.Updates = Updates
+HostConfig.agent_updates = property(lambda host: any(keyword.chain_s for keyword in host.keywords.values()))
 sys.exit(main())
 """
 
@@ -62,6 +70,12 @@ class AgentProcess:
             },
             "keyword": {keyword_name: dict(keyword or {})},
         }
+        if keyword and keyword.get("chain_s"):
+            # the simulation is the runner
+            hooks = directory / f"{name}-hooks"
+            hooks.mkdir(exist_ok=True)
+            (hooks / RUNNER).touch(0o755)
+            tables["keyword"] = {keyword_name: {"hooks": str(hooks), **keyword}}
         self.file.touch(0o600)
         self.file.write_text(to_toml(tables))
         self._command = [*wrapper, sys.executable, "-c", program, "agent", "--config", str(self.file)]

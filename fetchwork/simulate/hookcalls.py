@@ -28,7 +28,13 @@ DEADLINES_S = {
     "prepare_job": 20.0,
     "update_job_info": 15.0,
     "job_exit": 20.0,
+    "chain_first": 20.0,
+    "chain_next": 20.0,
 }
+#: requests of a chain's runner, which repeats them while its connections break
+_OF_RUNNER = ("chain_first", "chain_next")
+#: seconds before a runner asks again
+_AGAIN_S = 0.25
 PHASES = ("begin", "sent", "answered")
 
 Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
@@ -59,6 +65,8 @@ class Step(NamedTuple):
 
 
 Watch = Callable[[Step], None]
+#: exit status of a hook that was killed
+KILLED = -9
 
 
 class Outcome(NamedTuple):
@@ -120,10 +128,14 @@ class Hooks:
         *,
         slot: FetchingSlot,
         arg: str = "",
+        check: str = "",
         starter_slot: str = "",
         parent: Actor | None = None,
     ) -> Outcome:
-        """Run one hook to its end; ``parent`` is the process that started it, if processes are real."""
+        """Run one hook to its end; ``parent`` is the process that started it, if processes are real.
+
+        A request of a runner counts as a hook here; it has no spool (PROTOCOL.md).
+        """
         began = time.monotonic()
         request = Request(
             name,
@@ -132,14 +144,16 @@ class Hooks:
             arg=arg,
             slot=starter_slot,
             deadline_ms=int(self._deadlines_s[name] * 1000),
+            check=check,
         )
         try:
             self._step(name, "begin", slot)
-            await self._clock.sleep(self._start_s)
-            reply = await self._ask(request, slot, parent)
+            if name not in _OF_RUNNER:
+                await self._clock.sleep(self._start_s)
+            reply = await self._ask_until(began + self._deadlines_s[name], request, slot, parent)
         except HookKilled:
             self.ledger.counts[f"{name} killed"] += 1
-            return Outcome(exit=-9, answered_by="none")
+            return Outcome(exit=KILLED, answered_by="none")
         except FetchworkError:
             self.ledger.counts[f"{name} unanswered"] += 1
             return self._undelivered(request)
@@ -151,9 +165,22 @@ class Hooks:
             self.ledger.hook(name, time.monotonic() - began)
         return Outcome(reply.body, reply.exit, reply.signal, reply.pid)
 
-    async def _ask(self, request: Request, slot: FetchingSlot, parent: Actor | None) -> Reply:
+    async def _ask_until(
+        self, end: float, request: Request, slot: FetchingSlot, parent: Actor | None
+    ) -> Reply:
+        while True:
+            try:
+                return await self._ask(request, slot, parent, end - time.monotonic())
+            except FetchworkError:
+                if request.name not in _OF_RUNNER or time.monotonic() + _AGAIN_S >= end:
+                    raise
+            await asyncio.sleep(_AGAIN_S)
+
+    async def _ask(
+        self, request: Request, slot: FetchingSlot, parent: Actor | None, timeout_s: float
+    ) -> Reply:
         try:
-            async with asyncio.timeout(self._deadlines_s[request.name]):
+            async with asyncio.timeout(timeout_s):
                 streams = await self._connect(parent)
                 try:
                     reply = await self._exchange(streams, request, slot)

@@ -22,7 +22,8 @@ class Host(World):
 
     ``family`` gives each starter, hook and job a process of its own, as the agent's detectors want to see
     them; without it everything is virtual, and the agent's peer is this process. Without REPLY_FETCH in its
-    configuration (``calls_reply_fetch``) a startd does not report its decision on an offer.
+    configuration (``calls_reply_fetch``) a startd does not report its decision on an offer. ``chains``: jobs
+    may run in chains, if the agent's keyword lets them (``chain_s``).
     """
 
     def __init__(
@@ -41,6 +42,7 @@ class Host(World):
         deadlines_s: dict[str, float] | None = None,
         family: Actor | None = None,
         calls_reply_fetch: bool = True,
+        chains: bool = False,
         refuses: Callable[[TextAd], bool] = lambda ad: False,
     ) -> None:
         timing = timing or Timing()
@@ -65,6 +67,7 @@ class Host(World):
             hooks=hooks,
             family=family,
             calls_reply_fetch=calls_reply_fetch,
+            chains=chains,
             refuses=refuses,
         )
         self._specs = list(slots)

@@ -1,20 +1,28 @@
-"""One starter: the hooks of one job, and its process.
+"""One starter: the hooks of one job, and its process; and the runner of a chain, which runs several.
 
     UPDATE_JOB_INFO #1 and PREPARE_JOB at the same time; PREPARE_JOB decides
     the job runs; UPDATE_JOB_INFO after the first interval, then after each
     last UPDATE_JOB_INFO, and JOB_EXIT 3 to 15 ms after it; the slot is busy until JOB_EXIT has ended
 
 A killed starter takes its job along and calls no hook. A starter that can't begin ends in silence.
+
+If the job is a chain's runner, the starter calls PREPARE_JOB alone, and ends with the runner (PROTOCOL.md,
+"Chains"). If the agent learns a job's end from the starter's log (STATES.md), the starter writes that log,
+and calls no JOB_EXIT. The agent would update such jobs; here the simulation does, as for all others.
 """
 
 import asyncio
+import contextlib
+import os
 import random
+import re
 import signal
 import time
+from pathlib import Path
 from typing import Protocol
 
 from fetchwork.simulate.family import Actor
-from fetchwork.simulate.hookcalls import FetchingSlot, Outcome
+from fetchwork.simulate.hookcalls import KILLED, FetchingSlot, Outcome
 from fetchwork.simulate.job import VirtualJob
 from fetchwork.simulate.ledger import Execution
 from fetchwork.simulate.textad import TextAd
@@ -22,6 +30,8 @@ from fetchwork.simulate.world import World
 
 #: a claim of an HTCondor before 25.4 ends after so long, unless the job's ad says otherwise
 _CLAIM_LEASE_S = 1200.0
+#: the variable of a runner with the id and token of its chain's first run
+_CHAIN = re.compile(r"FETCHWORK_CHAIN=([0-9]+):([0-9a-f-]+)")
 
 
 class ClaimedSlot(FetchingSlot, Protocol):
@@ -45,6 +55,13 @@ class Starter:
         self._updates: set[asyncio.Task[None]] = set()
         self._wake = asyncio.Event()
         self._evicted: str | None = None
+        self._chain = _CHAIN.fullmatch(ad.text("Environment") or "")
+        # not needed for the command's --help, and slow to import
+        from fetchwork.config import PLAIN
+
+        #: it calls no JOB_EXIT: its log tells the end
+        self._plain = self._chain is None and (ad.text("HookKeyword") or "").endswith(PLAIN)
+        self._runner_killed = False
         self._end_signal: int | None = None
         self._stopped_at: float | None = None
         self._stood_still_s = 0.0
@@ -53,8 +70,18 @@ class Starter:
 
     def vacate(self, reason: str = "Claim vacated by the administrator", fast: bool = False) -> None:
         """HTCondor evicts the job: SIGTERM and its vacate time, or SIGKILL at once."""
+        if fast and self._chain is not None:
+            self.kill_runner()
+            return
         self._evicted = reason
         self.signal_job(signal.SIGKILL if fast else signal.SIGTERM)
+
+    def kill_runner(self) -> None:
+        """SIGKILL to a chain's runner: the starter ends what is left of its job, and nothing reports it."""
+        if self._chain is not None:
+            self.world.ledger.counts["runners killed"] += 1
+            self._runner_killed = True
+            self.signal_job(signal.SIGKILL)
 
     def suspend(self, on: bool = True) -> None:
         """Stop the job, or let it go on, which then takes so much longer."""
@@ -83,8 +110,14 @@ class Starter:
                 return
             if self.world.family is not None:
                 self._actor = await self.world.family.fork()
-            if await self._prepared():
+            prepared = await self._prepared()
+            if self._chain is not None:
+                if prepared:
+                    await self._run_chain(self._chain)
+            elif prepared:
                 await self._run_job()
+            elif not self._plain:
+                await self._exit_hook(self.ad, "evict")
         finally:
             # a starter that is killed takes its hooks and its job along
             for update in self._updates:
@@ -95,22 +128,77 @@ class Starter:
                 self.execution.ended = time.time()
 
     async def _prepared(self) -> bool:
-        """Whether the job may start; if not, JOB_EXIT has been called."""
-        self._update(self.ad)
+        """Whether the job may start."""
+        if self._chain is None:
+            self._update(self.ad)
         outcome = await self._call("prepare_job", self.ad)
         if not _success(outcome):
             self.world.ledger.counts["refused by prepare_job"] += 1
-            await self._exit_hook(self.ad, "evict")
             return False
         changes = TextAd.parse(outcome.stdout)
         if changes is not None:
             self.ad.update(changes)
-        if self._evicted is not None or self.job.cannot_exec:
-            await self._exit_hook(self.ad, "evict")
-            return False
-        return True
+        return self._evicted is None and (self._chain is not None or not self.job.cannot_exec)
 
     async def _run_job(self) -> None:
+        now = self.world.clock.now()
+        final = await self._run_process(now + self._lease_s())
+        reason = "exit" if self._evicted is None else "evict"
+        if self._plain:
+            self._log_end()
+        else:
+            _reported(self.execution, reason, await self._exit_hook(final, reason))
+
+    def _log_end(self) -> None:
+        """Write the events of a job's start and end to the starter's log."""
+        assert self.execution is not None
+        end = "005 (1) Normal termination (return value {exit_code})"
+        if self._evicted is not None:
+            end = "004 (0) Job was evicted"
+        elif self.execution.exit_signal is not None:
+            end = "005 (0) Abnormal termination (signal {exit_signal})"
+        number, _, text = end.format(**vars(self.execution)).partition(" ")
+        log = Path(self.ad.text("StarterUserLog") or "/dev/null")
+        # the agent has made it, and removes it when the run is over
+        with contextlib.suppress(FileNotFoundError), log.open("r+") as file:
+            file.seek(0, os.SEEK_END)
+            file.write(f"001 ({self.job.name}) executing\n...\n{number} ({self.job.name})\n\t{text}\n...\n")
+
+    async def _run_chain(self, first: re.Match[str]) -> None:
+        """Run one job after the other as the compiled runner does."""
+        lease_end = self.world.clock.now() + self._lease_s()
+        ended = TextAd()
+        ended.put("FetchWorkRunId", first[1])
+        ended.put_text("FetchWorkToken", first[2])
+        outcome = await self._call("chain_first", ended)
+        while outcome.stdout and not self._runner_killed:
+            ad = TextAd.parse(outcome.stdout.partition(b"-----\n")[0])
+            assert ad is not None, "the agent prints whole ads"
+            self.ad, self.job = ad, VirtualJob.read(ad, self.world.behaviour)
+            self.execution, check = None, ""
+            if self._evicted is None:
+                self._end_signal = None
+            if self.job.cannot_exec:
+                ended, check = ad, "Failed to execute '/x': (errno=2: 'No such file or directory')"
+            else:
+                ended = await self._run_process(lease_end)
+            if self._runner_killed:
+                return
+            reason = "exit" if self._evicted is None else "evict"
+            outcome = await self._call("chain_next", ended, reason, check)
+            if outcome.exit == KILLED:
+                return
+            if outcome.answered_by == "none":
+                # it becomes JOB_EXIT, which has its own time and the spool
+                outcome = await self._exit_hook(ended, reason) or outcome
+            else:
+                self.world.ledger.counts[f"chain_next {reason}"] += 1
+            _reported(self.execution, reason, outcome)
+            if self._evicted is not None:
+                return
+
+    async def _run_process(self, lease_end: float) -> TextAd:
+        """Run a job's process to its end; return the report of that."""
         clock, timing = self.world.clock, self.world.timing
         self._job_pid = await self._actor.fork_job() if self._actor is not None else self.world.job_pid()
         # not before the process is there: a crash between the two starts nothing
@@ -120,7 +208,6 @@ class Starter:
         self.slot.job_began(self.execution.started)
         began = clock.now()
         job_start = clock.wall()
-        lease_end = began + self._lease_s()
         update_at = began + timing.starter_initial_update_interval_s
         while self._end_signal is None and clock.now() < self._end(began):
             if clock.now() >= update_at:
@@ -137,20 +224,20 @@ class Starter:
             except TimeoutError:
                 continue
         self.execution.ended = time.time()
-        await self._job_ended(began, job_start)
+        return await self._job_ended(self.execution, began, job_start)
 
     def _end(self, began: float) -> float:
         if self._stopped_at is not None:
             return float("inf")
         return began + self.job.seconds + self._stood_still_s
 
-    async def _job_ended(self, began: float, job_start: int) -> None:
-        assert self.execution is not None
+    async def _job_ended(self, execution: Execution, began: float, job_start: int) -> TextAd:
         if self._actor is not None:
             self._actor.end_job()
         last = self._used(began, job_start)
-        self._update(last)
-        await self.world.clock.sleep(random.uniform(0.003, 0.015))  # noqa: S311 - no secret
+        if self._chain is None:
+            self._update(last)
+            await self.world.clock.sleep(random.uniform(0.003, 0.015))  # noqa: S311 - no secret
         final = last.copy()
         final.put_text("JobState", "Exited")
         final.put("NumPids", "0")
@@ -160,20 +247,16 @@ class Starter:
             final.put("ExitBySignal", "true")
             final.put("ExitSignal", str(killed))
             final.put_text("ExitReason", f"died on signal {killed}")
-            self.execution.exit_signal = killed
+            execution.exit_signal = killed
         else:
             final.put("ExitBySignal", "false")
             final.put("ExitCode", str(self.job.exit_code))
-            self.execution.exit_code = self.job.exit_code
-        if self._evicted is not None and self.world.behaviour.tells_vacate_reason:
+            execution.exit_code = self.job.exit_code
+        if self._evicted is not None and self._chain is None and self.world.behaviour.tells_vacate_reason:
             final.put_text("VacateReason", self._evicted)
             final.put("VacateReasonCode", "1010")
             final.put("VacateReasonSubCode", "0")
-        reason = "exit" if self._evicted is None else "evict"
-        self.execution.hook_reason = reason
-        outcome = await self._exit_hook(final, reason)
-        if outcome is not None and outcome.answered_by != "none":
-            self.execution.reported = "spool" if outcome.answered_by == "spool" else "agent"
+        return final
 
     def _lease_s(self) -> float:
         lease = _CLAIM_LEASE_S if self.job.lease_s is None else self.job.lease_s
@@ -205,12 +288,13 @@ class Starter:
         self._updates.add(task)
         task.add_done_callback(self._updates.discard)
 
-    async def _call(self, name: str, ad: TextAd, arg: str = "") -> Outcome:
+    async def _call(self, name: str, ad: TextAd, arg: str = "", check: str = "") -> Outcome:
         return await self.world.hooks.call(
             name,
             bytes(ad),
             slot=self.slot,
             arg=arg,
+            check=check,
             starter_slot=self.slot.name.split("@")[0],
             parent=self._actor,
         )
@@ -229,6 +313,14 @@ class Starter:
         ad.put("RemoteSysCpu", "0.0")
         ad.put("StatsLifetime", str(int(seconds)))
         return ad
+
+
+def _reported(execution: Execution | None, reason: str, outcome: Outcome | None) -> None:
+    """Note the way of an execution's report."""
+    if execution is not None:
+        execution.hook_reason = reason
+        if outcome is not None and outcome.answered_by != "none":
+            execution.reported = "spool" if outcome.answered_by == "spool" else "agent"
 
 
 def _success(outcome: Outcome) -> bool:

@@ -29,6 +29,7 @@ class World:
         hooks: Hooks,
         family: Actor | None,
         calls_reply_fetch: bool,
+        chains: bool,
         refuses: Callable[[TextAd], bool],
     ) -> None:
         self.name = name
@@ -39,6 +40,7 @@ class World:
         self.hooks = hooks
         self.family = family
         self.calls_reply_fetch = calls_reply_fetch
+        self.chains = chains
         #: whether the startd rejects a job
         self.refuses = refuses
         self.draining = False
@@ -60,4 +62,8 @@ class World:
 
     def slot_ad(self, slot: SlotState) -> TextAd:
         """The ad that describes a slot to its hooks now."""
-        return slot_ad(slot, self.behaviour, self.clock.wall(), self.total_slots)
+        ad = slot_ad(slot, self.behaviour, self.clock.wall(), self.total_slots)
+        if self.chains:
+            # an agent begins no chain where HTCondor lacks the keyword without JOB_EXIT
+            ad.put("FetchWorkPlain", "true")
+        return ad

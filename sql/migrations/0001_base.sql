@@ -38,7 +38,7 @@ DECLARE
 BEGIN
     FOREACH wanted IN ARRAY ARRAY[
         'fetchwork_admin', 'fetchwork_submitter', 'fetchwork_agent', 'fetchwork_reader',
-        'fetchwork_access_point'
+        'fetchwork_access_point', 'fetchwork_host', 'fetchwork_invited'
     ] LOOP
         -- if an administrator has made the roles, no right to make roles is needed
         CONTINUE WHEN EXISTS (SELECT FROM pg_roles AS r WHERE r.rolname = wanted);
@@ -122,6 +122,8 @@ VALUES
         'backoff of a slot from an autocluster that it refused; it doubles with each refusal'),
     ('max_refusal_rest', 3600, 'seconds',
         'longest such backoff'),
+    ('host_identity', 86400, 'seconds',
+        'so long is the identity of a host that joined valid; its agent renews it after two thirds of that'),
     ('host_lease', 60, 'seconds',
         'the runs of an agent that is silent for so long are given up'),
     ('priority_halflife', 86400, 'seconds',
@@ -328,7 +330,7 @@ SELECT lower(a.name), a.name, 'forbidden'
 FROM unnest(ARRAY[
     -- of the claim and the run
     'HookKeyword', 'ClaimId', 'StarterUserLog', 'StarterUserLogUseXML',
-    'FetchWorkRunId', 'FetchWorkToken', 'FetchWorkHost', 'FetchWorkHasPolicy'
+    'FetchWorkRunId', 'FetchWorkToken', 'FetchWorkHost', 'FetchWorkHasPolicy', 'FetchWorkKillDate'
 ]) AS a (name);
 
 -- Refused at submit unless the value asks for nothing, so that no job runs otherwise than its ad says. The
@@ -461,6 +463,44 @@ CREATE TABLE fetchwork.host (
 
 COMMENT ON TABLE fetchwork.host IS 'execute hosts that ever asked for work';
 
+-- numbers of the login roles that are made for invitations and hosts
+CREATE SEQUENCE fetchwork.login_number AS integer;
+
+CREATE TABLE fetchwork.invitation (
+    number integer PRIMARY KEY,
+    role name NOT NULL UNIQUE,                  -- that a host logs in as, to join
+    hosts text NOT NULL,                        -- pattern of their names, with * and ?
+    queues text [],                             -- that they serve; null: all
+    uses integer NOT NULL,                      -- so many hosts may join
+    used integer NOT NULL DEFAULT 0,
+    max_slots integer,                          -- so many live runs may each have; null: any number
+    trusted boolean NOT NULL,                   -- they do tasks that show the jobs of other hosts
+    valid_until timestamptz NOT NULL,
+    invited_by text NOT NULL,
+    invited_at timestamptz NOT NULL DEFAULT now(),
+    ended_at timestamptz                        -- no host joins by it any more
+);
+
+COMMENT ON TABLE fetchwork.invitation IS 'by which hosts join, and what those that joined by it may do';
+
+CREATE TABLE fetchwork.host_identity (
+    host_id integer PRIMARY KEY REFERENCES fetchwork.host (host_id) ON DELETE CASCADE,
+    role name NOT NULL UNIQUE,                  -- that its agent logs in as
+    invitation integer NOT NULL REFERENCES fetchwork.invitation (number),
+    generation integer NOT NULL DEFAULT 1,      -- counts its passwords
+    verifier bytea NOT NULL,                    -- SHA-256 of the SCRAM verifier of the present one
+    joined_at timestamptz NOT NULL DEFAULT now(),
+    renewed_at timestamptz,
+    valid_until timestamptz NOT NULL,
+    readmitted boolean NOT NULL DEFAULT false,  -- its next renewal counts under any generation
+    copied_at timestamptz,                      -- when two hosts were found to have it
+    revoked_at timestamptz
+);
+
+COMMENT ON TABLE fetchwork.host_identity IS 'hosts that joined by an invitation: each has a role of its own';
+
+CREATE INDEX host_identity_invitation ON fetchwork.host_identity (invitation);
+
 CREATE TABLE fetchwork.failing_owner (
     host_id integer NOT NULL REFERENCES fetchwork.host (host_id) ON DELETE CASCADE,
     owner text NOT NULL,
@@ -518,6 +558,21 @@ CREATE TABLE fetchwork.autocluster_fault (
 
 COMMENT ON TABLE fetchwork.autocluster_fault IS
     'autoclusters whose evaluation a host had to end; two hosts that agree get their jobs held';
+
+CREATE TABLE fetchwork.action (
+    action_id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    at timestamptz NOT NULL DEFAULT clock_timestamp(),
+    action text NOT NULL,                       -- the SQL function: hold, edit, set_queue
+    role text NOT NULL,                         -- the database role that called it
+    person text,                                -- the account that the role acted for
+    program text,                               -- application_name of its session
+    owner text,                                 -- of the jobs; null: no jobs
+    jobs integer,
+    subject text,                               -- the first jobs, or the name of what was set
+    details text                                -- a reason, or the changes
+);
+
+COMMENT ON TABLE fetchwork.action IS 'actions of people; a submission is a row of cluster';
 
 -- Jobs, runs and the queue ----------------------------------------------------------------------------------
 -- A job's ad is stored once a cluster and in the job only where it differs. Columns hold the changing
@@ -597,6 +652,7 @@ CREATE TABLE fetchwork.run (
     started_at timestamptz,
     contact_at timestamptz,                     -- when a hook last reported
     starter text,                               -- the starter that passed the fence: pid and start time
+    chain bigint,                               -- the first run of its chain, of a run that next_runs started
     job_pid integer,
     end_requested text CONSTRAINT run_end_requested_is_known CHECK (
         end_requested IN ('remove', 'hold', 'vacate')
@@ -984,7 +1040,7 @@ CREATE TABLE fetchwork.run_count (
     PRIMARY KEY (ended, started, owner)
 );
 
-COMMENT ON TABLE fetchwork.run_count IS 'counts of the ends of the last two days, for charts';
+COMMENT ON TABLE fetchwork.run_count IS 'counts of the ends of the last eight days, for charts';
 
 CREATE TABLE fetchwork.counted (
     single boolean PRIMARY KEY DEFAULT true CONSTRAINT counted_is_one_row CHECK (single),
@@ -1018,6 +1074,7 @@ CREATE TABLE fetchwork.run_history (
     started_at timestamptz,
     ended_at timestamptz NOT NULL DEFAULT now(),
     starter text,
+    chain bigint,
     job_pid integer,
     usage jsonb,                                -- last report of UPDATE_JOB_INFO
     report jsonb,                               -- JOB_EXIT's report
@@ -1118,7 +1175,7 @@ CREATE TABLE fetchwork.event (
     event_type smallint NOT NULL,               -- HTCondor's ULogEventNumber
     cluster_id integer NOT NULL,
     proc_id integer NOT NULL,
-    run_id bigint,                              -- null: of the job and no run
+    run_id bigint,                              -- null: not about a run
     info jsonb                                  -- the event's own attributes, with the names of JobEventLog
 ) PARTITION BY RANGE (at);
 
@@ -1182,7 +1239,8 @@ COMMENT ON TABLE fetchwork.turn IS
 
 INSERT INTO fetchwork.turn (name)
 VALUES
-    ('reap'), ('fold'), ('preempt'), ('tables'), ('demand'), ('limits'), ('schema'), ('events'), ('files');
+    ('reap'), ('fold'), ('preempt'), ('tables'), ('demand'), ('limits'), ('schema'), ('events'), ('files'),
+    ('ids');
 
 -- Vacuum ----------------------------------------------------------------------------------------------------
 

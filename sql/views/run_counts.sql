@@ -1,4 +1,4 @@
--- Runs that ended in the last day and started before, counted by owner and by the quarters of an hour of
+-- Runs that ended in the last week and started before, counted by owner and by the quarters of an hour of
 -- their start and end; with a sample of the waits for their first start of the jobs that ended then, and the
 -- longest of these waits. Runs that functions/maintenance/count_runs.sql has not counted yet are a row each;
 -- for a range with two ends the planner rightly expects few.
@@ -14,7 +14,7 @@ SELECT
 FROM (
     SELECT k.owner, k.ended, k.started, k.runs, k.bad_runs, k.waits, k.longest_wait
     FROM fetchwork.run_count AS k
-    WHERE k.ended > now() - interval '1 day'
+    WHERE k.ended > now() - interval '7 days'
     UNION ALL
     SELECT
         h.owner,
@@ -26,7 +26,7 @@ FROM (
         NULL
     FROM fetchwork.run_history AS h
     WHERE h.ended_at BETWEEN (
-            SELECT greatest(c.up_to, now() - interval '1 day')
+            SELECT greatest(c.up_to, now() - interval '7 days')
             FROM fetchwork.counted AS c
         ) AND 'infinity'
         AND h.started_at IS NOT NULL
@@ -44,7 +44,7 @@ FROM (
         SELECT extract(epoch FROM j.first_start_at - j.q_date)::integer AS wait_s
     ) AS w
     WHERE j.completed_at BETWEEN (
-            SELECT greatest(c.up_to, now() - interval '1 day')
+            SELECT greatest(c.up_to, now() - interval '7 days')
             FROM fetchwork.counted AS c
         ) AND 'infinity'
         AND j.first_start_at IS NOT NULL

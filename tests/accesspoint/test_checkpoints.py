@@ -16,8 +16,8 @@ from fetchwork.db.pool import AsyncDatabase
 from fetchwork.errors import FetchworkError
 from fetchwork.sandbox import hostsettings
 from tests.accesspoint.point import AccessPoint
-from tests.queue.test_cleanup import called, save
 from tests.support.direct_queue import Claimed, DirectQueue
+from tests.support.saved_checkpoints import called, save
 from tests.support.waiting import until, until_async
 
 #: logs its arguments, its account and its environment; it fails or hangs if the test says so

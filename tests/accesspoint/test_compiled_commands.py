@@ -28,8 +28,8 @@ from fetchwork import __version__
 from fetchwork.accesspoint import command, commanding
 from fetchwork.condor import directory as commands_directory
 from fetchwork.process import Process
+from tests.accesspoint.commands import SLEEP, condor
 from tests.accesspoint.point import AccessPoint, as_account
-from tests.accesspoint.test_condor_commands import SLEEP, condor
 from tests.conftest import WITHOUT_COMPILER, Connect
 from tests.hooks.conftest import SANITIZED
 from tests.support.waiting import PATIENCE_S, until

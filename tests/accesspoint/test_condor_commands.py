@@ -1,16 +1,12 @@
 """HTCondor's commands through an access point: without a connection string, with the client's rights."""
 
 import importlib
-import io
-import os
 import subprocess
 import sys
-from pathlib import Path
 
 from fetchwork.condor import commands
-from fetchwork.condor.invocation import Invocation
-from fetchwork.queue.remote import RemoteSession
-from tests.accesspoint.point import AccessPoint, as_account
+from tests.accesspoint.commands import SLEEP, condor
+from tests.accesspoint.point import AccessPoint
 
 _USED = (
     "fetchwork.condor.q.qsource",
@@ -24,31 +20,6 @@ for name in {
     *_USED,
 }:
     importlib.import_module(name)
-
-SLEEP = "executable = /bin/sleep\narguments = $(Process)\nqueue {}\n"
-
-
-def condor(point: AccessPoint, account: str, *words: str, stdin: str = "") -> tuple[int, str, str]:
-    """Run a command as an account; return its exit status and its output."""
-
-    def run() -> list[object]:
-        os.chdir("/")
-        out, err = io.BytesIO(), io.BytesIO()
-        invocation = Invocation(
-            words,
-            io.BytesIO(stdin.encode()),
-            out,
-            err,
-            lambda: RemoteSession(str(point.socket)),
-            environment={"PATH": ""},
-            directory=Path("/"),
-            user=account,
-        )
-        status = commands.run(invocation)
-        return [status, out.getvalue().decode(), err.getvalue().decode()]
-
-    status, out, err = as_account(account, run)
-    return status, out, err
 
 
 def test_commands_go_by_the_access_point(point: AccessPoint) -> None:

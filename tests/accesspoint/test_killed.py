@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import os
 import random
+import signal
 import socket
 import threading
 import time
@@ -21,8 +22,8 @@ from fetchwork.client.link import Link
 from fetchwork.errors import AccessPointUnavailable, DatabaseUnavailable, FetchworkError
 from fetchwork.ipc import frames
 from fetchwork.pool.postgres import PostgresServer
+from tests.accesspoint.event_logs import JOBS, entries
 from tests.accesspoint.point import AccessPoint, as_account, request
-from tests.accesspoint.test_logs import JOBS, entries
 from tests.faults.proxy import DatabaseProxy, Side
 from tests.support.direct_queue import DirectQueue
 from tests.support.waiting import PATIENCE_S, until
@@ -54,6 +55,22 @@ def submit_until_answered(point: AccessPoint, text: str, key: str) -> Any:
     """Submit with one key until the access point answers."""
     with Link(str(point.socket), patience_s=100) as link:
         return link.ask("submit", again=True, **_as_nobody(request(text, key=key)))
+
+
+def test_a_submission_to_an_access_point_that_stands_still_is_made_once(point: AccessPoint) -> None:
+    assert point.process is not None
+    text = "executable = /bin/true\nqueue 3\n"
+    point.process.send_signal(signal.SIGSTOP)
+    with ThreadPoolExecutor(1) as pool:
+        # the first client gives up, its request is there when the access point goes on
+        with socket.socket(socket.AF_UNIX) as client:
+            client.connect(str(point.socket))
+            client.sendall(frames.encode({"op": "submit", **_as_nobody(request(text, key="key"))}))
+        submitted = pool.submit(submit_until_answered, point, text, "key")
+        assert not submitted.done()
+        point.process.send_signal(signal.SIGCONT)
+        submitted.result()
+    assert point.slots.value("SELECT count(*) FROM fetchwork.job") == 3
 
 
 @pytest.mark.parametrize("seed", [1, *(pytest.param(seed, marks=pytest.mark.all) for seed in (2, 3))])

@@ -3,6 +3,7 @@
 import os
 import signal
 import socket
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,7 @@ trap 'echo usr1 >> said; exit 2' USR1
 trap 'echo term >> said; exit 3' TERM
 echo $$ > pid
 sleep 1000 &
-echo $! > left
+echo $! >> left
 echo "start $(id -un) $CONDOR_ID $1 $GREETING" >> said
 until [ -e go ]; do sleep 0.05; done
 exit "$(cat go)"
@@ -74,6 +75,12 @@ class Program:
         path = self.directory / "said"
         return path.read_text().splitlines() if path.exists() else []
 
+    def left(self) -> list[Process]:
+        """The living processes that the starts have left in the background."""
+        path = self.directory / "left"
+        numbers = path.read_text().split() if path.exists() else []
+        return [process for number in numbers if (process := Process.find(int(number)))]
+
     def go(self, status: int) -> None:
         path = self.directory / "go.new"
         path.write_text(f"{status}\n")
@@ -104,8 +111,11 @@ class Program:
 
 
 @pytest.fixture
-def program(point: AccessPoint, directory: Path, slots: DirectQueue) -> Program:
-    return Program(point, directory, slots)
+def program(point: AccessPoint, directory: Path, slots: DirectQueue) -> Iterator[Program]:
+    program = Program(point, directory, slots)
+    yield program
+    for process in program.left():
+        process.signal(signal.SIGKILL)
 
 
 def test_it_runs_as_its_owner_takes_no_slot_and_leaves_nothing_behind(program: Program) -> None:
@@ -114,7 +124,7 @@ def test_it_runs_as_its_owner_takes_no_slot_and_leaves_nothing_behind(program: P
     program.wait_for_starts(1)
     assert program.said() == [f"start nobody {program.cluster}.0 one word good day"]
     assert program.slots.candidates(host) == []
-    left = there(Process.find(int((program.directory / "left").read_text())))
+    (left,) = program.left()
     program.go(7)
     assert program.wait_for_end() == (4, 7)
     until(lambda: not left.alive, "the end of what the job left")

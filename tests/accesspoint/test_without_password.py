@@ -10,7 +10,7 @@ from fetchwork import cli
 from fetchwork.cli import COMMANDS
 from fetchwork.client.link import OWNER_VARIABLE, VARIABLE
 from tests.accesspoint.point import AccessPoint, as_account, request
-from tests.queue.test_analyze import Hosts
+from tests.support.told_hosts import Hosts
 
 SLOT = 'MyType = "Machine"\nName = "slot1@h1"\nCpus = 4\nMemory = 4096\nDisk = 1000000\n'
 NEEDS_DATABASE = "the access point does not do this; it needs the database itself: name it with --dsn"

@@ -31,6 +31,9 @@ from tests.support.direct_queue import AGENT_ID
 from tests.support.nursery import forked_processes
 from tests.support.waiting import PATIENCE_S
 
+RUNNING: dict[str, Any] = {"JobState": "Running", "JobPid": 4242}
+EXITED: dict[str, Any] = {"JobState": "Exited", "JobPid": 4242, "JobDuration": 1.5, "ExitBySignal": False}
+
 ADS = Path(__file__).parent.parent / "data/ads"
 STARTER = Process(4711, 100)
 #: no file can be made there

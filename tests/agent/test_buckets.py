@@ -30,7 +30,7 @@ from fetchwork.queue.outputs import retrieving
 from fetchwork.queue.submitting import contents as stored
 from fetchwork.sandbox import fill, objects
 from fetchwork.sandbox.failure import TransferFailure
-from tests.agent.test_sending import Dying, Killed, deliver, park
+from tests.agent.outputs import Dying, Killed, deliver, park
 from tests.support.buckets import KEY, Bucket, serve_bucket
 from tests.support.direct_queue import Claimed, DirectQueue
 

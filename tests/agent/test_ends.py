@@ -20,10 +20,9 @@ from fetchwork.handlers.host.starterlog import StarterLogs
 from fetchwork.hook.wire import Request
 from fetchwork.process import Process
 from tests.agent.conftest import WatchingHooks, attributes_of, process_of, slot_ad
+from tests.support.starter_logs import BEGUN, EVICTED, EXITED, KILLED, NO_PROGRAM, WRITTEN
 from tests.support.waiting import PATIENCE_S
 from tests.support.waiting import until_async as until
-from tests.unit.test_starterend import BEGUN, EVICTED, EXITED, KILLED
-from tests.unit.test_starterlog import NO_PROGRAM, WRITTEN
 
 SLOT = slot_ad(FetchWorkPlain=True)
 

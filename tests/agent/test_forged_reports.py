@@ -7,8 +7,8 @@ import pytest
 
 from fetchwork.handlers.context import Caller
 from fetchwork.handlers.host import accounts
-from tests.agent.conftest import STARTER, Hooks
-from tests.agent.test_run_hooks import EXITED
+from tests.agent.conftest import EXITED, STARTER, Hooks
+from tests.support.waiting import PATIENCE_S
 
 NOBODY, GAMES = 65534, 5
 #: the job's own account, and another one of the host
@@ -35,7 +35,7 @@ async def hooks(conninfo: str) -> AsyncIterator[Hooks]:
 async def test_end_of_a_lost_run_is_believed_from_its_own_account_only(hooks: Hooks) -> None:
     hooks.submit()
     job = await hooks.started_job()
-    await hooks.context.session.slot_is_free("slot1@vm", 5.0)
+    await hooks.context.session.slot_is_free("slot1@vm", PATIENCE_S)
     run = hooks.runs.get(hooks.context.session, 1)
     assert run is not None
     hooks.runs.ended(hooks.context.session, 1)

@@ -3,6 +3,7 @@
 import asyncio
 import os
 import signal
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from fetchwork.handlers.overuse import memory_limit
 from fetchwork.process import Process
 from tests.support.waiting import PATIENCE_S, until, until_async
 
-from .conftest import WatchingHooks, slot_ad
+from .conftest import WatchingHooks, slot_ad, with_attributes
 from .test_updates import StartJob, job_process, starter_of
 
 __all__ = ["starter_of"]
@@ -164,6 +165,72 @@ async def test_an_account_whose_jobs_take_long_to_settle_holds_up_no_other(
     assert sorted(asked) == [1, 2, 3]
     for job in jobs:
         assert job.wait(PATIENCE_S)
+
+
+@pytest.fixture
+async def chains(conninfo: str) -> AsyncIterator[WatchingHooks]:
+    """One host whose keyword lets jobs run in chains; its starters' child stands for the runner."""
+    agent = WatchingHooks(conninfo, chain_s=600.0, runner="/bin/true")
+    yield agent
+    await agent.close()
+
+
+#: a runner whose job is ONE
+CHAINED = ["sh", "-c", f'python3 -c "{ONE[2]}" & wait; exec sleep 600']
+
+
+async def test_job_of_a_chain_that_uses_too_much_is_killed_without_its_runner_and_held(
+    chains: WatchingHooks, starter_of: StartJob
+) -> None:
+    starter = starter_of(CHAINED)
+    runner = job_process(starter)
+    (process,) = runner.children()
+    carrier = await started(chains, starter, slot_ad(FetchWorkPlain=True, Memory=120))
+    assert b"FETCHWORK_CHAIN" in carrier
+    await look(chains)
+    assert process.wait(PATIENCE_S)
+    assert runner.alive
+    answer = await chains.ask(
+        "chain_next", with_attributes(carrier, **killed(process)), "exit", slot="slot1", starter=starter
+    )
+    assert answer.outcome == "held"
+    held = chains.job_of("1.0")
+    assert (held["jobstatus"], held["holdreasoncode"], held["holdreasonsubcode"]) == (5, 34, 102)
+
+
+async def test_peak_of_a_chains_cgroup_is_not_the_jobs(
+    chains: WatchingHooks, starter_of: StartJob, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The job before may have used more; this one was killed by a person."""
+    starter = starter_of(CHAINED)
+    (process,) = job_process(starter).children()
+    monkeypatch.setattr(usage, "_limit_and_peak", lambda job: (400 << 20, 399 << 20))
+    carrier = await started(chains, starter, slot_ad(FetchWorkPlain=True, Memory=400))
+    await look(chains)
+    process.signal(signal.SIGKILL)
+    answer = await chains.ask(
+        "chain_next", with_attributes(carrier, **killed(process)), "exit", slot="slot1", starter=starter
+    )
+    assert answer.outcome == "completed"
+    assert chains.job_of("1.0")["exitsignal"] == 9
+
+
+async def test_a_job_that_was_lost_runs_again_without_a_chain(chains: WatchingHooks) -> None:
+    """If the kernel has killed it for memory, with all processes of its cgroup, its own starter tells so."""
+    chains.submit()
+    slot = slot_ad(FetchWorkPlain=True)
+    assert b"FETCHWORK_CHAIN" in await chains.fetch(slot)
+    (run,) = chains.runs
+    assert run.chain is not None
+    chains.database.query("SELECT fetchwork.lose_run(r, 'test') FROM fetchwork.run AS r")
+    chains.runs.ended(chains.context.session, run.run_id)
+    chains.wait_longer()
+    ad = await chains.fetch(slot)
+    assert ad
+    assert b"FETCHWORK_CHAIN" not in ad
+    (again,) = chains.runs
+    assert again.chain is None
+    assert "FetchWorkNumLost" not in again.facts
 
 
 async def test_job_that_was_held_or_removed_meanwhile_is_left_to_its_own_end(

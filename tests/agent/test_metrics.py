@@ -4,12 +4,14 @@ import asyncio
 import socket
 import time
 import urllib.request
+from typing import cast
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from fetchwork.agent import client
-from fetchwork.agent.metrics import HOOKS
+from fetchwork.agent.metrics import HOOKS, AgentMetrics
+from fetchwork.handlers.context import Outcome, Subject
 from fetchwork.hook.wire import Reply, Request
 from fetchwork.pool.ports import free_port
 from fetchwork.simulate.agents import AgentProcess
@@ -64,6 +66,22 @@ async def test_answers_are_counted_by_hook_and_outcome(agent: AgentProcess, port
     assert counted["HookTime_seconds_count", "fetch_work"] == 2
     assert counted["DatabaseUp", "main"] == 1
     assert counted["SpooledReports",] == 0
+
+
+def test_chains_are_counted_by_the_answers_to_their_runners() -> None:
+    metrics = AgentMetrics(lambda: None, lambda: 0, lambda: 1.0)
+    for name, outcome, details in (
+        ("chain_first", "begun", {}),
+        ("chain_next", "completed", {"next": "1.1"}),
+        ("chain_next", "again", {}),
+        ("chain_next", "completed", {"chain_over": "no_job"}),
+        # no request of a runner
+        ("job_exit", "completed", {"next": "1.1", "chain_over": "time"}),
+    ):
+        metrics.answered(name, Subject("slot1").answer(cast(Outcome, outcome), None, **details), 0.01)
+    assert metrics.registry.get_sample_value("JobsStartedInChains_total") == 2
+    assert metrics.registry.get_sample_value("ChainsEnded_total", {"reason": "no_job"}) == 1
+    assert metrics.registry.get_sample_value("ChainsEnded_total", {"reason": "time"}) is None
 
 
 async def test_warnings_are_counted_by_their_event(agent: AgentProcess, port: int) -> None:

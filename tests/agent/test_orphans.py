@@ -98,7 +98,20 @@ def test_process_on_record_is_known_by_its_start_as_well(sleeper: Child) -> None
     def recorded(job_pid: int | None, job_start_date: int) -> Process | None:
         token = UUID(int=1)
         run = HostRun(
-            1, token, 1, 0, "running", "slot1@vm", "nobody", None, job_pid, None, job_start_date, None, False
+            1,
+            token,
+            1,
+            0,
+            "running",
+            "slot1@vm",
+            "nobody",
+            None,
+            None,
+            job_pid,
+            None,
+            job_start_date,
+            None,
+            False,
         )
         return orphans.recorded_process(run)
 

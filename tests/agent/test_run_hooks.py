@@ -19,11 +19,8 @@ from fetchwork.handlers.requests.reply import refusal
 from fetchwork.handlers.requests.update import signal_number
 from fetchwork.matchmaker.messages import Job, Judgement
 from fetchwork.process import Process
-from tests.agent.conftest import Hooks, attributes_of, slot_ad, with_attributes
+from tests.agent.conftest import EXITED, RUNNING, Hooks, attributes_of, slot_ad, with_attributes
 from tests.support.waiting import PATIENCE_S
-
-RUNNING: dict[str, Any] = {"JobState": "Running", "JobPid": 4242}
-EXITED: dict[str, Any] = {"JobState": "Exited", "JobPid": 4242, "JobDuration": 1.5, "ExitBySignal": False}
 
 
 async def test_job_runs_from_fetch_to_exit(hooks: Hooks) -> None:

@@ -11,9 +11,10 @@ import pytest
 from fetchwork.agent.runs import watch
 from fetchwork.handlers.host.starterlog import StarterLogs
 from fetchwork.process import Process
-from tests.agent.conftest import Hooks, Jobs, WatchingHooks, attributes_of
+from tests.agent.conftest import Hooks, Jobs, WatchingHooks, attributes_of, process_of
+from tests.support.starter_logs import NO_PROGRAM, WRITTEN
+from tests.support.there import there
 from tests.support.waiting import until_async as until
-from tests.unit.test_starterlog import NO_PROGRAM, WRITTEN
 
 
 @pytest.fixture
@@ -97,6 +98,22 @@ async def test_end_of_a_starter_without_job_exit_shows_the_fault(hooks: Watching
         starter.kill()
     await until(lambda: hooks.job_of(job)["jobstatus"] == 5)
     assert held(hooks.job_of(job))[:3] == HELD[:3]
+
+
+async def test_run_that_becomes_known_after_its_starters_end_is_given_up(hooks: WatchingHooks) -> None:
+    # the answer that brings a chain's next run gets lost, and the starter ends with its runner
+    job = hooks.submit()
+    session = hooks.context.session
+    with subprocess.Popen(["sleep", "1000"]) as starter:
+        process = process_of(starter)
+        await hooks.begin(process)
+        (run,) = hooks.runs
+        hooks.runs.ended(session, run.run_id)
+        starter.kill()
+    await until(there(hooks.runs._starters.on_slot(session, run.slot)).gone.is_set)
+    await hooks.runs.take_over(hooks.context, 5.0)
+    await until(lambda: hooks.job_of(job)["jobstatus"] == 1)
+    assert hooks.job_of(job)["lastreason"] == "the starter ended without a report"
 
 
 async def test_fault_that_htcondor_tries_again_is_the_reason_of_the_next_try(hooks: WatchingHooks) -> None:

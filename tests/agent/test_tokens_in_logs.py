@@ -11,8 +11,7 @@ from fetchwork.db.calls.call import proof
 from fetchwork.errors import FetchworkError
 from fetchwork.pool.postgres import PostgresServer
 from fetchwork.process import Process
-from tests.agent.conftest import Hooks, with_attributes
-from tests.agent.test_run_hooks import EXITED, RUNNING
+from tests.agent.conftest import EXITED, RUNNING, Hooks, with_attributes
 
 # every setting that logs statements, their parameters, and errors
 LOGGED = {

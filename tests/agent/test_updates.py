@@ -23,6 +23,7 @@ from fetchwork.agent.root.signalrights import SignalRights
 from fetchwork.agent.runs.liveoutput import LiveOutputs, open_as_user
 from fetchwork.agent.runs.updates import Updates, usage
 from fetchwork.agent.runs.watch import WatchedRuns
+from fetchwork.handlers.host.chains import Chain
 from fetchwork.process import Process
 from tests.support.waiting import PATIENCE_S, until
 
@@ -342,10 +343,15 @@ async def test_run_that_lives_is_left_to_the_next_agent(
 
 
 @pytest.mark.parametrize("text", ["", "{", "[[1]]", '[[1, "", "FW", "slot1", "1.0", "1 1 0"]]', "[1]"])
-async def test_spoilt_list_of_runs_stops_no_agent(agent: WatchingHooks, tmp_path: Path, text: str) -> None:
+async def test_spoilt_list_of_runs_stops_no_agent(
+    agent: WatchingHooks, tmp_path: Path, text: str, caplog: pytest.LogCaptureFixture
+) -> None:
     (tmp_path / "spool.runs").write_text(text)
     await updates_of(agent, tmp_path, 0.0).round()
-    assert (tmp_path / "spool.runs").read_text() == "[]"
+    assert "runs_not_read" in caplog.text
+    caplog.clear()
+    updates_of(agent, tmp_path, 0.0)
+    assert caplog.text == ""
 
 
 @pytest.mark.parametrize("known", [True, False])
@@ -379,3 +385,26 @@ async def test_jobs_that_outlived_their_agent_are_told_in_the_beat(
     later = WatchedRuns(nothing, lambda session, slot: None)
     Updates(later, {"fw": agent.context}, tmp_path / "spool.runs", first_s=1.0, interval_s=1.0)
     assert later.alive(session) == told
+
+
+@pytest.mark.parametrize("known_by", ["file", "database"])
+async def test_after_a_restart_a_signal_reaches_the_job_of_a_chain_and_not_its_runner(
+    agent: WatchingHooks, running: StartRun, jobs: Jobs, tmp_path: Path, known_by: str
+) -> None:
+    _, starter = await running(["sh", "-c", "sleep 1000 & echo ready; wait; exec sleep 1001"])
+    (run,) = agent.runs
+    if known_by == "database":
+        jobs.database.query("UPDATE fetchwork.run SET chain = run_id")
+    else:
+        run.chain = Chain.begun_before(run.run_id, run.slot)
+        agent.runs.on_start()
+    later = WatchedRuns(nothing, lambda session, slot: None)
+    updates = Updates(later, {"fw": agent.context}, tmp_path / "spool.runs", first_s=0.0, interval_s=0.0)
+    await later.take_over(agent.context, PATIENCE_S)
+    jobs.call("remove", jobs=["1.0"])
+    runner = job_process(starter)
+    (job,) = runner.children()
+    await updates.round()
+    assert job.wait(PATIENCE_S)
+    assert runner.alive
+    await later.close()

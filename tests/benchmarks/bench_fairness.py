@@ -1,7 +1,8 @@
 """Slot time of three submitters with factors 1, 2 and 4 and endless equal jobs, on 16 simulated slots.
 
     make bench-fairness
-    python tests/benchmarks/bench_fairness.py --seconds 60 --halflife 10
+    make bench-fairness ARGS="--seconds 60 --halflife 10"
+    make bench-fairness ARGS=--chains    the same with jobs in chains, which must not change the figures
 
 Two simulated hosts with an agent each, on a server of their own. The shares should be inverse to the factors,
 4 : 2 : 1, in the long run: some half-lives of the usage after the start, so the half-life is short here. The
@@ -28,12 +29,15 @@ FACTORS = {"group_one": 1, "group_two": 2, "group_four": 4}
 NEWCOMER = "group_late"
 HOSTS, SLOTS_EACH = 2, 8
 JOB_S = 2.0
+#: longer than a run
+CHAIN_S = 3600
 
 
 class Bench:
     """A queue, two hosts, and the processes that ran on them."""
 
-    def __init__(self, conninfo: str) -> None:
+    def __init__(self, conninfo: str, *, chains: bool = False) -> None:
+        self.chains = chains
         self.connection = psycopg.connect(conninfo, autocommit=True)
         self.conninfo = conninfo
         self.ledger = Ledger()
@@ -71,10 +75,9 @@ class Bench:
 
     async def run(self, directory: Path, warm_up_s: float, seconds: float) -> dict[str, float]:
         """Measure both figures; return them by name."""
+        keyword = {"max_fetch_wait_s": 2, "fetch_delay_s": 1, "chain_s": CHAIN_S if self.chains else 0}
         agents = [
-            AgentProcess(
-                directory, f"sim{number}", self.conninfo, keyword={"max_fetch_wait_s": 2, "fetch_delay_s": 1}
-            )
+            AgentProcess(directory, f"sim{number}", self.conninfo, keyword=keyword)
             for number in range(1, HOSTS + 1)
         ]
         hosts = []
@@ -91,6 +94,7 @@ class Bench:
                         behaviour=BEHAVIOURS["23.9"],
                         timing=timing,
                         ledger=self.ledger,
+                        chains=self.chains,
                     )
                 )
             for host in hosts:
@@ -115,6 +119,8 @@ class Bench:
         figures["worst_deviation_percent"] = max(
             abs(used[group] / whole * factor * fair - 1) * 100 for group, factor in FACTORS.items()
         )
+        if self.chains:
+            figures["jobs_a_chain"] = self.ledger.counts["started"] / self.ledger.counts["accept"]
         figures["newcomer_starts_after_job_lengths"] = late_s / JOB_S
         return figures
 
@@ -135,10 +141,11 @@ def main() -> None:
     parser = frame.parser(__doc__)
     parser.add_argument("--seconds", type=float, default=60.0, help="measured, after three half-lives")
     parser.add_argument("--halflife", type=float, default=10.0, help="of the usage, in seconds")
+    parser.add_argument("--chains", action="store_true", help="let jobs run in chains")
     options = parser.parse_args()
     with frame.server() as (server, directory):
         server.create_database("queue")
-        bench = Bench(server.conninfo("queue"))
+        bench = Bench(server.conninfo("queue"), chains=options.chains)
         bench.prepare(options.halflife)
         for group in FACTORS:
             bench.submit(group, int((options.seconds + 5 * options.halflife) * HOSTS * SLOTS_EACH / JOB_S))

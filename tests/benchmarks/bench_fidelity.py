@@ -17,10 +17,11 @@ import os
 import re
 import tempfile
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 
 from fetchwork.pool import PersonalPool
-from tests.condor.fidelity import Alices, compared, reason
+from tests.condor.fidelity import Alices, Compared, compared, reason
 from tests.dag.conftest import CONFIG
 from tests.dag.sides import Point, Queue
 from tests.dag.suites import NEWEST
@@ -40,6 +41,11 @@ def main() -> None:
             point = Point(pool).start()
             steps = compared(Queue(pool, point), Alices(pool), asked.share)
             point.stop()
+    show(steps, every=asked.all)
+
+
+def show(steps: Sequence[Compared], *, every: bool) -> None:
+    """Print the number of identical answers, and the reasons of the others; with ``every`` each of these."""
     kinds = Counter(step.kind for step in steps)
     same = Counter(step.kind for step in steps if step.identical)
     reasons: Counter[tuple[str, str]] = Counter()
@@ -47,7 +53,7 @@ def main() -> None:
         if step.identical:
             continue
         reasons[step.kind, reason(step)] += 1
-        if asked.all:
+        if every:
             print(f"{step.kind}: {step.step}")
             print(f"    schedd: {json.dumps(step.theirs)[:400]}")
             print(f"    queue:  {json.dumps(step.ours)[:400]}")

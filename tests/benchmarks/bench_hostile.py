@@ -114,7 +114,9 @@ class Bench:
         self.connection.execute(f"SELECT fetchwork.remove({jobs})", [list(owners)])
 
     def submit_failing(self, jobs: int, owners: int) -> None:
-        """Submit this many jobs of two kinds that fail at once, and one or as many of a second owner."""
+        """Submit jobs that fail at once: ``jobs`` of each of the first ``owners`` of ``FAILING``, and one of
+        the others. Half of them ask for no core.
+        """
         for number, owner in enumerate(FAILING):
             count = jobs if number < owners else 1
             for cpus in (1, 0):

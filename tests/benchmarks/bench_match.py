@@ -197,8 +197,8 @@ async def measure(bench: Bench, rounds: int) -> Measured:
     )
 
 
-async def isolation(server: PostgresServer, rounds: int) -> float:
-    """The worst ratio of isolated match rounds to those in one process."""
+async def isolation(server: PostgresServer, rounds: int, share: int) -> float:
+    """The worst ratio of isolated match rounds to those in one process, with one autocluster of ``share``."""
     ratios = []
     for name, autoclusters, fitting in (
         ("1000 autoclusters", 1000, 1000),
@@ -212,7 +212,7 @@ async def isolation(server: PostgresServer, rounds: int) -> float:
         database = AsyncDatabase(conninfo, size=1)
         bench = Bench(conninfo, database)
         try:
-            bench.submit(autoclusters, fitting)
+            bench.submit(autoclusters // share, fitting // share)
             for bench.disk_changes in (False, True):
                 found = await measure(bench, rounds)
                 print(
@@ -263,6 +263,7 @@ def fill_seconds(directory: Path) -> float:
 def main() -> None:
     parser = frame.parser(__doc__)
     parser.add_argument("--rounds", type=int, default=30)
+    parser.add_argument("--share", type=int, default=1, help="submit one autocluster of so many")
     parser.add_argument(
         "--sizes", default="100000,10000000", help="waiting jobs of the second part; none: leave it out"
     )
@@ -271,7 +272,7 @@ def main() -> None:
     options = parser.parse_args()
     sizes = sorted(int(size) for size in options.sizes.split(",") if size.isdigit())
     with frame.server(SETTINGS) as (server, directory):
-        ratio = asyncio.run(isolation(server, options.rounds))
+        ratio = asyncio.run(isolation(server, options.rounds, options.share))
         rates = claims(server, directory, sizes, options.seconds) if sizes else None
         filled = fill_seconds(directory) if options.fill else None
     print(f"isolation over one process: {ratio:.3f}")

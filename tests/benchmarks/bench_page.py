@@ -52,14 +52,38 @@ PAGES = {
     "history": "/history",
     "history of an owner": "/history?owner=owner3",
     "slots": "/slots",
+    "a host": "/hosts/ep1",
+    "a host's last hour": "/hosts/ep1/hour",
+    "a cluster of the queue": "/clusters/77",
+    "a cluster of history": "/clusters/{ended}",
+    "a batch": "/batches?owner=owner3&name=batch3",
+    "actions": "/actions",
+    "actions of an owner": "/actions?owner=owner3",
+    "a name that the box finds": "/find?text=" + quote('Owner == "owner3"'),
     "queues": "/queues",
     "submitters": "/submitters",
     "API: 100 jobs": "/api/v1/jobs",
     "API: totals": "/api/v1/totals?by=owner",
     "why jobs are held": "/held",
-    # computed anew each time; the service otherwise caches it for a minute
-    "charts of the last day": "/charts",
+    "the last hour": "/hour",
+    # computed anew each time; the service otherwise caches them for a while
+    "charts of the pool's age": "/charts",
+    "charts of an hour": "/charts?range=hour",
+    "charts of six hours": "/charts?range=6+hours",
+    "charts of a day": "/charts?range=day",
+    "charts of a week": "/charts?range=week",
+    "charts of an owner's day": "/charts?range=day&owner=owner3",
 }
+#: so many hosts have this many slots each, for the map; its goal is 300 ms
+HOSTS, SLOTS = 1000, 64
+_LARGE_POOL = f"""
+INSERT INTO fetchwork.host (name, agent_version, lease_until)
+SELECT 'large' || n, '1', now() + interval '1 day' FROM generate_series(1, {HOSTS}) AS n;
+INSERT INTO fetchwork.slot (host_id, name, state, activity, cpus, memory_mib)
+SELECT h.host_id, 'slot' || n || '@' || h.name, 'Unclaimed', 'Idle', 1, 2048
+FROM fetchwork.host AS h CROSS JOIN generate_series(1, {SLOTS}) AS n WHERE h.name LIKE 'large%';
+ANALYZE fetchwork.host, fetchwork.slot
+"""
 #: page and constraint; {last} is the last cluster of the queue, {oldest} that of history
 UNINDEXED = {
     "jobs of a batch": ("jobs", 'JobBatchName == "batch77"'),
@@ -135,11 +159,11 @@ def count_runs(conninfo: str) -> float:
             before = row
 
 
-def measure(service: Service, jobs: int) -> float:
+def measure(service: Service, jobs: int, rounds: int) -> float:
     """Print the time of each page; return the slowest median, in ms."""
     paths = {name: path.format(ended=jobs // CLUSTER + 5) for name, path in PAGES.items()}
     times: dict[str, list[float]] = {name: [] for name in paths}
-    for number in range(ROUNDS + 1):
+    for number in range(rounds + 1):
         for name, path in paths.items():
             taken = 1000 * service.get(path)[0]
             if number:
@@ -151,6 +175,16 @@ def measure(service: Service, jobs: int) -> float:
     slowest = max(medians, key=lambda name: medians[name])
     print(f"  slowest: {slowest}")
     return medians[slowest]
+
+
+def large_pool(service: Service, conninfo: str, rounds: int) -> None:
+    """Print the time of the map with ``HOSTS`` hosts more."""
+    with psycopg.connect(conninfo, autocommit=True) as connection:
+        for statement in _LARGE_POOL.split(";\n"):
+            connection.execute(statement)
+    service.get("/slots")
+    times = [1000 * service.get("/slots")[0] for _ in range(rounds)]
+    print(f"  {f'{HOSTS} hosts x {SLOTS} slots':28} {statistics.median(times):8.1f} ms")
 
 
 def search(service: Service, path: str) -> str:
@@ -182,6 +216,7 @@ def main() -> None:
     parser = frame.parser(__doc__)
     parser.add_argument("--jobs", type=int, default=1_000_000)
     parser.add_argument("--history", type=int, default=5_000_000)
+    parser.add_argument("--rounds", type=int, default=ROUNDS, help="requests of each page")
     parser.add_argument("--statements", type=int, metavar="MS", help="print statements that take longer")
     arguments = parser.parse_args()
     settings = dict(SETTINGS)
@@ -194,10 +229,11 @@ def main() -> None:
         print(f"filled in {time.monotonic() - began:.0f} s")
         print(f"{arguments.jobs} jobs, {arguments.history} in history\n")
         print(f"a quarter of an hour is counted in {count_runs(conninfo):.0f} ms at most\n")
-        pages.DAY_S = 0.0
+        pages.CHARTS_S = 0.0
         service = Service(conninfo)
         try:
-            slowest = measure(service, arguments.jobs)
+            slowest = measure(service, arguments.jobs, arguments.rounds)
+            large_pool(service, conninfo, arguments.rounds)
             last = arguments.jobs // CLUSTER
             oldest = (arguments.jobs + arguments.history) // CLUSTER
             for what, (page, constraint) in UNINDEXED.items():

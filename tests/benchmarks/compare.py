@@ -1,9 +1,10 @@
 """Benchmarks of an older commit and of this checkout in turn (``make bench-compare OLD=commit WHICH=cycle``).
 
-A machine's speed changes from minute to minute, so runs of both sides alternate. The last lines of a
-run are its figures, ``name: figure``. The medians, their ratio (new to old), and the spread of each side are
-printed: half the distance of its extremes, in percent of the median. A round begins only if it can end in
-time.
+A machine's speed changes from minute to minute, so runs of both sides alternate. A benchmark in quotes may
+have arguments, such as smaller sizes: ``WHICH="'cycle --jobs 600 --without-peers' match"``. The last lines
+of a run are its figures, ``name: figure``. The medians, their ratio (new to old), and the spread of each
+side are printed: half the distance of its extremes, in percent of the median. A round begins only if it can
+end in time.
 """
 
 import argparse
@@ -86,7 +87,9 @@ def main() -> None:
     """Check out the older commit, with its own dependencies, and compare."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("old", help="a commit")
-    parser.add_argument("which", nargs="+", help="names of benchmarks, as after 'make bench-'")
+    parser.add_argument(
+        "which", nargs="+", help="benchmarks, as after 'make bench-', each with its arguments"
+    )
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--minutes", type=float, default=45.0)
     options = parser.parse_args()
@@ -97,11 +100,12 @@ def main() -> None:
         subprocess.run(["git", "-C", checkout, "checkout", "--quiet", options.old], check=True)
         subprocess.run(["make", "-s", "-C", checkout, ".venv/.installed"], check=True)
 
-        def run(side: str, name: str) -> str:
+        def run(side: str, benchmark: str) -> str:
             where = checkout if side == "old" else ROOT
-            ended = subprocess.run(
-                ["make", "-s", "-C", where, f"bench-{name}"], stdout=subprocess.PIPE, text=True, check=True
-            )
+            name, _, arguments = benchmark.partition(" ")
+            # else make passes on this command's own ARGS
+            command = ["make", "-s", "-C", str(where), f"bench-{name}", f"ARGS={arguments}"]
+            ended = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
             print(f"{side} {ended.stdout.strip().rpartition(chr(10))[2]}", flush=True)
             return ended.stdout
 

@@ -14,8 +14,6 @@ from fetchwork.db import schema
 from fetchwork.pool import PersonalPool
 from fetchwork.pool.postgres import PostgresServer
 
-SLOT_ADS = Path(__file__).parent.parent / "data/ads"
-
 
 def parser(document: str | None) -> argparse.ArgumentParser:
     """A parser whose help is the docstring of a benchmark."""

@@ -49,6 +49,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--runs", type=int, default=200)
     parser.add_argument("--jobs", type=int, default=500)
     parser.add_argument("--faults", type=int, default=8)
+    parser.add_argument("--chains", action="store_true", help="let jobs run in chains")
     parser.add_argument("--first-seed", type=int, default=1)
     parser.add_argument("--workers", type=int, default=2, help="runs at the same time")
     parser.add_argument("--agents", type=int, default=1000)
@@ -110,7 +111,9 @@ def _play_some(options: argparse.Namespace) -> None:
             place = directory / f"run{seed}"
             place.mkdir(mode=0o755)
             conninfo = new_database(server)
-            result = _run(play(server, conninfo, place, seed, options.jobs, options.faults))
+            result = _run(
+                play(server, conninfo, place, seed, options.jobs, options.faults, chains=options.chains)
+            )
             print(json.dumps(vars(result)), flush=True)
             server.start()
             server.query(f"DROP DATABASE {conninfo.split('dbname=')[1].split()[0]} WITH (FORCE)")
@@ -182,6 +185,7 @@ def _soak(options: argparse.Namespace) -> tuple[list[dict[str, Any]], list[str],
         last = options.first_seed + options.runs
         seeds = f"{options.first_seed + number}:{last}:{options.workers}"
         words = ["--seeds", seeds, "--jobs", options.jobs, "--faults", options.faults]
+        words += ["--chains"] if options.chains else []
         with workers.start(*words) as process:
             assert process.stdout is not None
             for line in process.stdout:

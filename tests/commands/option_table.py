@@ -10,8 +10,8 @@ from pathlib import Path
 from fetchwork.condor import historyoptions, qedit, submit, userprio
 from fetchwork.condor.q import qoptions
 from fetchwork.condor.status import command as status
+from tests.commands.options import HISTORIES, QUEUES, SLOTS, cases
 from tests.commands.oracle import Answer
-from tests.commands.test_printing import HISTORIES, QUEUES, SLOTS, cases
 
 DOCUMENT = Path(__file__).parents[2] / "fetchwork/condor/OPTIONS.md"
 

@@ -1,6 +1,11 @@
 """The options whose output is compared with HTCondor's, and their differences between its versions."""
 
+import shlex
 from pathlib import Path
+
+QUEUES = ("25.14.1.queue.ads", "23.9.6.queue.ads", "ended.ads", "odd.ads")
+SLOTS = ("25.14.1.slots.ads", "23.9.6.slots.ads", "made.slots.ads")
+HISTORIES = ("25.14.1.history", "23.9.6.history")
 
 DATA = Path(__file__).parents[1] / "data/jobs"
 
@@ -48,3 +53,10 @@ HISTORY_OF_25_14 = {
     "-attributes": "another table",
     "faulty.format": "RENDERAS is new",
 }
+
+
+def cases(file: str) -> list[tuple[str, list[str]]]:
+    """The command lines on a file of ads, each with its options alone."""
+    command = ["condor_q", "-jobads"] if file in QUEUES else ["condor_history", "-file"]
+    command = ["condor_status", "-ads"] if file in SLOTS else command
+    return [(line, [*command, file, *shlex.split(line)]) for line in of(command[0])]

@@ -15,24 +15,14 @@ import pytest
 
 from fetchwork.errors import HTCondorUnavailable
 from tests.commands import options
+from tests.commands.options import HISTORIES, QUEUES, SLOTS, cases
 from tests.commands.oracle import Answer, answers
 from tests.conftest import NOT_TESTED
-
-QUEUES = ("25.14.1.queue.ads", "23.9.6.queue.ads", "ended.ads", "odd.ads")
-SLOTS = ("25.14.1.slots.ads", "23.9.6.slots.ads", "made.slots.ads")
-HISTORIES = ("25.14.1.history", "23.9.6.history")
 
 #: at least this many command lines are compared; fewer would be an error of the test
 LEAST_CASES = 1050
 
 _NOW = re.compile(r" @ \d\d/\d\d/\d\d \d\d:\d\d:\d\d")
-
-
-def cases(file: str) -> list[tuple[str, list[str]]]:
-    """The command lines on a file of ads, each with its options alone."""
-    command = ["condor_q", "-jobads"] if file in QUEUES else ["condor_history", "-file"]
-    command = ["condor_status", "-ads"] if file in SLOTS else command
-    return [(line, [*command, file, *shlex.split(line)]) for line in options.of(command[0])]
 
 
 def test_hundreds_of_command_lines_are_compared() -> None:

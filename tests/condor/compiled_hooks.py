@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from fetchwork.deploy import compiled
-from fetchwork.hook.wire import HOOKS
+from fetchwork.hook.wire import HOOKS, RUNNER
 from fetchwork.pool import PersonalPool
 
 
@@ -24,4 +24,5 @@ def compile_hooks(directory: Path) -> None:
         # slots call the hooks meanwhile
         new.hardlink_to(built)
         new.rename(directory / name)
+    (directory / RUNNER).hardlink_to(built)
     built.unlink()

@@ -5,7 +5,7 @@ gets if it is installed. Without it all is tested with each of ``SUITES``; tests
 by ``--all`` all of them, with ``NEWEST`` too. Tests whose HTCondor cannot be had are skipped, and the last
 lines of the run say so; under CI that is a failure for ``SUITES``. Sid moves: if its root cannot be made
 today, the run says so and goes on; a test that fails there is a new finding. With ``--all`` the life of jobs
-is tried with compiled hooks as well. The tests of this directory run on four workers (see tests/conftest.py).
+is tried with compiled hooks as well. The tests of this directory run on five workers (see tests/conftest.py).
 """
 
 import os
@@ -20,7 +20,10 @@ from fetchwork.pool import PersonalPool
 from fetchwork.pool.condorroot import DEFAULT_SUITE, CondorRoot, condor_root
 from fetchwork.pool.machine import machine_has_condor
 from tests.condor.compiled_hooks import compile_hooks, hook_directory
+from tests.condor.file_jobs import FileJobs
+from tests.condor.pool_jobs import jobs_in
 from tests.conftest import NOT_TESTED
+from tests.support.sandboxes import STORE_PLUGIN
 
 MACHINE = "machine"
 SUITES = (DEFAULT_SUITE,)
@@ -50,7 +53,7 @@ QUICK = f"STARTER_UPDATE_INTERVAL = 2\n{RESTARTS}"
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item], config: pytest.Config) -> None:
-    """Mark the tests of this directory, and let them begin first: they take longest.
+    """Mark the tests of this directory.
 
     With all hooks ``ALSO_WITH_ALL_HOOKS`` is tried, with the newest HTCondor the tests marked `newest`; by
     ``--all`` all tests run with each.
@@ -65,7 +68,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item], config: pytest.Confi
             seldom = item.originalname not in ALSO_WITH_ALL_HOOKS
             if params.get("pool_mode") == "all_hooks" and seldom and not config.getoption("--suites"):
                 item.add_marker("all")
-    items.sort(key=lambda item: item.path not in here)
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -80,7 +82,9 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "pool_mode" in metafunc.fixturenames:
         has_all_hooks = metafunc.module.__name__.endswith(".test_jobs")
         compiled = [pytest.param("compiled", marks=pytest.mark.all)] if has_all_hooks else []
-        metafunc.parametrize("pool_mode", ["agent", "all_hooks", *compiled], scope="session")
+        breaks = metafunc.module.__name__.endswith(".test_worst_day")
+        chains = [pytest.param("chains", marks=pytest.mark.all)] if breaks else []
+        metafunc.parametrize("pool_mode", ["agent", "all_hooks", *compiled, *chains], scope="session")
 
 
 def _suites(asked: str | None) -> list[str]:
@@ -136,3 +140,21 @@ def pool(pool_mode: str, make_pool: Callable[..., PersonalPool]) -> Iterator[Per
         compile_hooks(hook_directory(started))
     yield started
     started.stop()
+
+
+@pytest.fixture(scope="session")
+def file_pool(suite: str, make_pool: Callable[..., PersonalPool]) -> PersonalPool:
+    """A host that shares nothing, and has a plugin of its site's own."""
+    plugins = "FILETRANSFER_PLUGINS = $(FILETRANSFER_PLUGINS), /tmp/site_plugin\n"
+    pool = make_pool(config=QUICK + plugins, host={"files": {"shared": []}})
+    plugin = pool.directory / "tmp/site_plugin"
+    plugin.write_text(STORE_PLUGIN)
+    plugin.chmod(0o755)
+    return pool
+
+
+@pytest.fixture
+def jobs(file_pool: PersonalPool) -> Iterator[FileJobs]:
+    """Its jobs; modules that have another pool have such a fixture of their own."""
+    with jobs_in(file_pool, FileJobs) as jobs:
+        yield jobs

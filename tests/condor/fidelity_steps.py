@@ -23,7 +23,6 @@ import classad2
 import htcondor2
 
 PATIENCE_S = 120
-FIRST_CLUSTER = 7001
 IDLE = """
 executable = /bin/true
 arguments = 1

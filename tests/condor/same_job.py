@@ -76,7 +76,8 @@ class Jobs:
                     found[name] = {"end": {key: _plain(ad[key]) for key in OF_THE_END if key in ad}}
                     found[name]["bytes"] = {key: ad.get(key) for key in OF_ITS_FILES}
         for name in found:
-            found[name] |= _written(self.directory / f"{name}.json")
+            written = _written(self.directory / f"{name}.json")
+            found[name] |= {**written, "cluster": self.clusters[name]}
         self.schedd.act(self.bindings.JobAction.Remove, "true")
         return found
 

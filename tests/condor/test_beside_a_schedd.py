@@ -9,7 +9,7 @@ import pytest
 from fetchwork.pool import PersonalPool
 from fetchwork.pool.condorroot import VENV, CondorRoot
 from tests.condor.sides import CONFIG, HOST, Sides
-from tests.sql.test_queue_attributes import TRUE_OF_A_NEW_JOB
+from tests.support.new_job import TRUE_OF_A_NEW_JOB
 
 PROGRAM = Path(__file__).parent / "beside_schedd.py"
 

@@ -14,14 +14,13 @@ import pytest
 
 from fetchwork.db.database import Database
 from fetchwork.pool import PersonalPool
+from tests.condor.checkpoint_jobs import SAVES, Waiting, lines
 from tests.condor.conftest import QUICK
+from tests.condor.file_jobs import FileJobs, agent_of
 from tests.condor.pool_jobs import jobs_in
-from tests.condor.test_files import FileJobs, agent_of
 from tests.support.by_name import scalar
 from tests.support.sandboxes import STORE_PLUGIN, kept_files
 from tests.support.waiting import until
-
-SAVES: dict[str, Any] = {"WantFTOnCheckpoint": True, "SuccessCheckpointExitCode": 85}
 
 #: counts its executions in "state"; does $1 of them before it ends, saving after each but the last
 COUNT = """\
@@ -32,17 +31,6 @@ echo $n > state
 [ $n -lt 4 ] && exit 85
 echo done > result
 exit 3"""
-
-#: saves once, and then waits for "go"
-SAVE_AND_WAIT = """\
-if [ ! -f state ]; then
-    echo first; echo 1 > state; echo x > other; mkdir -p d; echo deep > d/in; exit 85
-fi
-echo "again with $(cat state)"
-{meanwhile}
-echo running > {mark}
-until [ -f {go} ]; do sleep 0.05; done
-"""
 
 
 class CheckpointJobs(FileJobs):
@@ -76,50 +64,6 @@ def checkpoint_pool(suite: str, make_pool: Callable[..., PersonalPool]) -> Perso
 def jobs(checkpoint_pool: PersonalPool) -> Iterator[CheckpointJobs]:
     with jobs_in(checkpoint_pool, CheckpointJobs) as jobs:
         yield jobs
-
-
-class Waiting:
-    """A job that has saved once and waits, with the files that control it."""
-
-    def __init__(
-        self,
-        jobs: FileJobs,
-        name: str,
-        meanwhile: str = ":",
-        inputs: dict[str, bytes | str | None] | None = None,
-        **ad: Any,
-    ) -> None:
-        directory = jobs.pool.directory / "tmp"
-        self.go = directory / f"{name}.go"
-        self.mark = directory / f"{name}.mark"
-        for path in (self.go, self.mark):
-            path.unlink(missing_ok=True)
-        script = SAVE_AND_WAIT.format(go=self.go, mark=self.mark, meanwhile=meanwhile)
-        self._jobs = jobs
-        self.job = jobs.submit(script, inputs, **{**SAVES, **ad})
-        self.until_running()
-
-    def until_running(self) -> None:
-        """Wait until an execution after the first runs."""
-        until(self.mark.exists, "the second execution")
-        self.mark.unlink()
-
-    def vacate(self) -> None:
-        """Vacate it, and wait until its next execution runs."""
-        scalar(self._jobs.database, "vacate", jobs=[self.job])
-        self.until_running()
-
-    def end(self) -> list[str]:
-        """Let it end; return the lines that it has printed."""
-        self.go.touch()
-        self._jobs.completed(self.job)
-        return lines(self._jobs.outputs(self.job))
-
-
-def lines(outputs: dict[str, bytes | str | None], name: str = "_condor_stdout") -> list[str]:
-    data = outputs[name]
-    assert isinstance(data, bytes)
-    return data.decode().splitlines()
 
 
 def test_each_checkpoint_is_saved_and_the_job_goes_on_where_it_was(jobs: CheckpointJobs) -> None:

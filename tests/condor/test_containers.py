@@ -14,8 +14,8 @@ import pytest
 
 from fetchwork.pool import PersonalPool
 from tests.condor.container_runtime import image, make, make_docker
+from tests.condor.file_jobs import FileJobs
 from tests.condor.pool_jobs import jobs_in
-from tests.condor.test_files import FileJobs
 from tests.support.by_name import scalar
 from tests.support.living import files
 from tests.support.waiting import until

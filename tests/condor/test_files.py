@@ -13,62 +13,27 @@ import socket
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
 
-from fetchwork.agent.client import status
 from fetchwork.db.database import Database
-from fetchwork.errors import FetchworkError
 from fetchwork.pool import PersonalPool
 from fetchwork.queue import Queue
 from tests.condor.compiled_hooks import compile_hooks, hook_directory
-from tests.condor.conftest import QUICK
-from tests.condor.pool_jobs import PoolJobs, jobs_in
+from tests.condor.file_jobs import FileJobs, agent_of
 from tests.support.by_name import scalar
 from tests.support.living import content, files
 from tests.support.other_accounts import attack
 from tests.support.sandboxes import (
     ENDS_PLUGIN,
-    STORE_PLUGIN,
-    kept_files,
     submit_with_files,
     submit_with_plugin,
 )
 from tests.support.waiting import until
-
-
-class FileJobs(PoolJobs):
-    """Jobs with sandboxes in a pool that the tests of this file share."""
-
-    def submit(self, script: str, inputs: dict[str, bytes | str | None] | None = None, **ad: Any) -> str:
-        return submit_with_files(self.pool.conninfo, inputs or {}, script=f"#!/bin/sh\n{script}\n", **ad)
-
-    def run(
-        self, script: str, inputs: dict[str, bytes | str | None] | None = None, **ad: Any
-    ) -> dict[str, bytes | str | None]:
-        """The outputs of a job that has completed."""
-        job = self.submit(script, inputs, **ad)
-        self.completed(job)
-        return self.outputs(job)
-
-    def outputs(self, job: str) -> dict[str, bytes | str | None]:
-        return {name: value for name, (_, value) in kept_files(self.pool.conninfo, job).items()}
-
-
-@pytest.fixture(scope="session")
-def file_pool(suite: str, make_pool: Callable[..., PersonalPool]) -> PersonalPool:
-    """A host that shares nothing, and has a plugin of its site's own."""
-    plugins = "FILETRANSFER_PLUGINS = $(FILETRANSFER_PLUGINS), /tmp/site_plugin\n"
-    pool = make_pool(config=QUICK + plugins, host={"files": {"shared": []}})
-    plugin = pool.directory / "tmp/site_plugin"
-    plugin.write_text(STORE_PLUGIN)
-    plugin.chmod(0o755)
-    return pool
-
 
 OWNER, TOKEN, LATER = "alice", "the-token-of-alice", "the-later-token"
 CREDENTIALS = f"""
@@ -94,12 +59,6 @@ def job_with_credentials(file_pool: PersonalPool) -> str:
         jobs.running(job)
         queue.add_credential("box", f"{LATER}\n".encode(), owner=OWNER)
     return job
-
-
-@pytest.fixture
-def jobs(file_pool: PersonalPool) -> Iterator[FileJobs]:
-    with jobs_in(file_pool, FileJobs) as jobs:
-        yield jobs
 
 
 def test_a_job_with_an_expired_credential_is_held_with_4(jobs: FileJobs, job_with_credentials: str) -> None:
@@ -623,21 +582,6 @@ def test_an_upload_that_is_refused_holds_the_job_with_12(jobs: FileJobs, shelf: 
 
 
 # ---- what breaks
-
-
-def agent_of(pool: PersonalPool) -> int:
-    """The pid of the agent, once an agent answers."""
-    found: list[int] = []
-
-    def answers() -> bool:
-        try:
-            found[:] = [int(status(pool.directory / "run/agent.sock")["pid"])]
-        except FetchworkError:
-            return False
-        return True
-
-    until(answers, "the agent")
-    return found[0]
 
 
 def test_outputs_wait_for_a_database_that_is_away_and_an_agent_that_was_killed(jobs: FileJobs) -> None:

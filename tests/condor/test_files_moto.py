@@ -29,7 +29,7 @@ from fetchwork.queue.submitting import contents
 from tests.condor.certificates import make_certificate
 
 # the same pool
-from tests.condor.test_files import FileJobs, file_pool, jobs  # noqa: F401
+from tests.condor.file_jobs import FileJobs
 from tests.support.by_name import scalar
 from tests.support.waiting import until
 
@@ -89,7 +89,7 @@ def packages() -> Path:
 @pytest.fixture(scope="module")
 def start(
     packages: Path,
-    file_pool: PersonalPool,  # noqa: F811 - the fixture
+    file_pool: PersonalPool,
     public_directory: Callable[[], Path],
 ) -> Iterator[Callable[[str, str], Moto]]:
     """Starts servers of "http" or "https", with a bucket."""
@@ -139,7 +139,7 @@ def tls(start: Callable[[str, str], Moto]) -> Moto:
 
 
 def test_large_files_travel_by_the_bucket_that_an_administrator_names(
-    jobs: FileJobs,  # noqa: F811
+    jobs: FileJobs,
     plain: Moto,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -185,7 +185,7 @@ def test_large_files_travel_by_the_bucket_that_an_administrator_names(
         scalar(jobs.database, "set_bucket", url=None)
 
 
-def test_objects_of_a_user_s_bucket_come_and_go(jobs: FileJobs, tls: Moto) -> None:  # noqa: F811
+def test_objects_of_a_user_s_bucket_come_and_go(jobs: FileJobs, tls: Moto) -> None:
     beginning = f"s3://{tls.url.removeprefix('https://')}/{tls.bucket}"
     data = os.urandom(3 << 20)
     tls.put("an object", data)
@@ -212,7 +212,7 @@ def test_objects_of_a_user_s_bucket_come_and_go(jobs: FileJobs, tls: Moto) -> No
     assert "kept" in jobs.outputs(job)
 
 
-def test_what_moto_does_not_have_holds_the_job(jobs: FileJobs, tls: Moto) -> None:  # noqa: F811
+def test_what_moto_does_not_have_holds_the_job(jobs: FileJobs, tls: Moto) -> None:
     server = f"s3://{tls.url.removeprefix('https://')}"
     for url in (f"{server}/{tls.bucket}/none", f"{server}/no-such-bucket/none"):
         held = jobs.held(
@@ -223,7 +223,7 @@ def test_what_moto_does_not_have_holds_the_job(jobs: FileJobs, tls: Moto) -> Non
         assert "X-Amz" not in held["holdreason"]
 
 
-def test_a_checkpoint_is_listed_in_the_bucket_and_comes_from_there(jobs: FileJobs, tls: Moto) -> None:  # noqa: F811
+def test_a_checkpoint_is_listed_in_the_bucket_and_comes_from_there(jobs: FileJobs, tls: Moto) -> None:
     outputs = jobs.run(
         "if [ -f state ]; then cat state; exit 0; fi; echo saved > state; exit 85",
         key=KEY,

@@ -10,7 +10,7 @@ import pytest
 from fetchwork.db.database import Database
 from fetchwork.pool import PersonalPool
 from fetchwork.queue import Queue
-from tests.condor.test_files import FileJobs
+from tests.condor.file_jobs import FileJobs
 from tests.support.by_name import scalar
 from tests.support.sandboxes import submit_with_plugin
 from tests.support.waiting import until

@@ -61,7 +61,7 @@ def decided(root: CondorRoot, tmp_path_factory: pytest.TempPathFactory) -> dict[
     ask(root, directory)
     own = major_version((directory / "version").read_text())
     answers = [decision(path.read_text()) for path in sorted(directory.glob("*.out"))]
-    # a newer startd writes expressions that an older HTCondor cannot evaluate, and never has to
+    # an older HTCondor cannot evaluate some expressions of a newer startd, and never gets any
     return {
         pair.name: answer
         for pair, answer in zip(pairs(), answers, strict=True)

@@ -6,15 +6,17 @@ does a listed one that does not exist.
 
 import re
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from fetchwork import handlers
+from fetchwork.db.database import Database
 from fetchwork.pool import PersonalPool
 from fetchwork.pool.condorroot import CondorRoot
+from tests.condor.compiled_hooks import compile_hooks, hook_directory
 from tests.condor.sides import CONFIG, Sides
 
 HERE = Path(__file__).parent
@@ -38,6 +40,9 @@ DIVIDED = (
     " || TARGET.Cpus == MY.RequestCpus"
     " && TARGET.GPUs == ifThenElse(isUndefined(MY.RequestGPUs), 0, MY.RequestGPUs))"
 )
+SLEEPS = "executable = /bin/sleep\narguments = 8"
+#: all of a partitionable slot
+WHOLE = "request_cpus = 6"
 #: signals that the job asks for, all different
 SIGNALS = "kill_sig = SIGUSR1\nremove_kill_sig = SIGINT\nhold_kill_sig = SIGQUIT"
 
@@ -45,6 +50,11 @@ SIGNALS = "kill_sig = SIGUSR1\nremove_kill_sig = SIGINT\nhold_kill_sig = SIGQUIT
 def _job(*lines: str, ending: str = "exit 0", **more: object) -> dict[str, object]:
     head = ["request_memory = 64", "request_disk = 1000", f"arguments = PROBE FILE.json {ending}"]
     return {"description": "\n".join([*head, *lines]), **more}
+
+
+def _more(job: dict[str, Any], *lines: str, **more: object) -> dict[str, Any]:
+    whole = {**job, "description": "\n".join([job["description"], *lines]), **more}
+    return {key: value for key, value in whole.items() if value is not None}
 
 
 JOBS: dict[str, dict[str, Any]] = {
@@ -81,6 +91,25 @@ JOBS: dict[str, dict[str, Any]] = {
         )
     },
 }
+#: jobs that follow another one in its chain: their slots have the same requests, or no room for a second job
+CHAINED: dict[str, dict[str, Any]] = {
+    **{
+        name: JOBS[name]
+        for name in (
+            "static", "old-environment", "arguments", "input", "priority", "exit-3", "killed",
+            "static-gpu-unused", "environment", "hard-killed",
+        )
+    },
+    "static-gpu": _more(JOBS["static-gpu"], "priority = -6"),
+    **{name: _more(JOBS[name], WHOLE) for name in ("removed", "removed-plain", "held", "vacated")},
+}  # fmt: skip
+#: the first jobs of these chains
+FIRST: dict[str, dict[str, Any]] = {
+    "first-static": _more(JOBS["static"], SLEEPS, "priority = 20"),
+    "first-unused": _more(JOBS["static-gpu-unused"], SLEEPS, "priority = 20"),
+    "first-gpu": _more(JOBS["static-gpu"], SLEEPS, "priority = -5"),
+    "first-divided": _more(JOBS["removed-plain"], SLEEPS, "priority = 20", WHOLE, act=None),
+}
 # both in parallel in one partitionable slot
 TOGETHER: dict[str, dict[str, Any]] = {
     name: _job(DIVIDED, "request_gpus = 1", ending="wait 0", act="Remove", beside=[other])
@@ -107,40 +136,47 @@ PASSING = re.compile(
 )
 
 
+def _sides(make_pool: Callable[..., PersonalPool], **keyword: object) -> Sides:
+    config = CONFIG.replace("SlotID == 1", "SlotID % 2 == 1") + GPU_CONFIG
+    host = {"slots": {"fetched_only": False, "type": TYPES}, "keyword": {"FETCHWORK": keyword}}
+    return Sides(make_pool(slots=18, config=config, host=host), HERE / "same_job.py")
+
+
+def _given(sides: Sides, side: str, jobs: dict[str, dict[str, Any]]) -> dict[str, Any]:
+    """The question about these jobs for one side."""
+    tmp = sides.pool.directory / "tmp"
+    shutil.copy(PROBE, tmp)
+    head = (
+        f"executable = {sides.pool.machine.venv}/bin/python\ntransfer_executable = false\n"
+        "should_transfer_files = IF_NEEDED\noutput = FILE.out\nerror = FILE.err\n"
+    )
+    directory = tmp / side
+    directory.mkdir()
+    directory.chmod(0o1777)
+    return {
+        "directory": str(directory),
+        "jobs": {
+            name: {**job, "description": head + job["description"].replace("PROBE", str(tmp / PROBE.name))}
+            for name, job in jobs.items()
+        },
+    }
+
+
 @pytest.fixture(scope="module")
 def seen(root: CondorRoot, make_pool: Callable[..., PersonalPool]) -> Iterator[dict[str, tuple[Any, Any]]]:
     """By job, the facts about a schedd's and fetchwork's."""
-    config = CONFIG.replace("SlotID == 1", "SlotID % 2 == 1") + GPU_CONFIG
-    host = {"slots": {"fetched_only": False, "type": TYPES}}
-    pool = make_pool(slots=18, config=config, host=host)
-    sides = Sides(pool, HERE / "same_job.py")
-    tmp = pool.directory / "tmp"
-    shutil.copy(PROBE, tmp)
-    head = (
-        f"executable = {pool.machine.venv}/bin/python\ntransfer_executable = false\n"
-        "should_transfer_files = IF_NEEDED\noutput = FILE.out\nerror = FILE.err\n"
-    )
-    jobs = {
-        name: {
-            **job,
-            "description": head + job["description"].replace("PROBE", str(tmp / PROBE.name)),
-        }
-        for name, job in {**JOBS, **TOGETHER}.items()
-    }
-    found = {}
-    for side, ask in (("theirs", sides.theirs), ("ours", sides.ours)):
-        directory = tmp / side
-        directory.mkdir()
-        directory.chmod(0o1777)
-        found[side] = ask("jobs", {"directory": str(directory), "jobs": jobs})
-    yield {name: (found["theirs"].get(name), found["ours"].get(name)) for name in jobs}
-    pool.stop()
+    sides = _sides(make_pool)
+    jobs = {**JOBS, **TOGETHER}
+    theirs = sides.theirs("jobs", _given(sides, "theirs", jobs))
+    ours = sides.ours("jobs", _given(sides, "ours", jobs))
+    yield {name: (theirs.get(name), ours.get(name)) for name in jobs}
+    sides.pool.stop()
 
 
-def test_only_listed_differences_are_seen_by_a_job(seen: dict[str, tuple[Any, Any]], suite: str) -> None:
-    listed = differences(LIST.read_text(), suite)
-    found: dict[str, set[str]] = {}
-    for name in JOBS:
+def _found(names: Iterable[str], seen: dict[str, tuple[Any, Any]]) -> dict[str, str]:
+    """The differences between both sides, each with an example."""
+    found: dict[str, str] = {}
+    for name in sorted(names):
         theirs, ours = seen[name]
         assert theirs and ours, f"{name} has not ended: {theirs is None}, {ours is None}"
         assert theirs["seen"] and ours["seen"], f"{name}: {theirs['stderr']}, {ours['stderr']}"
@@ -149,10 +185,39 @@ def test_only_listed_differences_are_seen_by_a_job(seen: dict[str, tuple[Any, An
             # further attributes in a job's .machine.ad do no harm
             more = key.startswith("machine ad") and key not in flat[0]
             if flat[0].get(key) != flat[1].get(key) and not more:
-                found.setdefault(key, set()).add(f"{name}: {flat[0].get(key)!r}, {flat[1].get(key)!r}")
-    new = {key: sorted(values)[0] for key, values in found.items() if key not in listed}
-    assert new == {}
+                found.setdefault(key, f"{name}: {flat[0].get(key)!r}, {flat[1].get(key)!r}")
+    return found
+
+
+def test_only_listed_differences_are_seen_by_a_job(seen: dict[str, tuple[Any, Any]], suite: str) -> None:
+    listed = differences(LIST.read_text(), suite)
+    found = _found(JOBS, seen)
+    assert {key: example for key, example in found.items() if key not in listed} == {}
     assert listed - found.keys() == set()
+
+
+@pytest.mark.all
+def test_a_job_in_a_chain_sees_no_more_differences(
+    root: CondorRoot, make_pool: Callable[..., PersonalPool], suite: str
+) -> None:
+    """Each compared job is the second of its chain, or a later one."""
+    sides = _sides(make_pool, chain_s=600)
+    compile_hooks(hook_directory(sides.pool))
+    asked = _given(sides, "theirs", CHAINED), _given(sides, "ours", {**FIRST, **CHAINED})
+    theirs, ours = sides.ask_each("jobs", *asked)
+    with Database(sides.pool.conninfo) as database:
+        rows = database.query(
+            "SELECT clusterid, chain FROM fetchwork.runs WHERE outcome IS NOT NULL ORDER BY started_at DESC"
+        )
+    # each job's first run
+    chains = {row["clusterid"]: row["chain"] for row in rows}
+    assert [name for name in CHAINED if chains[ours[name]["cluster"]] is None] == []
+    found = _found(CHAINED, {name: (theirs.get(name), ours.get(name)) for name in CHAINED})
+    sides.pool.stop()
+    listed = differences(LIST.read_text(), suite)
+    of_chains = differences(LIST.read_text(), "chains") - differences(LIST.read_text(), "none")
+    assert {key: example for key, example in found.items() if key not in listed | of_chains} == {}
+    assert of_chains - found.keys() == set()
 
 
 def test_two_jobs_of_a_partitionable_slot_get_different_devices(seen: dict[str, tuple[Any, Any]]) -> None:
@@ -174,7 +239,8 @@ def differences(text: str, suite: str) -> set[str]:
     found: set[str] = set()
     for line in text.splitlines():
         cells = [cell.strip() for cell in line.strip().strip("|").split("|")]
-        if line.startswith("| `") and (cells[1] == "all" or (cells[1] == "23.9") == (suite == "trixie")):
+        kind = {"trixie": "23.9", "chains": "chains", "none": "none"}.get(suite, "25.14")
+        if line.startswith("| `") and cells[1] in ("all", kind):
             found.update(re.findall(r"`([^`]+)`", cells[0]))
     return found
 
@@ -216,7 +282,8 @@ def _same(value: object) -> object:
     for pattern, same in (
         (r"\b(alice|bob)\b", "owner"),
         (r"/(theirs|ours)\b", "/side"),
-        (r"\bdir_\d+", "dir"),
+        # of a job in a chain: a directory below the starter's (JOBS.md)
+        (r"\bdir_\d+(/scratch)?(/job\b)?", r"dir\1"),
         (r"\bslot[12]\b", "slot of type 1"),
         (r"\bslot[34]\b", "slot of type 2"),
         (r"\bslot[56](_\d+)?\b", "slot of type 3"),

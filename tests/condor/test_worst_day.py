@@ -1,6 +1,6 @@
 """kill -9 of each part of a host, and of PostgreSQL, while jobs run: none is lost, none runs twice at once.
 
-With few and with all hooks. The measured times are printed (``pytest -s``).
+With few and with all hooks, and with jobs in chains. The measured times are printed (``pytest -s``).
 """
 
 import time
@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from fetchwork.pool import PersonalPool
+from tests.condor.compiled_hooks import compile_hooks, hook_directory
 from tests.condor.conftest import ALL_HOOKS, RESTARTS
 from tests.condor.worst_day import Job, WorstDay
 
@@ -17,7 +18,11 @@ from tests.condor.worst_day import Job, WorstDay
 def broken_pool(pool_mode: str, make_pool: Callable[..., PersonalPool]) -> Iterator[PersonalPool]:
     """One pool for all faults of these tests."""
     more = ALL_HOOKS["agent"] if pool_mode == "all_hooks" else {}
-    pool = make_pool(slots=2, config=RESTARTS, host={"agent": {"log_level": "debug", **more}})
+    chains = {"keyword": {"FETCHWORK": {"chain_s": 3600}}} if pool_mode == "chains" else {}
+    host = {"agent": {"log_level": "debug", **more}, **chains}
+    pool = make_pool(slots=2, config=RESTARTS, host=host)
+    if pool_mode == "chains":
+        compile_hooks(hook_directory(pool))
     yield pool
     pool.stop()
 
@@ -37,7 +42,7 @@ def day(whole_day: WorstDay) -> Iterator[WorstDay]:
 @pytest.fixture
 def may_signal(pool_mode: str) -> bool:
     """Whether the agent may end jobs, and so does without most hooks."""
-    return pool_mode == "agent"
+    return pool_mode != "all_hooks"
 
 
 def report(what: str, seconds: float) -> None:
@@ -75,9 +80,11 @@ def test_agent_that_was_killed_finds_its_runs_again(day: WorstDay, may_signal: b
     day.keep_agent_dead(until=lambda: (may_signal or day.spooled) and refused in day.start_log[log_before:])
     assert (day.status(ends), day.status(idle)) == (2, 1)
     day.until(lambda: day.status(ends) == 4 and day.status(idle) == 4)
-    assert day.rows(
-        "SELECT outcome::text FROM fetchwork.run_history WHERE cluster_id = %s", idle.cluster
-    ) == [("completed",)]
+    # on a busy machine the hook may end before it has printed the new agent's offer, which is then made again
+    *others, last = day.outcomes(idle)
+    assert last == "completed"
+    assert set(others) <= {"withdrawn"}
+    assert day.tries(idle) == 1
     day.until(lambda: day.logged("run_adopted", since))
     day.let_go(waits)
     day.until(lambda: day.status(waits) == 4)
@@ -160,9 +167,15 @@ def test_orphan_of_a_killed_master_does_not_run_beside_itself(day: WorstDay, may
     assert day.tries(job) == 2
 
 
-def test_orphan_is_found_when_all_daemons_were_killed(day: WorstDay, may_signal: bool) -> None:
+def test_orphan_is_found_when_all_daemons_were_killed(
+    day: WorstDay, may_signal: bool, pool_mode: str
+) -> None:
+    # in chains it follows another job: its starter knows nothing of it
+    before = [day.submit(1) for _ in range(2)] if pool_mode == "chains" else []
     job = day.submit()
     day.until_running(job)
+    chain = day.value("SELECT chain FROM fetchwork.run WHERE cluster_id = %s", job.cluster)
+    assert (chain is not None) == bool(before)
     agent = day.agent
     day.kill_all_of_condor(*([agent] if agent else []))
     _new_master_serves_others(day)

@@ -15,6 +15,7 @@ from fetchwork import compiler
 from fetchwork.client.link import Link
 from fetchwork.condor.directory import NAME, compile_command
 from fetchwork.pool import PersonalPool
+from fetchwork.process import Process, processes
 from tests.support.waiting import PATIENCE_S, until
 
 ROLE = "dag_access_point"
@@ -280,3 +281,19 @@ class Dag:
         if not path.exists():
             return None
         return [line for line in path.read_text().splitlines() if line.strip() and not line.startswith("#")]
+
+
+def dagman(dag: Dag) -> Process:
+    """The condor_dagman of a DAG, once there is one."""
+    found: list[Process] = []
+
+    def there() -> bool:
+        found[:] = [
+            one
+            for one in processes()
+            if one.name == "condor_dagman" and one.works_in(dag.directory) and one.alive
+        ]
+        return bool(found)
+
+    until(there, f"condor_dagman of {dag.directory}")
+    return found[0]

@@ -9,8 +9,7 @@ from collections.abc import Callable
 import pytest
 
 from fetchwork.pool import PersonalPool
-from tests.dag.sides import Dag, Point, Queue
-from tests.dag.test_runs import dagman
+from tests.dag.sides import Dag, Point, Queue, dagman
 from tests.support.waiting import until
 
 WIDTH, DEPTH = 20, 10

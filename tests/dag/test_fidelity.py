@@ -7,6 +7,7 @@ import pytest
 
 import fetchwork.modules
 from fetchwork.pool import PersonalPool
+from tests.benchmarks.bench_fidelity import show
 from tests.condor.fidelity import REASONS, Alices, compared, reason
 from tests.dag.sides import Queue
 from tests.dag.suites import NEWEST
@@ -23,11 +24,15 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 def test_answers_are_those_of_a_schedd_but_for_the_documented_reasons(
-    pool: PersonalPool, queue: Queue, suite: str
+    pool: PersonalPool, queue: Queue, suite: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     steps = compared(queue, Alices(pool), SHARE)
     different = [step for step in steps if not step.identical]
-    print(*different, sep="\n")
+    # as the benchmark shows them
+    show(steps, every=True)
+    shown = capsys.readouterr().out
+    print(shown)
+    assert shown.splitlines()[-1] == f"identical steps: {len(steps) - len(different)} of {len(steps)}"
     assert len(steps) > 40
     assert len(different) < len(steps) / 4
     assert [step for step in different if reason(step) == "no reason is known"] == []

@@ -13,10 +13,9 @@ import pytest
 from fetchwork import compiler
 from fetchwork.classad import bindings
 from fetchwork.client.link import Link
-from fetchwork.process import Process, processes
 from tests.conftest import WITHOUT_COMPILER
 from tests.dag.case import FILES, SERIAL, described, nodes
-from tests.dag.sides import Dag, Point, Queue, Schedd, Side, on_both
+from tests.dag.sides import Dag, Point, Queue, Schedd, Side, dagman, on_both
 from tests.dag.suites import MAJOR
 from tests.support.waiting import until
 
@@ -26,22 +25,6 @@ WAITS = {"waits": WAITING, "waits.sub": "executable = waits\narguments = $(JOB)\
          "transfer_executable = false\nshould_transfer_files = IF_NEEDED\nqueue\n"}  # fmt: skip
 # fails the first time
 ONCE = "#!/bin/sh\n[ -e tried ] && exit 0\ntouch tried\nexit 7\n"
-
-
-def dagman(dag: Dag) -> Process:
-    """The condor_dagman of a DAG, once there is one."""
-    found: list[Process] = []
-
-    def there() -> bool:
-        found[:] = [
-            one
-            for one in processes()
-            if one.name == "condor_dagman" and one.works_in(dag.directory) and one.alive
-        ]
-        return bool(found)
-
-    until(there, f"condor_dagman of {dag.directory}")
-    return found[0]
 
 
 def go(dag: Dag) -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from fetchwork.cli import run
 from fetchwork.deploy import CONDOR_FILE
+from fetchwork.deploy.condorconfig import parse_settings
 from tests.doctor.conftest import TestHost
 
 Command = Callable[..., str]
@@ -49,6 +50,44 @@ def test_check_finds_a_world_writable_hook(on_path: TestHost, command: Command) 
     )
     assert told.count("\n") == 2
     assert told.endswith(f"\nfetchwork: error: 1 thing is wrong with '{on_path.file}'\n")
+
+
+@pytest.mark.parametrize(
+    ("name", "policy", "word"),
+    [
+        ("PREEMPT", "NonCondorLoadAvg > 0.5", "NonCondorLoadAvg"),
+        ("SLOT_TYPE_1_SUSPEND", "KeyboardIdle < 60", "KeyboardIdle"),
+        ("START", "ClockMin < 480", "ClockMin"),
+        ("CONTINUE", "time() > 1", "time"),
+        ("SUSPEND", "TimeToLive < 5", None),
+    ],
+)
+def test_check_finds_chains_whose_jobs_a_policy_may_treat_differently(
+    on_path: TestHost, command: Command, name: str, policy: str, word: str | None
+) -> None:
+    text = on_path.file.read_text()
+    (on_path.hooks / "runner").write_text("")
+    (on_path.hooks / "runner").chmod(0o755)
+    on_path.settings[name] = policy
+    on_path.diagnose()
+    assert "starter" not in command("check", status=0), "without chains any policy will do"
+    on_path.file.write_text(text.replace("[keyword.FETCHWORK]\n", "[keyword.FETCHWORK]\nchain_s = 60\n"))
+    # the fetches of busy slots differ with chains
+    assert "FetchWorkDelay" in command("check", status=1)
+    on_path.settings |= parse_settings(command("generate", status=0))
+    on_path.settings[name] = policy
+    on_path.diagnose()
+    told = command("check", status=1 if word else 0)
+    if word:
+        problem = f"{name}: depends on {word}, so one starter must not run several jobs"
+        assert f"{problem}; allowed: an expression without {word}, or chain_s = 0 for FETCHWORK\n" in told
+
+
+def test_check_finds_chains_without_the_runner(on_path: TestHost, command: Command) -> None:
+    text = on_path.file.read_text()
+    on_path.file.write_text(text.replace("[keyword.FETCHWORK]\n", "[keyword.FETCHWORK]\nchain_s = 60\n"))
+    told = command("check", status=1)
+    assert f"keyword.FETCHWORK.chain_s: there are no chains without '{on_path.hooks}/runner'" in told
 
 
 def test_slots_that_are_more_than_the_machine_has_are_refused(on_path: TestHost, command: Command) -> None:

@@ -16,7 +16,6 @@ import pytest
 
 from fetchwork import config
 from fetchwork.cli import run
-from fetchwork.db import schema
 from fetchwork.deploy import UNIT_FILE, compiled, render
 from fetchwork.deploy import hooks as hookinstall
 from fetchwork.deploy.check import check_leftovers
@@ -183,32 +182,6 @@ def test_database_down(host: TestHost) -> None:
     port = text.partition("port=")[2].split()[0].rstrip('"')
     host.file.write_text(text.replace(f"port={port}", "port=1"))
     host.fails(subject="database", text="main: database does not answer", remedy="[database.main] conninfo")
-
-
-def test_database_of_an_older_schema(host: TestHost) -> None:
-    host.connection.execute("DELETE FROM fetchwork.migration WHERE version = %s", [schema.latest()])
-    line = host.fails(subject="schema")
-    assert f"this fetchwork speaks {schema.latest()}" in line.text
-    assert "fetchwork db upgrade" in line.remedy
-
-
-def test_database_of_an_earlier_checkout(host: TestHost) -> None:
-    host.connection.execute("INSERT INTO fetchwork.migration (version, name) VALUES (4, 'restore')")
-    host.fails(text="version 4 of a checkout from before the first release", remedy="fetchwork db init")
-
-
-def test_database_of_a_newer_schema(host: TestHost) -> None:
-    host.connection.execute("INSERT INTO fetchwork.migration (version, name) VALUES (9999, 'later')")
-    line = only(host.failures())
-    assert line.text == f"main: version 9999, this fetchwork speaks {schema.latest()}"
-    assert line.remedy == "upgrade fetchwork on this host"
-
-
-def test_database_without_schema(host: TestHost) -> None:
-    host.connection.execute("DROP SCHEMA fetchwork CASCADE")
-    line = only(host.failures())
-    assert line.text == "main: the database has no schema 'fetchwork'"
-    assert line.remedy == "fetchwork db init"
 
 
 def test_role_without_an_agents_rights(host: TestHost, agent_role: tuple[str, str]) -> None:

@@ -50,18 +50,20 @@ DEADLINES_S = {
     "prepare_job": 4.0,
     "update_job_info": 4.0,
     "job_exit": 4.0,
+    "chain_first": 4.0,
+    "chain_next": 4.0,
 }
 #: no hook gives up by itself: only the agent's answer ends a wait
 PATIENT = dict.fromkeys(DEADLINES_S, 2 * PATIENCE_S)
 AGENT = {"lease_s": 15}
 KEYWORD = {"max_fetch_wait_s": 2, "fetch_delay_s": 1}
 
-#: put before the agent's program: its host has undivided slots and no REPLY_FETCH
+#: runs in the agent before its program: the agent believes that its host calls no REPLY_FETCH
 NO_REPLIES = """
 from fetchwork.config import HostConfig
 HostConfig.is_told_replies = lambda self, keyword: False
 """
-#: put before the agent's program: its wall clock is wrong
+#: runs in the agent before its program: the agent's wall clock is wrong
 _WRONG_CLOCK = """
 import time
 _time, _time_ns = time.time, time.time_ns
@@ -160,6 +162,7 @@ class SimulatedHost:
             deadlines_s=self.pool.deadlines_s,
             family=Actor.startd() if options.family else None,
             calls_reply_fetch=options.calls_reply_fetch,
+            chains="chain_s" in self.pool.keyword,
         )
         self.host.start()
 
@@ -172,12 +175,6 @@ class SimulatedHost:
         self.agent.signal(signal.SIGKILL)
         await asyncio.sleep(restart_s)
         await self.agent.start()
-
-    async def pause_agent(self, seconds: float) -> None:
-        """Send SIGSTOP, and SIGCONT later."""
-        self.agent.signal(signal.SIGSTOP)
-        await asyncio.sleep(seconds)
-        self.agent.signal(signal.SIGCONT)
 
     async def lose_power(self) -> None:
         """Let startd, jobs and agent end at once."""
@@ -427,3 +424,18 @@ async def deaf(host: SimulatedHost) -> AsyncIterator[None]:
         yield
     finally:
         await host.proxy.set_mode("open")
+
+
+def descendants(pid: int) -> set[int]:
+    """The descendants of a process, while it lives."""
+    found: set[int] = set()
+    left = [pid]
+    while left:
+        try:
+            children = Path(f"/proc/{left[-1]}/task/{left.pop()}/children").read_text().split()
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+        new = {int(child) for child in children} - found
+        found |= new
+        left += new
+    return found

@@ -32,6 +32,9 @@ FUNCTIONS = (
     "lead",
 )
 HOOKS = ("fetch_work", "reply_fetch", "prepare_job", "update_job_info", "job_exit")
+#: the same in a run with chains: ends and starts travel by one call, and a runner asks for it
+CHAIN_FUNCTIONS = (*FUNCTIONS, "next_runs", "next_runs", "next_runs")
+CHAIN_HOOKS = (*HOOKS, "chain_first", "chain_next", "chain_next", "chain_next")
 #: a trap's time limit for its call
 _PATIENCE_S = 3.0
 
@@ -51,7 +54,12 @@ class Result:
 class SeededRun:
     """One run; ``play`` plays it."""
 
-    def __init__(self, server: PostgresServer, pool: Pool, seed: int, jobs: int, faults: int) -> None:
+    def __init__(
+        self, server: PostgresServer, pool: Pool, seed: int, jobs: int, faults: int, *, chains: bool = False
+    ) -> None:
+        self.chains = chains
+        self.functions = CHAIN_FUNCTIONS if chains else FUNCTIONS
+        self.hooks = CHAIN_HOOKS if chains else HOOKS
         self.pool = pool
         self.server = server
         self.seed = seed
@@ -108,7 +116,8 @@ class SeededRun:
         self.submit()
         for number in range(chosen.randint(2, 3)):
             version = chosen.choice(["23.9", "23.9", "25.14"])
-            family = chosen.random() < 0.3
+            # an agent that remembers its runs in a file must see the ends of starters
+            family = chosen.random() < 0.3 or self.chains
             await self.pool.add_host(
                 slots=chosen.randint(5, 8),
                 version=version,
@@ -162,6 +171,7 @@ class SeededRun:
                 self._startd,
                 self._power,
                 self._people,
+                *([self._runner, self._runner] if self.chains else []),
             ]
         )
         self.plan.append(f"{host.name}: " + await kind(host))
@@ -218,7 +228,7 @@ class SeededRun:
         return f"network {mode} for {pause:.1f} s"
 
     async def _agent_at_a_call(self, host: SimulatedHost) -> str:
-        function, side = self.random.choice(FUNCTIONS), self.random.choice(["before", "after"])
+        function, side = self.random.choice(self.functions), self.random.choice(["before", "after"])
         stops = self.random.random() < 0.4
         pause = self.random.uniform(0.2, 1.5)
 
@@ -237,7 +247,7 @@ class SeededRun:
         return what
 
     async def _lost_message(self, host: SimulatedHost) -> str:
-        function, side = self.random.choice(FUNCTIONS), self.random.choice(["before", "after"])
+        function, side = self.random.choice(self.functions), self.random.choice(["before", "after"])
 
         async def action() -> None:
             pass
@@ -246,7 +256,7 @@ class SeededRun:
         return f"connection lost {side} {function}" + ("" if sprung else ", which was not called")
 
     async def _postgres_at_a_call(self, host: SimulatedHost) -> str:
-        function, side = self.random.choice(FUNCTIONS), self.random.choice(["before", "after"])
+        function, side = self.random.choice(self.functions), self.random.choice(["before", "after"])
 
         async def action() -> None:
             await asyncio.to_thread(self.server.crash)
@@ -256,7 +266,7 @@ class SeededRun:
         return f"postgres killed {side} {function}" + ("" if sprung else ", which was not called")
 
     async def _at_a_hook(self, host: SimulatedHost) -> str:
-        hook, phase = self.random.choice(HOOKS), self.random.choice(PHASES)
+        hook, phase = self.random.choice(self.hooks), self.random.choice(PHASES)
         victim = self.random.choice(["hook", "hook", "starter"])
         self._armed.append((hook, phase, victim))
         return f"{victim} killed at {hook} {phase}"
@@ -269,6 +279,12 @@ class SeededRun:
                 if victim == "starter":
                     step.slot.kill_starter()
                 raise HookKilled
+
+    async def _runner(self, host: SimulatedHost) -> str:
+        for slot in host.host.busy()[:3]:
+            if slot.starter is not None:
+                slot.starter.kill_runner()
+        return "three runners killed"
 
     async def _startd(self, host: SimulatedHost) -> str:
         await host.host.crash_startd(restart_s=0.5)
@@ -336,10 +352,18 @@ async def _sprung(host: SimulatedHost, trap: Trap) -> bool:
 
 
 async def play(
-    server: PostgresServer, conninfo: str, directory: Path, seed: int, jobs: int, faults: int
+    server: PostgresServer,
+    conninfo: str,
+    directory: Path,
+    seed: int,
+    jobs: int,
+    faults: int,
+    *,
+    chains: bool = False,
 ) -> Result:
-    """Play one run in a database of its own."""
+    """Play one run in a database of its own; ``chains``: its jobs may run in chains."""
     # delays that are no part of the plan
     random.seed(seed)
-    async with Pool(server, conninfo, directory) as pool:
-        return await SeededRun(server, pool, seed, jobs, faults).play()
+    keyword = {"chain_s": random.Random(f"chain {seed}").choice([1, 3, 60])} if chains else None
+    async with Pool(server, conninfo, directory, keyword=keyword) as pool:
+        return await SeededRun(server, pool, seed, jobs, faults, chains=chains).play()

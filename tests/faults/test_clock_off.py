@@ -1,8 +1,29 @@
-"""One host's clock is an hour off: leases and fences are the database's, so nothing goes wrong."""
+"""Clocks that are off, or are set: leases and fences are the database's, so nothing goes wrong.
 
+libfaketime sets the clock of a process by a file that it reads at each call.
+"""
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
+import psycopg
+import pytest
+
+from fetchwork.db import schema
+from fetchwork.deploy import hooks as hookinstall
+from fetchwork.hook.spool import Spool
+from fetchwork.pool.postgres import PostgresServer
+from tests.faults.conftest import SETTINGS
 from tests.faults.harness import UNTIL_TOLD, Pool
+from tests.support.waiting import PATIENCE_S
+
+LIBRARY = next(Path("/usr/lib").glob("*/faketime/libfaketime.so.1"), None)
+needs_library = pytest.mark.skipif(LIBRARY is None, reason="no clocks to set: libfaketime is not installed")
+DAY_S = 86400
 
 LEASE_S = 6
 HOUR_S = 3600
@@ -66,3 +87,151 @@ async def test_a_clock_that_is_set_while_jobs_run_loses_none_and_runs_none_twice
     assert pool.faults() == []
     assert pool.overlaps() == []
     assert pool.value("SELECT count(*) FROM fetchwork.run_history WHERE outcome <> 'completed'") == 0
+
+
+class Clock:
+    """A clock that libfaketime sets in the processes with this environment."""
+
+    def __init__(self, file: Path) -> None:
+        self.file = file
+        self.set(0)
+        file.chmod(0o644)
+
+    def set(self, ahead_s: int) -> None:
+        """Set the clock; monotonic clocks go on, as on a machine whose clock is set."""
+        beside = self.file.with_suffix(".new")
+        beside.write_text(f"{ahead_s:+}\n")
+        beside.chmod(0o644)
+        beside.rename(self.file)
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """The variables that put a process under this clock."""
+        return {
+            "LD_PRELOAD": str(LIBRARY),
+            "FAKETIME_TIMESTAMP_FILE": str(self.file),
+            "FAKETIME_NO_CACHE": "1",
+            "FAKETIME_DONT_FAKE_MONOTONIC": "1",
+        }
+
+    @property
+    def wrapper(self) -> list[str]:
+        """A command before a program that is to be under this clock."""
+        return ["env", *(f"{name}={value}" for name, value in self.environment.items())]
+
+
+@pytest.fixture
+def clock(public_directory: Callable[[], Path]) -> Clock:
+    return Clock(public_directory() / "clock")
+
+
+class _ClockedServer(PostgresServer):
+    """A server under a clock of its own."""
+
+    clock: Clock
+
+    def _run(self, command: list[object], failure: str) -> None:
+        wrapper = self.clock.wrapper if command[-1] == "start" or "start" in command else []
+        super()._run([*wrapper, *command], failure)
+
+
+@pytest.fixture
+async def clocked(
+    public_directory: Callable[[], Path], server_directory: Callable[[], Path], clock: Clock
+) -> AsyncIterator[Pool]:
+    """A pool whose database is under the clock."""
+    server = _ClockedServer(server_directory() / "clocked", settings=SETTINGS, durable=False)
+    server.clock = clock
+    server.start()
+    try:
+        server.create_database("pool")
+        schema.init(server.conninfo("pool"))
+        async with Pool(server, server.conninfo("pool"), public_directory()) as pool:
+            yield pool
+    finally:
+        server.stop("immediate")
+
+
+@needs_library
+@pytest.mark.parametrize("days", [1, -1])
+async def test_a_host_s_clock_that_is_set_by_a_day_loses_no_job(pool: Pool, clock: Clock, days: int) -> None:
+    pool.agent = {"lease_s": LEASE_S}
+    host = await pool.add_host(slots=4, wrapper=clock.wrapper)
+    pool.submit([UNTIL_TOLD] * 2)
+    await pool.until_running(2)
+    runs = pool.rows("SELECT run_id FROM fetchwork.run ORDER BY run_id")
+    clock.set(days * DAY_S)
+    pool.submit([0.1] * 6)
+    await pool.until(lambda: pool.left() == 2)
+    # its spool, too, under the new clock
+    host.agent.spool.joinpath("1.report").write_bytes(b"rubbish")
+    await pool.until(lambda: host.reports() == [])
+    assert pool.rows("SELECT run_id FROM fetchwork.run ORDER BY run_id") == runs
+    pool.end_jobs()
+    await pool.until_done()
+    assert pool.overlaps() == []
+    assert pool.violations() == []
+    assert pool.value("SELECT count(*) FROM fetchwork.run_history WHERE outcome <> 'completed'") == 0
+
+
+@needs_library
+@pytest.mark.parametrize("days", [1, -1])
+async def test_a_database_s_clock_that_is_set_by_a_day_loses_no_job(
+    clocked: Pool, clock: Clock, days: int
+) -> None:
+    pool = clocked
+    pool.agent = {"lease_s": LEASE_S}
+    await pool.add_host(slots=2, family=True, through_proxy=False)
+    await pool.add_host(slots=2, family=True, through_proxy=False)
+    pool.submit([UNTIL_TOLD] * 2)
+    await pool.until_running(2)
+    clock.set(days * DAY_S)
+    with psycopg.connect(pool.conninfo) as connection:
+        row = connection.execute("SELECT extract(epoch FROM clock_timestamp())").fetchone()
+    assert row is not None
+    assert abs(float(row[0]) - time.time() - days * DAY_S) < DAY_S / 2
+    # ahead, leases are over at once: the runs are given up, and their jobs may run elsewhere before their
+    # hosts have heard of it at their next beats
+    pool.submit([0.1] * 8)
+    await pool.until(lambda: pool.value("SELECT count(*) FROM fetchwork.job_history") == 8)
+
+    def over() -> bool:
+        pool.end_jobs()
+        return pool.left() == 0
+
+    await pool.until(over)
+    # the clock is right again
+    clock.set(0)
+    pool.submit([0.1] * 4)
+    await pool.until_done()
+    assert pool.violations() == []
+    completed = "SELECT count(*) FROM fetchwork.job_history WHERE job_status = 4 AND exit_code = 0"
+    assert pool.value(completed) == 14
+
+
+@needs_library
+@pytest.mark.parametrize("days", [1, -1])
+def test_a_hook_under_a_clock_that_is_a_day_off_spools_its_report(
+    public_directory: Callable[[], Path], clock: Clock, days: int
+) -> None:
+    directory = public_directory()
+    Spool(str(directory / "spool")).make()
+    hookinstall.install(
+        directory / "hooks",
+        keyword="FETCHWORK",
+        socket=directory / "nobody.sock",
+        spool=directory / "spool",
+        python=sys.executable,
+    )
+    clock.set(days * DAY_S)
+    subprocess.run(
+        [directory / "hooks" / "job_exit", "exit"],
+        input=b"ExitCode = 3\n",
+        check=True,
+        timeout=PATIENCE_S,
+        env={**os.environ, **clock.environment},
+    )
+    [report] = Spool(str(directory / "spool")).read().reports
+    assert report.request.body == b"ExitCode = 3\n"
+    assert report.request.written is not None
+    assert abs(report.request.written - time.time() - days * DAY_S) < DAY_S / 2

@@ -18,8 +18,8 @@ from fetchwork.queue.outputs.destinations import TransferFailed
 from fetchwork.sandbox.failure import TransferFailure
 from fetchwork.sandbox.fill import fill as fill_sandbox
 from tests.support.small_disk import SIZE, fill
-from tests.unit.test_contents import StandInDatabase, content, opened, whole
-from tests.unit.test_starterend import BEGUN, EXITED
+from tests.support.stand_in_contents import StandInDatabase, content, opened, whole
+from tests.support.starter_logs import BEGUN, EXITED
 
 DATA = os.urandom(SIZE + 1)
 

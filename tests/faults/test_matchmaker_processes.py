@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults.harness import Pool, SimulatedHost
+from tests.faults.harness import Pool, SimulatedHost, descendants
 from tests.faults.proxy import Side
 from tests.matchmaker.hostile import HOSTILE
 from tests.support.waiting import PATIENCE_S
@@ -16,21 +16,6 @@ from tests.support.waiting import PATIENCE_S
 #: takes more CPU time than one ad gets
 COSTLY = json.loads(HOSTILE["eval of strings, 22 levels"])
 PLAIN = 20
-
-
-def descendants(pid: int) -> set[int]:
-    """The descendants of a process, while it lives."""
-    found: set[int] = set()
-    left = [pid]
-    while left:
-        try:
-            children = Path(f"/proc/{left[-1]}/task/{left.pop()}/children").read_text().split()
-        except (FileNotFoundError, ProcessLookupError):
-            continue
-        new = {int(child) for child in children} - found
-        found |= new
-        left += new
-    return found
 
 
 def alive(pids: set[int]) -> set[int]:

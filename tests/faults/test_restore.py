@@ -1,30 +1,13 @@
 """A backup is restored in place while jobs run that it does not know."""
 
 import asyncio
-import os
-import subprocess
 from pathlib import Path
 
 import psycopg
 import pytest
 
-from fetchwork.pool.postgres import SUPERUSER
 from tests.faults.harness import Pool
-
-
-def program(pool: Pool, name: str, *options: str) -> None:
-    """Run a client program of the server's own version."""
-    path = pool.server.programs / name
-    if not path.exists():
-        pytest.skip(f"this PostgreSQL has no {name}")
-    database = psycopg.conninfo.conninfo_to_dict(pool.conninfo)["dbname"]
-    where = ["-h", "127.0.0.1", "-p", str(pool.server.port), "-U", SUPERUSER, "-d", str(database)]
-    subprocess.run(
-        [str(path), *where, *options],
-        env={**os.environ, "PGPASSWORD": pool.server.password},
-        check=True,
-        capture_output=True,
-    )
+from tests.support.client_programs import program
 
 
 async def restore(pool: Pool, way: str, dump: Path) -> None:
@@ -34,9 +17,17 @@ async def restore(pool: Pool, way: str, dump: Path) -> None:
         with psycopg.connect(pool.server.conninfo("postgres"), autocommit=True) as connection:
             connection.execute(f'DROP DATABASE "{name}" WITH (FORCE)')
             connection.execute(f'CREATE DATABASE "{name}"')
-        await asyncio.to_thread(program, pool, "pg_restore", str(dump))
+        await asyncio.to_thread(program, pool.server, "pg_restore", pool.conninfo, str(dump))
     else:
-        await asyncio.to_thread(program, pool, "pg_restore", "--clean", "--if-exists", "-1", str(dump))
+        options = ["--clean", "--if-exists", "-1", str(dump)]
+        for last in (False, False, True):
+            try:
+                await asyncio.to_thread(program, pool.server, "pg_restore", pool.conninfo, *options)
+                break
+            except AssertionError as error:
+                # with an agent's statement; nothing was restored
+                if last or "deadlock detected" not in str(error):
+                    raise
 
 
 @pytest.mark.parametrize("way", ["database made anew", "tables made anew"])
@@ -51,7 +42,7 @@ async def test_no_job_runs_twice_at_a_time_and_no_id_is_given_twice(
     await pool.until_running(2)
     pool.value("SELECT fetchwork.set_queue('default', '{\"paused\": true}')::text")
     pool.submit([60.0] * 6)
-    await asyncio.to_thread(program, pool, "pg_dump", "-Fc", "-f", str(dump))
+    await asyncio.to_thread(program, pool.server, "pg_dump", pool.conninfo, "-Fc", "-f", str(dump))
     pool.value("SELECT fetchwork.set_queue('default', '{\"paused\": false}')::text")
     await pool.until_running(8)
     pool.submit([0.1])

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import random
 import socket
+import uuid
 from collections.abc import AsyncIterator
 
 import pytest
@@ -190,6 +191,33 @@ async def test_account_without_trust_gets_few_connections(agent: AgentProcess, s
     finally:
         for each in held:
             each.close()
+
+
+async def test_each_runner_of_an_account_is_served_and_the_connection_that_waits_longest_makes_room(
+    agent: AgentProcess, stranger: Actor
+) -> None:
+    ad = f'FetchWorkRunId = 1\nFetchWorkToken = "{uuid.uuid4()}"\n'.encode()
+    request = encode_request(Request("chain_first", ad, keyword="FETCHWORK"))
+    runners: list[tuple[asyncio.StreamReader, asyncio.StreamWriter]] = []
+
+    async def ask(number: int) -> bytes:
+        incoming, outgoing = runners[number]
+        outgoing.write(request)
+        return await asyncio.wait_for(incoming.read(65536), PATIENCE_S)
+
+    for number in range(70):
+        sock = await stranger.connect(agent.socket)
+        runners.append(await asyncio.open_unix_connection(sock=sock))
+        assert b"denied" in await ask(number)
+        if number == 60:
+            # the first one is in use
+            assert b"denied" in await ask(0)
+    assert b"denied" in await ask(0)
+    for number in range(1, 7):
+        assert await asyncio.wait_for(runners[number][0].read(), PATIENCE_S) == b""
+    assert b"denied" in await ask(7)
+    for _, outgoing in runners:
+        outgoing.close()
 
 
 async def test_large_requests_of_one_account_do_not_take_all_of_the_agent_s_time(

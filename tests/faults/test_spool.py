@@ -4,9 +4,12 @@ import asyncio
 import os
 import shutil
 import signal
+from pathlib import Path
 
 import pytest
 
+from fetchwork.hook.spool import AT_ONCE, Spool, write_report
+from fetchwork.hook.wire import Request
 from tests.faults.harness import PATIENT, UNTIL_TOLD, Pool, SimulatedHost
 
 JOBS = 6
@@ -96,3 +99,20 @@ async def test_agent_that_starts_delivers_what_lies_there(pool: Pool, host: Simu
     assert pool.value("SELECT count(*) FROM fetchwork.job_history WHERE num_starts = 1") == JOBS
     await pool.until(lambda: not pool.left_in_spool())
     assert pool.faults() == []
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to be two accounts")
+def test_a_report_behind_100_000_files_of_another_account_is_read_in_the_first_round(tmp_path: Path) -> None:
+    spool = Spool(str(tmp_path / "spool"))
+    spool.make()
+    for number in range(100_000):
+        descriptor = os.open(f"{spool.directory}/{number:020d}.report", os.O_WRONLY | os.O_CREAT)
+        os.fchown(descriptor, STRANGER, STRANGER)
+        os.close(descriptor)
+    request = Request("job_exit", b"ExitCode = 3\n", keyword="FETCHWORK", arg="exit")
+    write_report(spool.directory, request)
+    names = spool.waiting()
+    assert len(names) == AT_ONCE
+    reading = spool.read(names)
+    assert [report.request.body for report in reading.reports] == [request.body]
+    assert len(reading.rejected) == AT_ONCE - 1

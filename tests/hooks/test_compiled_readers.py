@@ -243,3 +243,15 @@ def test_the_job_pid_is_found_as_python_finds_it(read: Callable[[list[bytes]], S
         line = case[start:].split(b"\n", 1)[0] if start >= 0 else b""
         known = line.rpartition(b" ")[2].strip()
         assert bytes.fromhex(said["text"]) == known or not known.isdigit(), case
+
+
+def test_no_ad_of_a_chain_breaks_the_runner(read: Callable[[list[bytes]], Said]) -> None:
+    escaped = b'Arguments = eval("\\"a\\\\nb \\\\101\\\\377 \'c d\'\\"")\nKillSig = "SIGUSR1"\nOut = "o"\n'
+    cases = damaged([JOB, escaped, (ADS / "25.14.1-prepare_job.ad").read_bytes()], seed=19)
+    said = read([b"a" + case for case in cases])
+    # the last word and the last variable
+    assert (said[0]["word"], said[0]["variable"], said[0]["out"]) == tuple(
+        map(hexed, ("it's", "C='", "/tmp/out"))
+    )
+    assert (said[1]["word"], said[1]["signal"], said[1]["out"]) == (hexed("c d"), "10", hexed("//o"))
+    assert {each["is"] for each in said} == {"read"}

@@ -190,15 +190,23 @@ def test_hooks_change_from_python_to_compiled_and_back(home: Path) -> None:
         )
 
 
+@pytest.fixture(scope="module")
+def compiled_hooks(public_directory: Callable[[], Path]) -> Path:
+    directory = public_directory() / "hooks"
+    hookinstall.install(directory, keyword="FW", socket="/nowhere", compiled=True)
+    return directory
+
+
 @pytest.mark.parametrize("name", HOOKS)
 @compiler
-def test_a_compiled_hook_without_its_hook_in_python_fails_as_htcondor_reads_it(home: Path, name: str) -> None:
-    hookinstall.install(home / "hooks", keyword="FW", socket="/nowhere", compiled=True)
-    (home / f"hooks/{name}.py").unlink()
-    run = subprocess.run([home / "hooks" / name], capture_output=True, input=b"")
+def test_a_compiled_hook_without_its_hook_in_python_fails_as_htcondor_reads_it(
+    compiled_hooks: Path, name: str
+) -> None:
+    (compiled_hooks / f"{name}.py").unlink()
+    run = subprocess.run([compiled_hooks / name], capture_output=True, input=b"")
     assert run.returncode == (0 if name == "fetch_work" else 1)
     assert run.stdout.startswith(b"HookStatusCode = 350\n" if name == "prepare_job" else b"")
-    cause = f"cannot start '{home}/hooks/{name}.py': No such file or directory\n"
+    cause = f"cannot start '{compiled_hooks}/{name}.py': No such file or directory\n"
     assert run.stderr.decode().endswith(cause)
 
 

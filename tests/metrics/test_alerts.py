@@ -15,6 +15,7 @@ RULES = ROOT / "config-examples/monitoring/alerts.yml"
 OPERATIONS = ROOT / "fetchwork/agent/OPERATIONS.md"
 #: paragraphs that need no alert
 QUIET = (
+    "Chains",
     # no failures
     "A dynamic slot asks twice",
     "condor_off, condor_vacate",

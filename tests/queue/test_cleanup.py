@@ -1,15 +1,14 @@
 """Checkpoints at their destination that no run needs: the rights to delete them, and the deleting program."""
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from fetchwork.sandbox import hostsettings
 from tests.queue.conftest import Run
 from tests.support.direct_queue import Claimed, DirectQueue
+from tests.support.saved_checkpoints import called, save
 
 DELETE = """\
 #!/bin/sh
@@ -43,27 +42,6 @@ def checkpoint(slots: DirectQueue, run: Claimed, number: int, where: str, names:
     base = f"store:///{where}/{called(slots, run)}/{number:04d}/"
     save(slots, run, number, base, names)
     return base
-
-
-def called(slots: DirectQueue, run: Claimed) -> str:
-    """The directory of a job's checkpoints."""
-    name: str = slots.value(
-        "SELECT fetchwork.global_job_id(cluster_id, proc_id, q_date) FROM fetchwork.job"
-        " WHERE fetchwork.job_id(cluster_id, proc_id) = %s",
-        run.job,
-    )
-    return name.replace("#", "_")
-
-
-def save(slots: DirectQueue, run: Claimed, number: int, base: str, names: Sequence[str]) -> None:
-    manifest: list[dict[str, Any]] = [{"name": name, "size": 1, "url": base + name} for name in names]
-    with slots.connection.cursor() as cursor:
-        cursor.execute(
-            "SELECT fetchwork.keep_outputs(run_id => %s, token => %s, manifest => %s::jsonb, spool => true,"
-            " checkpoint => %s)",
-            [run.run_id, run.token, json.dumps(manifest), number],
-        )
-        assert cursor.fetchone() == ("kept",)
 
 
 def left(slots: DirectQueue) -> list[str]:

@@ -12,6 +12,8 @@ import psycopg
 import pytest
 from psycopg.types.json import Jsonb
 
+from fetchwork.cli import face
+from fetchwork.queue.reading.views import JOBS
 from tests.queue.conftest import Run
 from tests.support.direct_queue import DirectQueue
 
@@ -181,6 +183,13 @@ def test_q_shows_how_long_a_job_may_take_over_its_end(fetchwork: Run, slots: Dir
     assert " X  0    0.0 [killed in 0 s] true a b" in fetchwork("q", "-nobatch").out
 
 
+def test_the_command_column_of_q_reads_only_attributes_of_one_spelling(slots: DirectQueue) -> None:
+    # for any other attribute the server composes each job's whole ad
+    spelt = {key for (key,) in slots.rows("SELECT key FROM fetchwork.attribute")}
+    read = {name.lower() for name in face.description(by_dag=False).reads}
+    assert read - JOBS.columns().keys() - spelt == set()
+
+
 def test_autoformat_has_the_letters_of_condor_q(fetchwork: Run, slots: DirectQueue) -> None:
     slots.submit_many(
         [{"Args": "x y", "JobPrio": 2, "RequestMemory": "/Expr(4 * RequestCpus)/", "RequestCpus": 2}]
@@ -209,6 +218,11 @@ def test_history_and_runs_show_how_jobs_ended(fetchwork: Run, slots: DirectQueue
     runs = fetchwork("runs", "1.0").out.splitlines()
     assert runs[1].split()[0] == "1.0"
     assert "completed" in runs[1]
+    slots.rows("UPDATE fetchwork.run_history SET chain = 17 WHERE proc_id = 1 RETURNING 1")
+    header, line = fetchwork("runs", "1.1").out.splitlines()
+    assert line[: header.index("CHAIN") + len("CHAIN")].endswith(" 17")
+    (found,) = json.loads(fetchwork("runs", "-constraint", "FetchWorkChain == 17", "--json").out)
+    assert (found["ProcId"], found["FetchWorkChain"]) == (1, 17)
 
 
 def test_jobs_are_held_released_vacated_removed_and_edited(fetchwork: Run, slots: DirectQueue) -> None:

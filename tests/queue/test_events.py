@@ -236,7 +236,7 @@ def test_an_event_that_a_standby_gives_another_place_comes_once(queue: Queue, sl
     session = session_of(queue)
     slots.submit_many([{}] * 3)
     assert len(list(session.each(reader.events(0)))) == 3
-    # the takeover of an asynchronous standby, which has the last events and not their batch
+    # an asynchronous standby took over: it has the last events, but not their batch
     slots.connection.execute("UPDATE fetchwork.event SET batch = NULL WHERE proc_id > 0")
     slots.submit()
     slots.call("put_events_behind")

@@ -73,6 +73,7 @@ def test_what_cannot_come_is_listed_first_and_then_nothing_does(
         {"JobMaterializeLimit": 5},
         {"StageInFinish": 12345},
         {"Args": "last"},
+        {"JobStatus": 10},
     )
     told = fetchwork("submit", "--ads", file)
     assert told.status == 1
@@ -80,7 +81,7 @@ def test_what_cannot_come_is_listed_first_and_then_nothing_does(
     assert any(line.startswith("7.1 can't come: ") and "container" in line for line in lines)
     assert any(line.startswith("7.3 can't come: ") and "max_materialize" in line for line in lines)
     assert any(line.startswith("7.4 can't come: ") and "spool" in line for line in lines)
-    assert "not idle, and not looked at: 1 running" in lines
+    assert "not idle, and not looked at: 1 preparing, 1 running" in lines
     assert "3 of 5 idle jobs can't come, so none does; --partly takes the others" in lines[-1]
     assert queue.query() == []
     told = fetchwork("submit", "--ads", file, "--dry-run")

@@ -2,6 +2,7 @@
 
 import itertools
 import tracemalloc
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import htcondor2
@@ -11,6 +12,8 @@ import pytest
 import fetchwork
 from fetchwork.classad.ads import parse_expr, parse_old, quote
 from fetchwork.classad.values import ClassAd
+from fetchwork.codes import JobStatus
+from fetchwork.db.calls.call import Call
 from fetchwork.errors import DatabaseRefused, FetchworkError, NotFound, SubmitError
 from fetchwork.queue.ask import Steps
 from fetchwork.queue.constraints.constraint import Constraint
@@ -39,6 +42,16 @@ def test_a_submit_object_goes_in_and_comes_back(queue: Queue) -> None:
     assert [ad["Args"] for ad in found] == ["0", "1", "2"]
     assert {(ad["Owner"], ad["RequestCpus"], ad["JobStatus"]) for ad in found} == {("alice", 2, 1)}
     assert all(isinstance(ad, ClassAd) for ad in found)
+
+
+def test_clients_that_submit_at_once_with_one_key_make_one_cluster(queue: Queue, conninfo: str) -> None:
+    def submit(_: int) -> int:
+        with Queue(conninfo) as client:
+            return client.submit(SLEEP, count=3, owner="alice", key="night").cluster()
+
+    with ThreadPoolExecutor(8) as pool:
+        assert len(set(pool.map(submit, range(40)))) == 1
+    assert len(queue.query()) == 3
 
 
 def test_the_cluster_s_id_is_in_what_refers_to_it(queue: Queue) -> None:
@@ -352,6 +365,34 @@ def test_all_actions_that_fetched_work_knows(queue: Queue) -> None:
     assert queue.act(fetchwork.JobAction.Suspend, 1)["TotalSuccess"] == 0
     with pytest.raises(TypeError):
         queue.act("Hold", 1)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("action", ["Hold", "Release", "Remove", "RemoveX", "Vacate", "edit"])
+def test_a_job_that_ends_between_a_constraints_search_and_the_change_is_skipped(
+    queue: Queue, monkeypatch: pytest.MonkeyPatch, action: str
+) -> None:
+    queue.direct.submit_many([{}] * 3)
+    queue.direct.started()
+    if action == "Release":
+        queue.act(fetchwork.JobAction.Hold, 1)
+    if action == "RemoveX":
+        queue.act(fetchwork.JobAction.Remove, "1.0")
+    session = session_of(queue)
+    answered = session._answer
+
+    def answer(step: Any) -> object:
+        if isinstance(step, Call):
+            queue.direct.act("remove", "1.2")
+        return answered(step)
+
+    monkeypatch.setattr(session, "_answer", answer)
+    if action == "edit":
+        assert queue.edit("ClusterId == 1", "JobPrio", 5) == 2
+    else:
+        counts = queue.act(getattr(fetchwork.JobAction, action), "ClusterId == 1")
+        assert counts["TotalSuccess"] == (1 if action in ("RemoveX", "Vacate") else 2)
+    # it was in the queue when the constraint was evaluated
+    assert queue.direct.status("1.2") == JobStatus.REMOVED
 
 
 @pytest.mark.parametrize("spec", [True, 1.5, ["x"], None, "", " "])

@@ -93,7 +93,7 @@ MUTATIONS = {
         "search_path",
     ),
     "whose token it is does not matter": (
-        "CREATE OR REPLACE FUNCTION fetchwork.proves(brought uuid, token uuid) RETURNS boolean LANGUAGE sql"
+        "CREATE OR REPLACE FUNCTION fetchwork.proves(brought uuid, token uuid, host_id integer) RETURNS boolean LANGUAGE sql"
         " AS 'SELECT true'",
         "test_an_agent_changes_no_run_without_its_token",
     ),

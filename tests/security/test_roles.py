@@ -177,7 +177,7 @@ OF_SUBMITTERS = {
 }  # fmt: skip
 OF_AGENTS = {
     "hello", "beat", "goodbye", "report_slots", "candidates", "read_demand", "autocluster_ads", "claim_many", "accept", "reject", "start", "refuse_start", "start_failed",
-    "withdraw", "note_match", "retry_with_more", "heartbeat", "report_runs", "run_policy", "finish", "slot_is_free", "run_owner", "starter_gone", "watched_output", "ship_output", "host_runs", "policy_jobs", "apply_policy",
+    "withdraw", "note_match", "retry_with_more", "heartbeat", "report_runs", "next_runs", "run_policy", "finish", "slot_is_free", "run_owner", "starter_gone", "watched_output", "ship_output", "host_runs", "policy_jobs", "apply_policy",
     "report_faults", "maintain_queue", "sequence_events", "lead", "end_notification_reader", "reap", "wake", "fold", "preempt", "maintain_tables", "take_leader_task",
     "fail_inputs",
     "run_credentials", "note_credentials", "changed_credentials", "begin_renewal", "renew_credential",
@@ -187,6 +187,7 @@ OF_CONTENTS = {"put_whole_contents", "begin_content", "put_chunk", "read_chunk",
 OF_ACCESS_POINTS = {"act_for", "sequence_events"}
 OF_ADMINISTRATORS = {
     "grant_owner", "revoke_owner", "grant_group", "revoke_group", "set_queue", "set_submitter", "set_limit", "set_setting", "set_bucket", "buckets", "clear_host", "after_restore",
+    "invite_host", "invitations", "uninvite", "identities", "revoke_host", "admit_host",
     "resume_offers", "publish_credential_key", "sealed_otherwise", "reseal_credential",
 }  # fmt: skip
 

@@ -8,7 +8,7 @@ import pytest
 from psycopg.types.json import Jsonb
 
 from fetchwork.db.calls.files import CHUNK_BYTES, PART_BYTES
-from tests.sql.test_content import plan, refused, sha256, stored_bytes, submit
+from tests.sql.contents import plan, refused, sha256, stored_bytes, submit
 from tests.support.direct_queue import DirectQueue
 
 KEY = {"access_key_id": "AKID", "secret": "of/buckets+"}

@@ -4,6 +4,7 @@ import random
 import threading
 import time
 from collections import Counter
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import psycopg
@@ -81,6 +82,28 @@ class Session:
         if run := self.a_run():
             self.queue.start(run, starter=str(self.random.randint(1, 3)))
 
+    def chain(self) -> None:
+        """Start the next jobs of two slots; some of them end a run first."""
+        slots = {slot: self.a_run() for slot in self.random.sample(self.slots, 2)}
+        if len({run.run_id for run in slots.values() if run}) < 2:
+            slots = dict.fromkeys(slots)
+        self.chained(slots)
+
+    def chained(self, slots: Mapping[str, Claimed | None]) -> list[Claimed | None]:
+        """End the slots' runs and start the next; return these."""
+        report = {"ExitCode": 0, "JobPid": 1, "JobDuration": 5.0}
+        found: list[Claimed | None] = []
+        for row in self.queue.next_runs(self.host_id, slots, report=report):
+            self.done["ended in a chain"] += row["ended"]
+            if row["run_id"] is None:
+                found.append(None)
+                continue
+            self.done["started in a chain"] += 1
+            job = f"{row['cluster_id']}.{row['proc_id']}"
+            found.append(Claimed(row["run_id"], row["token"], job, row["position"], row["ad"], 0))
+        self.runs.extend(run for run in found if run is not None)
+        return found
+
     def of_run(self) -> None:
         if run := self.a_run():
             self.random.choice(  # type: ignore[no-untyped-call]
@@ -151,6 +174,8 @@ class Session:
         of_run,
         finish,
         finish,
+        chain,
+        chain,
         people,
         whole_owner,
         housekeeping,
@@ -186,6 +211,66 @@ def test_after_any_sequence_of_acts_counts_and_events_tell_what_the_tables_tell(
             session.act()
         queue.check()
     session.connection.close()
+
+
+def test_chains_go_on_while_people_act_on_their_jobs(queue_conninfo: str, queue: DirectQueue) -> None:
+    """No deadlock; a job runs once at a time, and no end of a run is overlooked."""
+    queue.submit_many([{}] * 500)
+    chains, people = [Session(queue_conninfo, seed) for seed in (0, 1)], Session(queue_conninfo, 5)
+    failures: list[str] = []
+    over = threading.Event()
+
+    def run_chains(session: Session) -> None:
+        slots: dict[str, Claimed | None] = dict.fromkeys(session.slots)
+        while not over.is_set():
+            rows = session.chained(slots)
+            for (slot, run), following in zip(list(slots.items()), rows, strict=True):
+                if run is not None and session.queue.outcome(run) is None:
+                    # not the common end: the agent reports it alone
+                    session.done[session.queue.finish(run)] += 1
+                slots[slot] = following
+
+    def act_on_jobs() -> None:
+        until = time.monotonic() + SECONDS
+        acts = ("hold", "release", "edit", "vacate", "remove", "release")
+        while time.monotonic() < until and not failures:
+            name = people.random.choice(acts)
+            jobs = [row[0] for row in people.queue.rows("SELECT JobId FROM fetchwork.jobs LIMIT 40")]
+            if len(jobs) < 40:
+                people.queue.submit_many([{}] * 100)
+                continue
+            changes = {"changes": {"JobPrio": people.random.randint(0, 1)}} if name == "edit" else {}
+            some = people.random.sample(jobs, 1 if name == "remove" else 5)
+            try:
+                people.done[name] += people.queue.act(name, *some, **changes)
+            except psycopg.Error as error:
+                if error.sqlstate not in EXPECTED:
+                    raise
+            failures.extend(violations(people.connection))
+        over.set()
+
+    def guarded(work: Callable[..., None], *arguments: Session) -> None:
+        try:
+            work(*arguments)
+        except Exception as error:
+            failures.append(f"{type(error).__name__}: {error}")
+            over.set()
+
+    threads = [threading.Thread(target=guarded, args=(run_chains, session)) for session in chains]
+    threads.append(threading.Thread(target=guarded, args=(act_on_jobs,)))
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    failures.extend(violations(queue.connection))
+    done = sum((session.done for session in [*chains, people]), Counter[str]())
+    for session in [*chains, people]:
+        session.connection.close()
+    assert not failures, "\n".join(failures)
+    assert done["ended in a chain"] > 5, done
+    assert done["hold"] and done["release"], done
+    started = queue.value("SELECT count(*) FROM fetchwork.events WHERE EventTypeNumber = 1")
+    assert started == done["started in a chain"]
 
 
 def test_sessions_that_do_everything_at_once_do_not_deadlock_and_the_invariants_hold(
@@ -224,5 +309,15 @@ def test_sessions_that_do_everything_at_once_do_not_deadlock_and_the_invariants_
         session.connection.close()
     assert not failures, "\n".join(failures)
     # every kind of act did happen: work was claimed, started and finished
-    missing = {"submit", "claim", "start", "finish", "people", "whole_owner", "housekeeping"} - done.keys()
+    missing = {
+        "submit",
+        "claim",
+        "start",
+        "finish",
+        "people",
+        "whole_owner",
+        "housekeeping",
+        "started in a chain",
+    }
+    missing -= done.keys()
     assert not missing, done

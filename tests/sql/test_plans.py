@@ -16,7 +16,7 @@ import pytest
 from fetchwork.accesspoint import joblogs, logs
 from fetchwork.db import eventpages
 from tests.conftest import Connect
-from tests.support.direct_queue import DirectQueue
+from tests.support.direct_queue import Claimed, DirectQueue
 
 
 @pytest.fixture
@@ -129,3 +129,32 @@ def test_runs_look_up_their_jobs_only_if_asked_for_their_ads(full: DirectQueue) 
 
     assert "job_history" in plan("job_ad")
     assert "job_history" not in plan("RunId, State, Outcome, ad")
+
+
+def test_a_chains_next_job_costs_a_few_rows_whatever_waits(full: DirectQueue) -> None:
+    """In every table but that of waiting jobs, whose index the caller here reads."""
+    host_id = full.host("h1")
+    slots = ["slot7@h1", "slot8@h1"]
+    # often enough for a session to keep its plans
+    runs: dict[str, Claimed | None] = dict.fromkeys(slots)
+    for _ in range(8):
+        answers = full.next_runs(host_id, runs)
+        assert [answer["ended"] for answer in answers] == [True, True]
+        runs = {
+            slot: Claimed(one["run_id"], one["token"], "", one["position"], one["ad"], 0)
+            for slot, one in zip(slots, answers, strict=True)
+        }
+    read = (
+        "SELECT relname, seq_tup_read, coalesce(idx_tup_fetch, 0) FROM pg_stat_xact_user_tables"
+        " WHERE schemaname = 'fetchwork' AND relname <> 'waiting'"
+    )
+    # these count on from earlier transactions
+    with full.connection.transaction():
+        before = {name: counts for name, *counts in full.rows(read)}
+        full.next_runs(host_id, runs)
+        after = {name: counts for name, *counts in full.rows(read)}
+    # the call's own: rows read one by one, and by indexes
+    own = {name: [after[name][n] - before.get(name, [0, 0])[n] for n in (0, 1)] for name in after}
+    assert own["job"][1] > 0
+    assert {name: counts for name, counts in own.items() if name in BIG and counts[0] > 0} == {}
+    assert {name: counts for name, counts in own.items() if counts[1] > 20} == {}

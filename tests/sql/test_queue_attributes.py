@@ -5,52 +5,8 @@ import pytest
 from fetchwork.classad.jsonform import from_json
 from fetchwork.classad.values import evaluate
 from tests.support.direct_queue import EXITED, Claimed, DirectQueue
+from tests.support.new_job import TRUE_OF_A_NEW_JOB
 from tests.support.there import there
-
-# facts about a job that waits for its first run, in HTCondor and here
-TRUE_OF_A_NEW_JOB = [
-    "ProcId == 0",
-    "MY.ProcId < 1",
-    "ClusterId >= 1",
-    "QDate > 1500000000",
-    "time() - QDate < 86400",
-    "time() - EnteredCurrentStatus < 86400",
-    "NumJobStarts == 0",
-    "NumJobStarts < 3",
-    "numjobstarts =?= 0",
-    "JobStatus == 1",
-    "EnteredCurrentStatus >= QDate",
-    "RemoteWallClockTime == 0.0",
-    "RemoteUserCpu == 0 && RemoteSysCpu == 0",
-    "CumulativeRemoteUserCpu == 0",
-    "ImageSize < 1000000",
-    "ExitStatus == 0",
-    "ExitBySignal == false",
-    "TotalSubmitProcs == 1",
-    "size(GlobalJobId) > 0",
-    'regexp("#[0-9]+[.]0#[0-9]+$", GlobalJobId)',
-    "AutoClusterId > 0",
-    "JobSubmitMethod >= 0",
-    "NumRestarts == 0 && NumCkpts == 0",
-    "NumSystemHolds == 0",
-    "TotalSuspensions == 0 && LastSuspensionTime == 0",
-    "CommittedTime == 0 && CommittedSlotTime == 0",
-    "CurrentHosts == 0 && MinHosts == 1 && MaxHosts == 1",
-    "JobLeaseDuration > 0",
-    "LeaveJobInQueue == false",
-    "JobNotification == 0",
-    'ShouldTransferFiles == "IF_NEEDED"',
-    'MyType == "Job"',
-    'TargetType == "Machine"',
-    "CompletionDate =?= undefined",
-    'split(User, "@")[0] == Owner',
-    "LastRemoteHost =?= undefined",
-    'MY.Name =!= "slot1@h" && LastRemoteHost =!= "slot1@h"',
-    "HoldReason =?= undefined && LastHoldReason =?= undefined",
-    "JobRunCount =?= undefined && NumShadowStarts =?= undefined",
-    "JobStartDate =?= undefined && LastMatchTime =?= undefined",
-    "MemoryUsage =?= undefined",
-]
 
 
 def says(queue: DirectQueue, job: str, expression: str) -> object:

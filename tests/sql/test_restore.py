@@ -1,6 +1,7 @@
 """A dump that is restored in place: on the same server, under the same name, while hosts run later jobs."""
 
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import psycopg
@@ -8,8 +9,10 @@ import pytest
 from psycopg.conninfo import conninfo_to_dict
 
 from fetchwork.pool.postgres import PostgresServer
-from tests.sql.test_upgrade import program, window
+from tests.sql.event_windows import window
+from tests.support.client_programs import program
 from tests.support.direct_queue import AGENT_ID, Claimed, DirectQueue
+from tests.support.waiting import until
 
 _TABLES = """
 SELECT string_agg(format('%I.%I', n.nspname, c.relname), ', ')
@@ -41,6 +44,10 @@ def rows_alone(server: PostgresServer, conninfo: str, dump: Path) -> None:
     with psycopg.connect(conninfo, autocommit=True) as connection:
         DirectQueue(connection).scalar("after_restore")
 
+
+_BLOCKED = (
+    "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
+)
 
 Restore = Callable[[PostgresServer, str, Path], None]
 
@@ -107,6 +114,65 @@ def test_no_id_is_given_out_again(restored: World, queue: DirectQueue) -> None:
         ("event_event_id_seq", max(restored.events)),
     ):
         assert queue.value(f"SELECT nextval('fetchwork.{sequence}')") > known + 1_000_000
+
+
+def test_ids_are_skipped_by_all_that_notice_the_restore_at_the_same_moment(
+    restored: World, queue: DirectQueue
+) -> None:
+    def submit() -> str:
+        with psycopg.connect(restored.conninfo, autocommit=True) as connection:
+            return DirectQueue(connection).submit()
+
+    def blocked() -> int:
+        # in a transaction the answer would stay the same
+        with psycopg.connect(restored.conninfo) as connection:
+            number: int = DirectQueue(connection).value(_BLOCKED)
+            return number
+
+    with ThreadPoolExecutor(2) as pool:
+        with queue.connection.transaction():
+            # the first is held up in the middle of its skips
+            queue.connection.execute("ALTER SEQUENCE fetchwork.autocluster_autocluster_id_seq CACHE 1")
+            submitted = [pool.submit(submit)]
+            until(lambda: blocked() == 1 or submitted[0].done(), "the first submission is held up")
+            submitted.append(pool.submit(submit))
+            until(lambda: blocked() == 2 or submitted[1].done(), "the second has come as far")
+        assert not {one.result() for one in submitted} & set(restored.jobs)
+
+
+def test_events_that_a_restore_brought_after_a_look_get_their_place(slots: DirectQueue) -> None:
+    """An agent may look while a dump is restored; its events have transactions of long ago."""
+    slots.reap()
+    slots.submit()
+    until_now = slots.call("sequence_events")[0]["until"]
+    slots.connection.execute("UPDATE fetchwork.event SET batch = NULL, xid = '3'")
+    assert slots.call("sequence_events", since=until_now)[0]["sequenced"] == 0
+    slots.scalar("note_move", forced=True)
+    slots.scalar("put_events_behind")
+    assert slots.call("sequence_events", since=until_now)[0]["sequenced"] > 0
+
+
+def test_calls_that_skip_ids_take_turns(conninfo: str, slots: DirectQueue) -> None:
+    def call() -> None:
+        with psycopg.connect(conninfo, autocommit=True) as connection:
+            DirectQueue(connection).call("skip_ids", forced=True)
+
+    other = slots.another(autocommit=False)
+    other.connection.execute("SELECT FROM fetchwork.turn WHERE name = 'ids' FOR NO KEY UPDATE")
+    waiting = "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'transactionid'"
+    with ThreadPoolExecutor(1) as pool:
+        skip = pool.submit(call)
+        until(lambda: slots.value(waiting) or skip.done(), "the call waits")
+        assert not skip.done()
+        other.connection.close()
+        skip.result()
+
+
+def test_a_submitters_open_transaction_keeps_no_turn(slots: DirectQueue) -> None:
+    other = slots.another(autocommit=False)
+    other.call("skip_ids", forced=True)
+    slots.rows("SELECT FROM fetchwork.turn WHERE name = 'ids' FOR NO KEY UPDATE NOWAIT")
+    other.connection.close()
 
 
 def test_nothing_is_claimed_before_the_host_has_ended_what_is_unknown(

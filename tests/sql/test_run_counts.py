@@ -115,9 +115,9 @@ def test_many_waits_are_kept_as_a_sample_with_somebody_of_everybody(queue: Direc
     assert 40 <= kept["alice"] <= 60
 
 
-def test_counts_are_kept_for_two_days(ended: DirectQueue) -> None:
+def test_counts_are_kept_for_eight_days(ended: DirectQueue) -> None:
     count(ended)
-    ended.connection.execute("UPDATE fetchwork.run_count SET ended = ended - interval '3 days'")
+    ended.connection.execute("UPDATE fetchwork.run_count SET ended = ended - interval '9 days'")
     ended.connection.execute("UPDATE fetchwork.counted SET up_to = up_to - interval '1 minute'")
     ended.connection.execute("SELECT fetchwork.count_runs()")
     assert ended.value("SELECT count(*) FROM fetchwork.run_count") == 0

@@ -1,6 +1,7 @@
 """submit, submit_many, submit_cluster: accepted jobs, their storage, and the messages of refusals."""
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import psycopg
@@ -9,6 +10,7 @@ from psycopg.types.json import Jsonb
 
 from fetchwork.config import sections
 from tests.support.direct_queue import DirectQueue
+from tests.support.waiting import until
 
 JOB = {"Cmd": "/bin/true", "Owner": "alice"}
 
@@ -434,3 +436,70 @@ def test_container_of_every_job_of_a_cluster_is_looked_at(queue: DirectQueue) ->
     # the bare attribute would have been the one that is checked
     with pytest.raises(psycopg.Error, match="do not agree"):
         queue.call("edit", jobs=[bare.removesuffix(".0")], changes={"WantSIF": None})
+
+
+# -- keys
+
+
+def submitted(queue: DirectQueue, key: str | None, **ad: Any) -> int:
+    return int(queue.scalar("submit_cluster", common={**GOOD_AD, **ad}, procs=[Jsonb({})], key=key))
+
+
+def test_a_repeated_key_of_the_same_owner_submits_nothing(queue: DirectQueue) -> None:
+    first = submitted(queue, "night", Args="1")
+    assert submitted(queue, "night", Args="2") == first
+    assert submitted(queue, "day") == first + 1
+    # another owner's, and none
+    assert submitted(queue, "night", Owner="bob") == first + 2
+    assert submitted(queue, None) != submitted(queue, None)
+    assert queue.value("SELECT count(*) FROM fetchwork.job") == 5
+    assert queue.value("SELECT count(*) FROM fetchwork.cluster_reservation") == 0
+
+
+def test_every_way_to_submit_takes_a_key(queue: DirectQueue) -> None:
+    first = queue.scalar("submit", cmd="/bin/true", owner="alice", key="k")
+    assert queue.scalar("submit", cmd="/bin/true", owner="alice", key="k") == first
+    ads = [Jsonb(GOOD_AD)] * 3
+    (row, *_) = queue.call("submit_many", ads=ads, key="many")
+    (again, *_) = queue.call("submit_many", ads=ads, key="many")
+    assert row == again
+    assert queue.value("SELECT count(*) FROM fetchwork.job") == 4
+
+
+@pytest.mark.parametrize("key", ["", "x" * 251])
+def test_a_key_has_a_size(queue: DirectQueue, key: str) -> None:
+    with pytest.raises(psycopg.Error, match="the key of a submission is empty or too long"):
+        submitted(queue, key)
+
+
+def test_a_refused_submission_leaves_its_key_free(queue: DirectQueue) -> None:
+    with pytest.raises(psycopg.Error, match='"Cmd"'):
+        submitted(queue, "k", Cmd="")
+    assert submitted(queue, "k") > 0
+
+
+@pytest.mark.parametrize("first_is_made", [True, False])
+def test_a_key_that_is_under_way_is_waited_for(queue: DirectQueue, first_is_made: bool) -> None:
+    other = queue.another(autocommit=False)
+    first = submitted(other, "k")
+    with ThreadPoolExecutor(1) as pool:
+        second = pool.submit(submitted, queue.another(), "k")
+        until(
+            lambda: (
+                queue.value("SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'transactionid'") == 1
+            )
+        )
+        (other.connection.commit if first_is_made else other.connection.rollback)()
+        assert (second.result() == first) is first_is_made
+    assert queue.value("SELECT count(*) FROM fetchwork.job") == 1
+
+
+def test_a_thousand_calls_of_32_clients_with_one_key_make_one_cluster(queue: DirectQueue) -> None:
+    clients = [queue.another() for _ in range(32)]
+
+    def calls(client: DirectQueue) -> set[int]:
+        return {submitted(client, "k") for _ in range(32)}
+
+    with ThreadPoolExecutor(len(clients)) as pool:
+        assert len(set().union(*pool.map(calls, clients))) == 1
+    assert queue.value("SELECT count(*) FROM fetchwork.job") == 1

@@ -3,19 +3,20 @@
 import os
 import re
 import shutil
-import subprocess
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import psycopg
 import pytest
-from psycopg.conninfo import conninfo_to_dict, make_conninfo
+from psycopg.conninfo import make_conninfo
 
 from fetchwork.db import schema
 from fetchwork.errors import DatabaseRefused, DatabaseUnavailable, SchemaMismatch
-from fetchwork.pool.postgres import SUPERUSER, PostgresServer
+from fetchwork.pool.postgres import PostgresServer
 from tests.conftest import Connect
+from tests.sql.event_windows import page, window
+from tests.support.client_programs import program
 from tests.support.direct_queue import EXITED, DirectQueue
 from tests.support.later_schema import MIGRATIONS, later_schema
 from tests.support.waiting import until
@@ -36,34 +37,6 @@ def empty_database(postgres: PostgresServer) -> Iterator[MakeDatabase]:
     yield make
     for name in made:
         postgres.query(f'DROP DATABASE "{name}" WITH (FORCE)')
-
-
-def program(server: PostgresServer, name: str, conninfo: str, *options: str, given: str | None = None) -> str:
-    """The output of a client program of the server's own version."""
-    path = server.programs / name
-    if not path.exists():
-        pytest.skip(f"this PostgreSQL has no {name}")
-    told = subprocess.run(
-        [
-            str(path),
-            *options,
-            "-h",
-            "127.0.0.1",
-            "-p",
-            str(server.port),
-            "-U",
-            SUPERUSER,
-            "-d",
-            str(conninfo_to_dict(conninfo)["dbname"]),
-        ],
-        env={**os.environ, "PGPASSWORD": server.password},
-        input=given,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert told.returncode == 0, told.stderr
-    return told.stdout
 
 
 CATALOG = {
@@ -351,26 +324,6 @@ def test_a_database_that_cannot_be_asked_is_named_as_everywhere(empty_database: 
 
 
 # Another server
-
-
-def window(queue: DirectQueue, cursor: tuple[int, int]) -> tuple[list[int], tuple[int, int]]:
-    """The events behind a cursor as a reader asks for them, and its next cursor."""
-    queue.call("sequence_events")
-    return page(queue, cursor, 1000)[:2]
-
-
-def page(queue: DirectQueue, cursor: tuple[int, int], most: int) -> tuple[list[int], tuple[int, int], bool]:
-    """This many events of the stream behind a cursor, the next cursor, and whether there are more."""
-    ((*until, more),) = queue.rows(
-        "SELECT until_batch, until_id, more FROM fetchwork.event_window(%s, %s, %s)", *cursor, most
-    )
-    ids = queue.rows(
-        "SELECT EventId FROM fetchwork.events"
-        " WHERE (batch, EventId) > (%s, %s) AND (batch, EventId) <= (%s, %s) ORDER BY batch, EventId",
-        *cursor,
-        *until,
-    )
-    return [event for (event,) in ids], (until[0], until[1]), more
 
 
 def test_a_restore_into_a_younger_cluster_loses_no_event_and_no_run(

@@ -10,7 +10,7 @@ from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials
 from psycopg.types.json import Jsonb
 
-from tests.sql.test_content import FILES, refused
+from tests.sql.contents import FILES, refused
 from tests.support.direct_queue import EXITED, Claimed, DirectQueue
 
 SECRET = "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY"

@@ -2,8 +2,9 @@
 
 import contextlib
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
+from uuid import UUID
 
 import psycopg
 from psycopg import sql
@@ -157,6 +158,56 @@ class DirectQueue:
             slots=Jsonb([{"slot": slot, **of_each} for slot in slots]),
         )
 
+    def next_runs(
+        self,
+        host_id: int,
+        ended: Mapping[str, Claimed | None],
+        *,
+        report: Mapping[str, Any] | None = None,
+        compared: Sequence[str] = (),
+        same: Mapping[str, Any] | None = None,
+        weights: float | str = 1,
+    ) -> list[dict[str, Any]]:
+        """The next runs of slots with chains, by all that waits, the oldest kind first; in the slots' order.
+
+        ``ended`` has each slot's run that has ended, None without one.
+        """
+        wanted = self.rows("SELECT DISTINCT autocluster_id, job_prio FROM fetchwork.waiting ORDER BY 1, 2")
+        runs = [run for run in ended.values() if run is not None]
+        of_each = {
+            "exclusive": True,
+            "weights": weights,
+            "choices": list(range(1, len(wanted) + 1)),
+            "chain": 7,
+        }
+        slots = [
+            {
+                "slot": slot,
+                "end": None if run is None else runs.index(run) + 1,
+                "starter": f"{n}:1",
+                "same": same or {},
+                **of_each,
+            }
+            for n, (slot, run) in enumerate(ended.items())
+        ]
+        rows = self.connection.execute(
+            "SELECT to_jsonb(n) FROM fetchwork.next_runs(%s, %s::bigint[], %s::uuid[], %s::jsonb[], %s::integer[],"
+            " %s::integer[], %s::bigint[], %s, %s::text[]) AS n ORDER BY n.slot_number",
+            [
+                host_id,
+                [run.run_id for run in runs],
+                [str(run.token) for run in runs],
+                [json.dumps(report or {**EXITED, "ExitCode": 0})] * len(runs),
+                [autocluster for autocluster, _ in wanted],
+                [prio for _, prio in wanted],
+                [0] * len(wanted),
+                Jsonb(slots),
+                list(compared),
+            ],
+        )
+        answers = [row[0] for row in rows]
+        return [{**one, "token": one["token"] and UUID(one["token"])} for one in answers]
+
     def claim(
         self, slot: str = "slot1@h1", *, host_id: int | None = None, hint: int = 0, **arguments: Any
     ) -> Claimed | None:
@@ -248,7 +299,7 @@ class DirectQueue:
             self.connection.execute(f"UPDATE fetchwork.{table} SET {moved}")
 
     def reap(self) -> int:
-        """As called by an agent that has been calling it all the time."""
+        """Reap as the leading agent does, whose last call was a moment ago."""
         self.connection.execute("UPDATE fetchwork.heartbeat SET reaped_at = clock_timestamp()")
         return int(self.scalar("reap"))
 

@@ -30,6 +30,7 @@ HEAVY = {
     # processes that are killed and started again
     "faults": ONE,
     "faults/test_agent_killed.py": 3,
+    "faults/test_seeded.py": 4,
     # agents as processes, hooks without one, servers beside one
     "agent/test_agent_process.py": ONE,
     "agent/test_buckets.py": ONE,

@@ -17,7 +17,7 @@ TEMPLATE = "fetchwork_template"
 _KEPT = {
     "tests.accesspoint", "tests.modules", "tests.page", "tests.queue",
     "tests.commands.test_commands", "tests.commands.test_submit_table",
-    "tests.commands.test_what_programs_read",
+    "tests.commands.test_what_programs_read", "tests.doctor.test_config_commands", "tests.doctor.test_doctor",
     "tests.agent.test_credentials", "tests.agent.test_dynamic_slots", "tests.agent.test_fetch_that_is_early",
     "tests.agent.test_fetch_work", "tests.agent.test_forged_reports", "tests.agent.test_match_rounds",
     "tests.agent.test_orphans", "tests.agent.test_rank", "tests.agent.test_run_hooks",

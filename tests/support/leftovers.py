@@ -7,6 +7,7 @@ All that a run starts has a variable in its environment that names the run. A wa
 end of the run (of its standard input), and then kills every process that still has that variable.
 """
 
+import contextlib
 import os
 import shutil
 import signal
@@ -62,7 +63,9 @@ def main() -> None:
     run = os.environ[VARIABLE]
     # a killed process may have started another in the meantime
     while pids := left(run):
-        print(f"the tests have left processes, which are killed: {pids}", file=sys.stderr)
+        # the reader of these words may be gone
+        with contextlib.suppress(BrokenPipeError):
+            print(f"the tests have left processes, which are killed: {pids}", file=sys.stderr)
         for pid in pids:
             try:
                 os.kill(pid, signal.SIGKILL)

@@ -11,10 +11,21 @@ import pytest
 NAMES = ["tr_TR.UTF-8", "tr_TR.ISO-8859-9"]
 
 
-def environment(name: str, directory: Path) -> dict[str, str]:
-    """The variables of a process that runs in a locale; skips if it cannot be made."""
+def environment(name: str, tmp_path: Path) -> dict[str, str]:
+    """The variables of a process that runs in a locale, made once for all tests of a worker; skips if it
+    cannot be made.
+    """
+    directory = tmp_path.parent / "locales"
+    if not (directory / name).exists():
+        _make(name, directory)
+    kept = {key: value for key, value in os.environ.items() if not key.startswith("LC_")}
+    return {**kept, "LOCPATH": str(directory), "LANG": name}
+
+
+def _make(name: str, directory: Path) -> None:
     if shutil.which("localedef") is None:
         pytest.skip(f"no locale {name}: no localedef")
+    directory.mkdir(exist_ok=True)
     language, _, charset = name.partition(".")
     made = subprocess.run(
         ["localedef", "-i", language, "-f", charset, str(directory / name)],
@@ -25,5 +36,3 @@ def environment(name: str, directory: Path) -> dict[str, str]:
     # 1: made, with warnings
     if made.returncode > 1:
         pytest.skip(f"no locale {name}: {made.stderr.strip()}")
-    kept = {key: value for key, value in os.environ.items() if not key.startswith("LC_")}
-    return {**kept, "LOCPATH": str(directory), "LANG": name}

@@ -63,7 +63,7 @@ def later_program() -> list[str]:
 class PgBouncer:
     """Every database of ``server``, as its superuser, over ``pool_size`` connections to each.
 
-    ``command`` runs another than the machine's own; ``settings`` are lines of its file.
+    ``command`` starts another PgBouncer than the machine's own; ``settings`` are lines of its file.
     """
 
     def __init__(

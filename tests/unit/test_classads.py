@@ -240,6 +240,40 @@ def test_the_smallest_integer_is_read() -> None:
 
 
 @pytest.mark.parametrize(
+    ("text", "read"),
+    [
+        ("a ? : b || c", "a ?: b || c"),
+        ("a ?\n\t: b", "a ?: b"),
+        ("\"x ? : y\" ? : 'VersionLE('", "\"x ? : y\" ?: 'VersionLE('"),
+        ('VERSIONle("1",versioneq (a,"versiongt("))', 'versionLE("1",versionEQ(a,"versiongt("))'),
+        ("a =?= b ? c : d", "a is b ? c : d"),
+    ],
+)
+def test_an_expression_is_read_as_htcondor_25_reads_it(text: str, read: str) -> None:
+    assert repr(parse_expr(text)) == read
+    if "\n" not in text:
+        assert repr(parse_old(f"a = {text}", strict=True).lookup("a")) == read
+
+
+def test_a_condition_whose_middle_is_no_expression_is_refused() -> None:
+    for read in (parse_expr, lambda text: parse_old(f"a = {text}", strict=True)):
+        with pytest.raises(ClassAdError, match=r"the part between '\?' and ':' is not an expression"):
+            read('a ? relTime("x") : b ?: c')
+
+
+def test_more_operators_in_a_row_than_htcondor_25_evaluates_are_refused_by_name() -> None:
+    clause = 'Machine == "execute-1.example.org"'
+    assert parse_expr(" || ".join([clause] * 380))
+    assert parse_expr(" || ".join([f"({' || '.join([clause] * 200)})"] * 4))
+    with pytest.raises(ClassAdError, match=r"expression has 400 operators in a row.*stringListMember\(\)"):
+        parse_expr(" || ".join([clause] * 400))
+
+
+def test_names_are_known_of_a_selection_from_a_list() -> None:
+    assert references(parse_expr('{ "x y" }.a + b')) == {"a", "b"}
+
+
+@pytest.mark.parametrize(
     "text", ["", "1; b = 2", "1 ] [ x = 1", "1 2", "1 /*", "a = = b", "(", '"x', "\0", "99999999999999999999"]
 )
 def test_what_is_not_one_expression_is_refused(text: str) -> None:
@@ -280,7 +314,7 @@ def test_nested_json_is_bounded() -> None:
     value = 1
     for _ in range(500):
         value = [value]  # type: ignore[assignment]
-    with pytest.raises(ClassAdError, match="nested deeper than 200"):
+    with pytest.raises(ClassAdError, match="nested deeper than 120"):
         from_json({"a": value})
 
 
@@ -470,7 +504,7 @@ def test_json_nested_deeper_than_allowed_is_refused_before_python_gives_up() -> 
     deep: Any = 1
     for _ in range(100_000):
         deep = [deep]
-    with pytest.raises(ClassAdError, match="nested deeper than 200"):
+    with pytest.raises(ClassAdError, match="nested deeper than 120"):
         from_json({"Foo": deep})
     while isinstance(deep, list):
         deep = deep[0]

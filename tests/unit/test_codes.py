@@ -4,6 +4,7 @@ import pytest
 
 from fetchwork import codes
 from fetchwork.classad.bindings import JobEventType, JobStatus
+from fetchwork.condor.printing.renderers import STATUS_CHARS
 
 
 def numbers(of: type) -> dict[str, int]:
@@ -11,8 +12,9 @@ def numbers(of: type) -> dict[str, int]:
 
 
 def test_job_status_is_that_of_the_bindings() -> None:
-    assert numbers(codes.JobStatus) == {status.name: status.value for status in JobStatus}
-    assert set(codes.STATUS_NAMES) == set(codes.STATUS_LETTERS) == {int(status) for status in JobStatus}
+    theirs = {status.name: status.value for status in JobStatus}
+    assert numbers(codes.JobStatus) == {**theirs, "FAILED": 8, "BLOCKED": 9, "PREPARING": 10}
+    assert set(codes.STATUS_NAMES) == set(numbers(codes.JobStatus).values()) == set(STATUS_CHARS)
 
 
 @pytest.mark.parametrize(("name", "number"), numbers(codes.EventType).items())

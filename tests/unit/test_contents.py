@@ -1,61 +1,19 @@
 """The agent's cache of contents: read once for all readers, separate for each owner, bounded, never wrong."""
 
 import asyncio
-import hashlib
 import threading
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
 
-from fetchwork.agent.files.contents import CHUNK_BYTES, Content, Contents, Reader
+from fetchwork.agent.files.contents import CHUNK_BYTES, Reader
 from fetchwork.db.calls import files as file_calls
 from fetchwork.db.calls.call import Call
 from fetchwork.errors import DatabaseUnavailable, NotFound
 from fetchwork.sandbox import objects
+from tests.support.stand_in_contents import DATA, StandInDatabase, content, opened, whole
 from tests.support.waiting import PATIENCE_S
-
-DATA = bytes(range(256)) * 4096 * 2 + b"the rest"
-
-
-class StandInDatabase:
-    """Answers read_chunk from contents by id; a run that has ended gets nothing."""
-
-    def __init__(self, contents: dict[int, bytes]) -> None:
-        self.contents = contents
-        self.over: set[int] = set()
-        self.asked: list[tuple[int, int, int]] = []
-        self.pause = asyncio.Event()
-        self.pause.set()
-        self.away = False
-
-    async def carry(self, call: Call[Any], *, timeout_s: float) -> bytes | None:
-        run_id, content, number = (cast(int, call.arguments[name]) for name in ("run_id", "content_id", "n"))
-        self.asked.append((run_id, content, number))
-        await self.pause.wait()
-        if self.away:
-            raise DatabaseUnavailable
-        if run_id in self.over:
-            return None
-        return self.contents[content][number * CHUNK_BYTES : (number + 1) * CHUNK_BYTES]
-
-    def reader(self, run_id: int) -> Reader:
-        return Reader(cast(Any, self), run_id, "token")
-
-
-def content(data: bytes = DATA, owner: str = "alice") -> Content:
-    return Content(("main", owner), hashlib.sha256(data).hexdigest(), len(data))
-
-
-def opened(directory: Path, limit: int = 1 << 30) -> Contents:
-    cache = Contents(directory / "cache", limit)
-    cache.open()
-    return cache
-
-
-async def whole(cache: Contents, wanted: Content, reader: Reader, content_id: int = 1) -> bytes:
-    parts = [await cache.chunk(wanted, content_id, reader, number, 30.0) for number in range(wanted.chunks)]
-    return b"".join(parts)
 
 
 async def test_a_content_is_read_once_for_all_that_want_it_and_kept_for_others(
@@ -66,13 +24,22 @@ async def test_a_content_is_read_once_for_all_that_want_it_and_kept_for_others(
     assert got == [DATA] * 10
     assert await whole(cache, content(), database.reader(99)) == DATA
     assert [number for _, _, number in database.asked] == [0, 1, 2]
+    await until_kept(tmp_path)
     assert list(cache.names) == [content().name]
     await cache.close()
+
+
+async def until_kept(directory: Path) -> None:
+    """A content is handed out before it is synced to the disk and kept."""
+    async with asyncio.timeout(PATIENCE_S):
+        while [*directory.rglob("*.partial")]:
+            await asyncio.sleep(0.01)
 
 
 async def test_what_was_cached_is_there_after_a_restart_and_what_was_not_whole_is_not(tmp_path: Path) -> None:
     database, cache = StandInDatabase({1: DATA}), opened(tmp_path)
     await whole(cache, content(), database.reader(1))
+    await until_kept(tmp_path)
     name = content().name
     half = tmp_path / "cache" / f"{name}.partial"
     half.write_bytes(b"half")
@@ -127,6 +94,7 @@ async def test_the_cache_keeps_to_its_limit_and_forgets_what_was_wanted_longest_
     for number, data in parts.items():
         await whole(cache, content(data), database.reader(1), number)
         await whole(cache, content(parts[1]), database.reader(1), 1)
+    await until_kept(tmp_path)
     files = [path for path in (tmp_path / "cache").rglob("*") if path.is_file()]
     assert sum(path.stat().st_size for path in files) <= 3 * CHUNK_BYTES
 

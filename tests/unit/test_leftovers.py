@@ -33,13 +33,16 @@ def in_memory_of(run: str) -> list[Path]:
 def test_what_a_cut_run_has_started_is_killed_and_what_it_had_in_memory_removed() -> None:
     environment = {name: value for name, value in os.environ.items() if name != VARIABLE}
     with subprocess.Popen(
-        [sys.executable, "-c", RUN], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environment
+        [sys.executable, "-c", RUN], stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment
     ) as run:
         assert run.stdout is not None
+        assert run.stderr is not None
         name = run.stdout.readline().decode().strip()
         # the run itself has the variable in its own memory only
         until(lambda: len(left(name)) == 2)
         assert len(in_memory_of(name)) == 1
+        # no one reads the watcher's words
+        run.stderr.close()
         run.send_signal(signal.SIGKILL)
     until(lambda: not left(name))
     until(lambda: not in_memory_of(name))

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from fetchwork.handlers.starterend import read_end
 from fetchwork.hook.spool import Spool
 from fetchwork.hook.wire import HOOKS, Reply, Request, RequestReader, encode_reply
 from fetchwork.simulate import BEHAVIOURS, Clock, Host, Ledger, SlotSpec, Timing
@@ -353,6 +354,90 @@ async def test_report_without_an_agent_goes_to_the_spool(agent: Agent, tmp_path:
     await agent.until("fetch_work", count=2)
     report = spool.read().reports[0]
     assert report.request.arg == "exit"
+    assert b"ExitCode = 3" in report.request.body
+    assert host.ledger.executions[0].reported == "spool"
+
+
+def carrier() -> bytes:
+    """The ad of a chain's runner."""
+    return job(Cmd='"/hooks/runner"', Environment='"FETCHWORK_CHAIN=12:5f0d"')
+
+
+def chain_of(agent: Agent, *jobs: bytes) -> None:
+    """Let the agent offer a chain of these jobs."""
+    texts = [text + b"-----\n" for text in jobs]
+    agent.jobs = [carrier()]
+    agent.answers["chain_first"] = agent.answers["chain_next"] = lambda request: Reply(
+        texts.pop(0) if texts else b""
+    )
+
+
+async def test_runner_reports_each_end_and_gets_the_next_job(agent: Agent) -> None:
+    chain_of(agent, job(FetchWorkRunId="12"), job(FetchWorkRunId="13", SimulatedExitCode="3"))
+    host = agent.start(chains=True)
+    await agent.until("chain_next exit", count=2)
+    await agent.until("fetch_work", count=2)
+    names = [name for name in agent.names() if "fetch" not in name]
+    # the carrier has neither updates nor a JOB_EXIT
+    assert names == ["prepare_job", "chain_first", "chain_next exit", "chain_next exit"]
+    assert agent.ads("chain_first")[0].text("FetchWorkToken") == "5f0d"
+    ends = agent.ads("chain_next exit")
+    assert [ad.expression("FetchWorkRunId") for ad in ends] == ["12", "13"]
+    assert [ad.expression("ExitCode") for ad in ends] == ["0", "3"]
+    assert [run.run_id for run in host.ledger.executions] == [12, 13]
+    assert agent.ads("fetch_work")[0].expression("FetchWorkPlain") == "true"
+
+
+@pytest.mark.parametrize(
+    ("more", "reason", "report"),
+    [
+        ({"SimulatedExitCode": "3"}, "exit", {"ExitCode": 3}),
+        ({"SimulatedExitSignal": "9"}, "exit", {"ExitSignal": 9}),
+    ],
+)
+async def test_starter_without_job_exit_logs_the_end(
+    agent: Agent, tmp_path: Path, more: dict[str, str], reason: str, report: dict[str, int]
+) -> None:
+    log = tmp_path / "starter"
+    log.touch()
+    agent.jobs = [job(0.5, HookKeyword='"FW_PLAIN"', StarterUserLog=f'"{log}"', **more)]
+    agent.start(chains=True)
+    await agent.until("fetch_work", count=2)
+    assert not [name for name in agent.names() if name.startswith("job_exit")]
+    end = read_end(log.read_text(), 0)
+    assert end is not None
+    assert (end.reason, report.items() <= end.report.items()) == (reason, True)
+
+
+async def test_evicted_runner_ends_its_job_and_the_chain(agent: Agent) -> None:
+    chain_of(agent, job(100), job(100))
+    host = await agent.start_job(chains=True)
+    host.busy()[0].starter.vacate()
+    await agent.until("chain_next evict")
+    await agent.until("fetch_work", count=2)
+    assert agent.ads("chain_next evict")[0].expression("ExitSignal") == "15"
+    assert len(host.ledger.executions) == 1
+
+
+async def test_killed_runner_reports_nothing(agent: Agent) -> None:
+    chain_of(agent, job(100), job(100))
+    host = await agent.start_job(chains=True)
+    host.busy()[0].starter.kill_runner()
+    await agent.until("fetch_work", count=2)
+    assert not [name for name in agent.names() if name.startswith(("chain_next", "job_exit"))]
+    assert host.ledger.executions[0].ended is not None
+
+
+async def test_runner_without_an_answer_becomes_job_exit(agent: Agent, tmp_path: Path) -> None:
+    spool = Spool(str(tmp_path / "spool"))
+    spool.make()
+    chain_of(agent, job(SimulatedExitCode="3"))
+    agent.answers["chain_next"] = agent.answers["job_exit"] = lambda request: None
+    host = agent.start(spool=tmp_path / "spool", chains=True, deadlines_s={"chain_next": 0.6})
+    await agent.until("fetch_work", count=2)
+    assert agent.names().count("chain_next exit") > 1
+    report = spool.read().reports[0]
+    assert (report.request.name, report.request.arg) == ("job_exit", "exit")
     assert b"ExitCode = 3" in report.request.body
     assert host.ledger.executions[0].reported == "spool"
 

@@ -3,33 +3,8 @@
 import pytest
 
 from fetchwork.handlers.starterend import End, needs_no_hook, read_end
-from tests.unit.test_starterlog import WRITTEN
+from tests.support.starter_logs import BEGUN, EVICTED, EXITED, KILLED, WRITTEN
 
-BEGUN = """\
-001 (007.003.000) 2026-11-22 13:56:30 Job executing on host: <127.0.0.1:25424?addrs=127.0.0.1-25424&sock=s_4>
-...
-"""
-USAGE = """\
-\t\tUsr 0 00:00:00, Sys 0 00:00:00  -  Run Remote Usage
-\t\tUsr 1 02:03:04, Sys 0 00:00:05  -  Run Local Usage
-"""
-REST = """\
-\t0  -  Run Bytes Sent By Job
-...
-"""
-#: as HTCondor 23.9.6 and 25.14.1 write them
-EXITED = (
-    "005 (007.003.000) 2026-11-22 13:56:30 Job terminated.\n"
-    "\t(1) Normal termination (return value 3)\n" + USAGE + REST
-)
-KILLED = (
-    "005 (007.003.000) 2026-11-22 13:56:30 Job terminated.\n"
-    "\t(0) Abnormal termination (signal 11)\n\t(0) No core file\n" + USAGE + REST
-)
-EVICTED = (
-    "004 (007.003.000) 2026-11-22 13:56:34 Job was evicted.\n\t(0) CPU times\n"
-    "\t\tUsr 0 00:00:00, Sys 0 00:00:00  -  Run Remote Usage\n" + REST
-)
 CPU = {"RemoteUserCpu": 93784, "RemoteSysCpu": 5}
 SLOT = b'Name = "slot1@vm"\nFetchWorkPlain = true\nState = "Unclaimed"\n'
 

@@ -11,15 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fetchwork.handlers.host.starterlog import MOST_BYTES, Fault, StarterLogs, fault_of, read_faults
+from tests.support.starter_logs import NO_PROGRAM, WRITTEN
 from tests.support.there import there
 
 TOKEN = "b2d9a0f2-7d8c-4e0b-9c3c-1f4f5c0f9c11"
-# as 23.9.6 writes it
-WRITTEN = """021 (001.000.000) 2026-11-22 04:00:00 Error from starter on <127.0.0.1:1?sock=slot1_1_2_3>:
-\tFailed to execute '/no/such': (errno=2: 'No such file or directory')
-...
-"""
-NO_PROGRAM = Fault("Failed to execute '/no/such': (errno=2: 'No such file or directory')", 6, 2)
 
 
 @pytest.mark.parametrize(

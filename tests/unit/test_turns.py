@@ -100,3 +100,16 @@ def test_an_account_may_take_a_share_of_the_time_and_a_little_at_once() -> None:
     # files are passed on, not parsed
     left = Request("job_left", b"x" * 500_000, files=499_000)
     assert [budgets.pause_s(3, left, 0.0) for _ in range(100)] == [0.0] * 100
+
+
+def test_an_account_with_many_of_the_runs_may_take_more_of_the_time() -> None:
+    """The ends of short jobs in chains of one Owner on all slots: 1000 in a second, for 5 s."""
+    ends = Request("chain_next", b"x" * 600)
+
+    def last_pause_s(owners: list[int | None]) -> float:
+        budgets = Budgets(lambda: owners)
+        return [budgets.pause_s(1, ends, n / 1000) for n in range(5000)][-1]
+
+    assert last_pause_s([1]) == last_pause_s([1, 2]) == 0.0
+    assert last_pause_s([1, 2, 2, 2, None]) > 0.0
+    assert last_pause_s([]) > 0.0

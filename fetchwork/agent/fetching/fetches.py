@@ -51,6 +51,10 @@ class SlotFreer(Protocol):
 class HostRuns(SlotFreer, Protocol):
     """The host's runs, as far as fetches need them."""
 
+    def slot_asks(self, context: KeywordContext, slot: str, ad: bytes) -> bool:
+        """Let a chain end whose slot is leaving; return whether a chain goes on there."""
+        ...
+
     async def starter_before_next(self, context: KeywordContext, slot: str) -> StarterEnd | None:
         """Return the starter of a busy slot if the slot is free after its end; None if that is unknown."""
         ...
@@ -73,8 +77,10 @@ class Fetches:
     async def answer(self, task: Task, gone: Signal) -> Answer:
         """Return the answer to a fetch: a job, or "nothing" in the end. The hook's leaving sets ``gone``."""
         attempt = FetchAttempt(task)
+        goes_on = self._runs.slot_asks(task.context, attempt.slot_name, task.request.body)
         if attempt.not_now == "busy":
-            if not await self._until_free(attempt, gone):
+            # only the next ad says whether the slot is retiring, so the slot must ask again soon
+            if goes_on or not await self._until_free(attempt, gone):
                 return attempt.answer("busy")
         elif attempt.not_now is not None:
             return attempt.answer(attempt.not_now)

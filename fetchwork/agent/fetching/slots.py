@@ -11,7 +11,7 @@ from fetchwork.classad.ads import parse_old
 from fetchwork.classad.jsonform import to_json
 from fetchwork.classad.values import ClassAd
 from fetchwork.db.calls import hosts
-from fetchwork.db.calls.call import JsonObject, Row
+from fetchwork.db.calls.call import JsonObject
 from fetchwork.errors import ClassAdError
 from fetchwork.handlers.context import Answer
 from fetchwork.handlers.host.keywords import KeywordContext
@@ -97,24 +97,6 @@ class SlotReports:
         fetch.body, fetch.fetched_at, fetch.answer, fetch.queues = body, time.time(), answer, context.queues
         fetch.asked_at, fetch.children = time.monotonic(), None
 
-    async def remember(self, session: HostSession, timeout_s: float) -> None:
-        """Count the database's rows of these slots as reported: for a process that asks once and ends."""
-        rows = await session.database.query(
-            """
-            SELECT name, state, activity, last_answer,
-                slottype AS slot_type, cpus, memory AS memory_mib, gpus,
-                extract(epoch FROM now() - last_fetch_at)::float8 AS age_s
-            FROM fetchwork.slots
-            WHERE machine = %s AND name = ANY (%s)
-            """,
-            [session.host, [slot for owner, slot in self._fetches if owner is session]],
-            timeout_s=timeout_s,
-        )
-        for row in rows:
-            fetch = self._fetches[session, row["name"]]
-            fetch.reported, fetch.reported_at = (*_status(row)[:3], None), time.monotonic() - row["age_s"]
-            fetch.ad_size = _size(row)
-
     def forget(self, session: HostSession, busy: Collection[str]) -> None:
         """Forget slots that no longer fetch, except slots that are ``busy`` with jobs of ours."""
         now = time.monotonic()
@@ -195,11 +177,11 @@ class SlotReports:
         return row
 
 
-def _status(row: SlotRow | Row) -> _Status:
+def _status(row: SlotRow) -> _Status:
     return row["state"], row["activity"], row["last_answer"], row.get("children")
 
 
-def _size(row: SlotRow | Row) -> _Size:
+def _size(row: SlotRow) -> _Size:
     return row["slot_type"], row["cpus"], row["memory_mib"], row["gpus"]
 
 

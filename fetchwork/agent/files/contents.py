@@ -200,6 +200,9 @@ class Contents:
             if digest.hexdigest() != content.sha256:
                 raise NotFound("the content in the database does not match its hash")
             coming.there = content.chunks
+            coming.progress.set()
+            # a name promises the whole content, after a power cut too; no reader waits for this
+            await asyncio.to_thread(os.fsync, coming.fd)
             path = self._directory / content.name
             path.with_name(path.name + _PARTIAL).rename(path)
             self._keep(content.name, content.size)

@@ -50,7 +50,7 @@ class Inspections:
             starter = run.starter
             if not runs_on(run) or starter is None or not is_due(run):
                 continue
-            job = orphans.child_of(starter) if starter.alive else None
+            job = orphans.job_of(run) if starter.alive else None
             uid = None if job is None else job.owner
             if job is not None and uid is not None:
                 due[uid].append(Running(run, starter, job, uid))

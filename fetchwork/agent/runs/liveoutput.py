@@ -116,8 +116,8 @@ class LiveOutputs:
         known = self._readers.get(row.run_id)
         if known is None:
             run = self._runs.get(self._session, row.run_id)
-            starter = run.starter if run is not None else None
-            job = orphans.child_of(starter) if starter is not None and starter.alive else None
+            begun = run is not None and run.starter is not None and run.starter.alive
+            job = orphans.job_of(run) if run is not None and begun else None
             if run is None or job is None:
                 # the job begins in a moment, or is over
                 return

@@ -59,6 +59,18 @@ def child_of(starter: Process) -> Process | None:
     return None
 
 
+def job_of(run: LiveRun) -> Process | None:
+    """Return the process of a run's job below its living starter; None between two jobs.
+
+    The starter's child is the runner if the run is one of a chain. The runner's first child is the job; it
+    becomes the parent of further processes only when the job leaves them.
+    """
+    job = child_of(run.starter) if run.starter is not None else None
+    if run.chain is None or job is None:
+        return job
+    return next((child for child in job.children() if child.command != job.command), None)
+
+
 async def end(job: Process, rights: SignalRights) -> str | None:
     """End an orphan and wait a while for its end; return the reason if it can't be ended, None otherwise."""
     for number, patience_s in ((signal.SIGTERM, VACATE_S), (signal.SIGKILL, 2.0)):

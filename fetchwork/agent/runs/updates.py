@@ -15,18 +15,22 @@ down which starters run which runs before a job starts, and the next agent asks 
 from __future__ import annotations
 
 import asyncio
+import errno
 import json
 import logging
 import os
 import signal
 import time
+import zlib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 from fetchwork import handlers
 from fetchwork.agent.runs import orphans
 from fetchwork.agent.runs.watch import WatchedRuns
 from fetchwork.handlers.context import Answer, Caller, Task
+from fetchwork.handlers.host.chains import Chain
 from fetchwork.handlers.host.keywords import KeywordContext
 from fetchwork.handlers.host.runs import LiveRun
 from fetchwork.handlers.starterend import tells_enough
@@ -71,12 +75,14 @@ class Updates:
         self._due: dict[LiveRun, float] = {}
         #: the signals sent to end jobs: each job gets a signal once, as from HTCondor
         self._sent: dict[LiveRun, int] = {}
-        self._file = file
+        self._notes = _Notes(file)
         #: runs whose starters ended while no agent lived
         self._over: list[LiveRun] = []
-        for run in _remembered(file, contexts):
+        for run in _remembered(self._notes, contexts):
             (runs.left if _starter_lives(run) else self._over).append(run)
+        #: None: not written, or in vain
         self._written: set[int] | None = None
+        self._problem: str | None = None
         runs.on_start = self._remember
 
     def change_intervals(self, first_s: float, interval_s: float) -> None:
@@ -96,12 +102,7 @@ class Updates:
         for run in due:
             self._due[run] = now + self._interval_s
         # runs stay in ``left`` until the agent has taken them over, or their starters are gone
-        known = {(run.run_id, run.token): run for run in running}
-        for run in self._runs.left:
-            taken_over = known.get((run.run_id, run.token))
-            if taken_over is not None and taken_over.memory_mib is None:
-                taken_over.memory_mib = run.memory_mib
-                taken_over.disk_kib = run.disk_kib
+        known = {(run.run_id, run.token) for run in running}
         self._runs.left = [
             run for run in self._runs.left if (run.run_id, run.token) not in known and _starter_lives(run)
         ]
@@ -153,22 +154,28 @@ class Updates:
         for run in runs.values():
             if run.starter is not None:
                 known = [run.run_id, run.token, run.context.keyword, run.slot, run.job]
-                rows.append([*known, str(run.starter), run.memory_mib, run.disk_kib])
-        new = self._file.with_name(f".{self._file.name}-{os.getpid()}")
+                first = run.chain.first if run.chain is not None else None
+                rows.append([*known, str(run.starter), run.memory_mib, run.disk_kib, first])
+        self._written, before, self._problem = self._to_write(), self._problem, None
         try:
-            # it holds the runs' tokens
-            with open(new, "w", opener=lambda path, flags: os.open(path, flags, 0o600)) as stream:
-                json.dump(rows, stream)
-            new.replace(self._file)
+            self._notes.write(rows)
         except OSError as error:
-            event(log, logging.ERROR, "runs_not_written", file=self._file, problem=error.strerror)
-        self._written = self._to_write()
+            # the next round tries again
+            self._written, self._problem = None, error.strerror
+        if self._problem is not None and self._problem != before:
+            event(log, logging.ERROR, "runs_not_written", file=self._notes.file, problem=self._problem)
 
     async def _update(self, run: LiveRun, to_end: bool) -> None:
         starter = run.starter
-        job = orphans.child_of(starter) if starter is not None and starter.alive else None
+        job = orphans.job_of(run) if starter is not None and starter.alive else None
         if job is None:
-            if to_end and run.job_process is None and starter is not None and not starter.children():
+            if (
+                to_end
+                and run.chain is None
+                and run.job_process is None
+                and starter is not None
+                and not starter.children()
+            ):
                 await self._end_waiting(run, starter)
             # the job has not begun, or is over: the starter's end will tell
             if run in self._due:
@@ -226,15 +233,61 @@ class Updates:
         return problem is None
 
 
+class _Notes:
+    """The runs in two files that take turns, so that a write that is cut spoils no newer notes.
+
+    A full disk or a kill may cut it. A power cut ends the starters too, so nothing is synced.
+    """
+
+    def __init__(self, file: Path) -> None:
+        self.file = file
+        self._paths = (file, file.with_name(f"{file.name}2"))
+        self._descriptors: dict[Path, int] = {}
+        #: of the newest notes
+        self._number = 0
+
+    def read(self) -> list[list[Any]]:
+        """The rows written last. Raises OSError or ValueError if neither file can be read."""
+        found, problem = [], None
+        for path in self._paths:
+            try:
+                text = path.read_bytes().rstrip()
+                if int(text[:8], 16) != zlib.crc32(text[9:]):
+                    raise ValueError("a write was cut")
+                found.append(json.loads(text[9:]))
+            except FileNotFoundError:
+                continue
+            except (OSError, ValueError) as error:
+                problem = error
+        if problem is not None and not found:
+            raise problem
+        self._number, rows = max(found, default=(0, []))
+        return rows
+
+    def write(self, rows: list[list[Any]]) -> None:
+        """Replace the older notes; raises OSError."""
+        path = self._paths[self._number % 2]
+        descriptor = self._descriptors.get(path)
+        if descriptor is None:
+            # it holds the runs' tokens
+            flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+            descriptor = self._descriptors[path] = os.open(path, flags, 0o600)
+        text = json.dumps([self._number + 1, rows]).encode()
+        # a new file for each start would be a third of an agent's work for chains; blanks cover a longer text
+        data = (b"%08x %s" % (zlib.crc32(text), text)).ljust(os.fstat(descriptor).st_size)
+        if os.pwrite(descriptor, data, 0) < len(data):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        self._number += 1
+
+
 def _starter_lives(run: LiveRun) -> bool:
     return run.starter is not None and run.starter.alive
 
 
-def _remembered(file: Path, contexts: Mapping[str, KeywordContext]) -> Iterator[LiveRun]:
+def _remembered(notes: _Notes, contexts: Mapping[str, KeywordContext]) -> Iterator[LiveRun]:
     """Yield the runs that the previous agent has written down, if any."""
     try:
-        rows = json.loads(file.read_text())
-        for run_id, token, keyword, slot, job, starter, memory_mib, disk_kib in rows:
+        for run_id, token, keyword, slot, job, starter, memory_mib, disk_kib, first in notes.read():
             process = Process.parse(starter)
             context = contexts.get(keyword.lower())
             if context is not None and process is not None:
@@ -244,11 +297,10 @@ def _remembered(file: Path, contexts: Mapping[str, KeywordContext]) -> Iterator[
                 run.has_policy = True
                 run.memory_mib = None if memory_mib is None else int(memory_mib)
                 run.disk_kib = None if disk_kib is None else int(disk_kib)
+                run.chain = None if first is None else Chain.begun_before(int(first), slot)
                 yield run
-    except FileNotFoundError:
-        return
     except (OSError, ValueError, TypeError, AttributeError) as error:
-        event(log, logging.ERROR, "runs_not_read", file=file, problem=str(error))
+        event(log, logging.ERROR, "runs_not_read", file=notes.file, problem=str(error))
 
 
 async def _no_fetch(task: Task) -> Answer:

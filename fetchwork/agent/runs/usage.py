@@ -71,8 +71,11 @@ class MemoryWatch:
         capped = _limit_and_peak(job)
         if capped is not None:
             run.memory_capped = True
-            run.memory_mib, run.memory_used_mib = (size // 2**20 for size in capped)
-            return
+            run.memory_mib = limit_mib = capped[0] // 2**20
+            if run.chain is None:
+                run.memory_used_mib = capped[1] // 2**20
+                return
+            # the cgroup's peak may be that of an earlier job of the chain
         if limit_mib is None:
             return
         processes = family(job)
@@ -80,7 +83,7 @@ class MemoryWatch:
         if used_mib > limit_mib:
             used_mib = await proportional(processes[:MOST_PROCESSES], self._runs.rights) / 2**20
         run.memory_used_mib = max(run.memory_used_mib, used_mib)
-        if used_mib <= limit_mib or not runs_on(run):
+        if used_mib <= limit_mib or run.memory_capped or not runs_on(run):
             return
         await _end(
             run,

@@ -113,7 +113,9 @@ class WatchedRuns(Runs):
     def started(self, run: LiveRun, starter: Process | None, slot: str) -> None:
         """Note that the run passed the fence, and watch its starter."""
         super().started(run, starter, slot)
-        if starter is not None:
+        known = self._starters.on_slot(run.context.session, slot)
+        # the starter of a chain is watched since its first job
+        if starter is not None and (known is None or known.process != starter):
             self._starters.watch(starter, run.context.session, slot)
         self.on_start()
 
@@ -289,7 +291,7 @@ class WatchedRuns(Runs):
             starter, job = run.starter, run.job_process
             # the process taken for the job may have been a site's own PREPARE_JOB that had called ours
             if run.is_running and starter is not None and (job is None or not job.alive):
-                run.job_process = orphans.child_of(starter) or job
+                run.job_process = orphans.job_of(run) or job
             if run.waits_for_starter and time.monotonic() > run.taken_at + START_GRACE_S:
                 self._spawn(self._giving_up.look_into_start(run))
         self._starters.look()
@@ -351,20 +353,33 @@ class WatchedRuns(Runs):
         uids = await asyncio.to_thread(lambda: {owner: uid_of(owner) for owner in owners})
         logs = context.starter_logs
         plain = await logs.tell_ends((row.run_id, str(row.token)) for row in rows)
+        left = {(run.run_id, run.token): run for run in self.left if run.context.session is context.session}
         # no await from here on: a fetch must not find a run that is not watched yet
         for row in rows:
-            if super().get(context.session, row.run_id) is not None:
+            if super().get(context.session, row.run_id) is not None or self._is_coming(context, row):
                 continue
             run = LiveRun.of_row(row, context)
             run.plain = row.run_id in plain
             run.owner_uid = uids.get(row.owner)
             run.job_process = orphans.recorded_process(row)
+            if (before := left.get((run.run_id, run.token))) is not None:
+                run.memory_mib, run.disk_kib = before.memory_mib, before.disk_kib
+                run.chain = run.chain or before.chain
             self.offered(run)
             if not run.is_running:
                 continue
             event(log, logging.INFO, "run_adopted", run=run.run_id, job=run.job, slot=run.slot)
             if run.starter is not None:
+                last = self._starters.on_slot(context.session, run.slot)
                 self._starters.watch(run.starter, context.session, run.slot)
+                if last is not None and last.process == run.starter and last.gone.is_set():
+                    # a chain's: the answer that brought the run got lost, and the starter has ended since
+                    self._spawn(self._giving_up.after_grace(run))
+
+    def _is_coming(self, context: KeywordContext, row: hosts.HostRun) -> bool:
+        """Whether the answer to a chain's request is on its way, and brings this run."""
+        chain = self.chain(context.session, row.slot) if row.chain is not None else None
+        return chain is not None and chain.first == row.chain and chain.turn.locked()
 
     # -- ending
 

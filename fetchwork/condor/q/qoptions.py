@@ -352,6 +352,6 @@ def constraint_of(options: QOptions) -> str:
         any_of.append(same if proc < 0 else f"{same} && ProcId == {proc}")
         if (options.dag or options.batch) and proc < 1:
             any_of.append(f"DAGManJobId == {cluster}")
-            # an error for a job without JobBatchId: no later id selects it, in HTCondor too
+            # an error for a job without JobBatchId, which no later id can select then; so in HTCondor
             any_of.append(f'int(split(JobBatchId, ".")[0]) == {cluster}')
     return joined(options.all_of, any_of)

@@ -12,6 +12,7 @@ from fetchwork.db.calls.call import (
     JsonObject,
     Record,
     done,
+    first_of,
     given,
     jsonb,
     one_of,
@@ -28,8 +29,6 @@ class Greeting(Record):
     host_id: int
     lease_s: float
     schema_version: int
-    server_time: datetime
-    max_ad_bytes: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,11 +51,82 @@ class HostRun(Record):
     slot: str
     owner: str
     starter: str | None
+    #: the first run of its chain; None: of that first run too, and of a run without a chain
+    chain: int | None
     job_pid: int | None
     started_at: datetime | None
     job_start_date: int | None
     end_requested: str | None
     has_policy: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Invited(Record):
+    """An invitation that was made, and the role that a host logs in as to join by it."""
+
+    number: int
+    role: str
+    database: str
+    valid_until: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Invitation(Record):
+    """An invitation; ``joined``: the hosts in the pool by it."""
+
+    number: int
+    hosts: str
+    queues: list[str] | None
+    uses: int
+    used: int
+    max_slots: int | None
+    trusted: bool
+    valid_until: datetime
+    invited_by: str
+    ended_at: datetime | None
+    joined: int
+
+
+@dataclass(frozen=True, slots=True)
+class Joined(Record):
+    """The identity that a host got: its role, and the number of its password."""
+
+    host_id: int
+    role: str
+    generation: int
+    valid_until: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Renewed(Record):
+    """The present state of an identity; ``copied``: another host has it too."""
+
+    generation_now: int
+    valid_until: datetime
+    copied: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Identity(Record):
+    """A host that joined; ``state``: 'valid', 'over', 'copied' or 'revoked'."""
+
+    host: str
+    state: str
+    invitation: int
+    agent_version: str | None
+    location: str | None
+    seen_at: datetime
+    joined_at: datetime
+    valid_until: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Revoked(Record):
+    """A revoked host's invitation, whether others may still join by it, and its sessions that go on."""
+
+    invitation: int
+    open: bool
+    sessions: int
 
 
 def hello(
@@ -116,3 +186,52 @@ def host_runs(*, host_id: int) -> Call[list[HostRun]]:
 def slot_is_free(*, host_id: int, slot: str) -> Call[int]:
     """A free slot asked for work: give up the runs that the database still has on it; their number."""
     return value_of("slot_is_free", given(locals()))
+
+
+def invite_host(
+    *,
+    verifier: str,
+    hosts: str = "*",
+    queues: Sequence[str] | None = None,
+    uses: int = 1,
+    valid_s: float = 3600,
+    max_slots: int | None = None,
+    trusted: bool = False,
+) -> Call[Invited]:
+    """Make an invitation for hosts whose names fit the pattern ``hosts``."""
+    return one_of(Invited, "invite_host", given(locals()))
+
+
+def invitations() -> Call[list[Invitation]]:
+    """The invitations, the latest first."""
+    return records_of(Invitation, "invitations")
+
+
+def uninvite(*, number: int) -> Call[bool]:
+    """End an invitation; False if it has ended."""
+    return value_of("uninvite", given(locals()))
+
+
+def identities() -> Call[list[Identity]]:
+    """The hosts that joined, by name."""
+    return records_of(Identity, "identities")
+
+
+def join_host(*, host: str, verifier: str) -> Call[Joined]:
+    """Get an identity for a host, as the role of an invitation; repeatable with the same verifier."""
+    return one_of(Joined, "join_host", given(locals()))
+
+
+def renew_identity(*, generation: int, verifier: str) -> Call[Renewed]:
+    """Renew the identity of the session's host; repeatable with the same verifier."""
+    return one_of(Renewed, "renew_identity", given(locals()))
+
+
+def revoke_host(*, host: str) -> Call[Revoked | None]:
+    """End the identity of a host; None if it has none."""
+    return first_of(Revoked, "revoke_host", given(locals()))
+
+
+def admit_host(*, host: str) -> Call[bool]:
+    """Let a host in again whose identity is over or was copied; False if it has none."""
+    return value_of("admit_host", given(locals()))

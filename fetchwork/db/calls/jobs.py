@@ -56,37 +56,42 @@ def submit_noted(
     return value_of("submit_noted", {**given(locals()), "procs": jsonb(list(procs))})
 
 
-def hold(*, jobs: Sequence[str], reason: str | None = None, subcode: int = 0) -> Call[int]:
-    """Hold jobs, given as "42.0" or "42" for a cluster; returns the number of jobs held."""
-    return value_of("hold", {**_about(jobs, reason), "subcode": subcode})
+def hold(
+    *, jobs: Sequence[str], reason: str | None = None, subcode: int = 0, gone_ok: bool = False
+) -> Call[int]:
+    """Hold jobs, given as "42.0" or "42" for a cluster; returns the number of jobs held.
+
+    With ``gone_ok``, here and below, jobs that are not in the queue are skipped.
+    """
+    return value_of("hold", {**_about(jobs, reason, gone_ok), "subcode": subcode})
 
 
-def release(*, jobs: Sequence[str], reason: str | None = None) -> Call[int]:
+def release(*, jobs: Sequence[str], reason: str | None = None, gone_ok: bool = False) -> Call[int]:
     """Release held jobs; returns the number of jobs released."""
-    return value_of("release", _about(jobs, reason))
+    return value_of("release", _about(jobs, reason, gone_ok))
 
 
-def remove(*, jobs: Sequence[str], reason: str | None = None) -> Call[int]:
+def remove(*, jobs: Sequence[str], reason: str | None = None, gone_ok: bool = False) -> Call[int]:
     """Remove jobs; returns the number of jobs removed."""
-    return value_of("remove", _about(jobs, reason))
+    return value_of("remove", _about(jobs, reason, gone_ok))
 
 
-def remove_now(*, jobs: Sequence[str], reason: str | None = None) -> Call[int]:
+def remove_now(*, jobs: Sequence[str], reason: str | None = None, gone_ok: bool = False) -> Call[int]:
     """Let removed jobs leave the queue before their processes have ended; returns the number that left."""
-    return value_of("remove_now", _about(jobs, reason))
+    return value_of("remove_now", _about(jobs, reason, gone_ok))
 
 
-def vacate(*, jobs: Sequence[str], reason: str | None = None) -> Call[int]:
+def vacate(*, jobs: Sequence[str], reason: str | None = None, gone_ok: bool = False) -> Call[int]:
     """End the runs of jobs, which then wait again; returns the number of runs asked to end."""
-    return value_of("vacate", _about(jobs, reason))
+    return value_of("vacate", _about(jobs, reason, gone_ok))
 
 
-def edit(*, jobs: Sequence[str], changes: JsonObject) -> Call[int]:
+def edit(*, jobs: Sequence[str], changes: JsonObject, gone_ok: bool = False) -> Call[int]:
     """Change attributes of jobs; returns the number of jobs changed."""
     return value_of("edit", given(locals()))
 
 
-def _about(jobs: Sequence[str], reason: str | None) -> dict[str, object]:
+def _about(jobs: Sequence[str], reason: str | None, gone_ok: bool) -> dict[str, object]:
     if not isinstance(reason, str | None):
         raise TypeError(f"reason is of type {type(reason).__name__}; allowed: str, None")
-    return {"jobs": list(jobs), "reason": reason}
+    return {"jobs": list(jobs), "reason": reason, "gone_ok": gone_ok}

@@ -11,7 +11,17 @@ from dataclasses import dataclass
 from uuid import UUID
 
 from fetchwork.codes import HoldCode
-from fetchwork.db.calls.call import Call, JsonObject, Record, given, one_of, proof, records_of, value_of
+from fetchwork.db.calls.call import (
+    Call,
+    JsonObject,
+    Record,
+    given,
+    jsonb,
+    one_of,
+    proof,
+    records_of,
+    value_of,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,3 +215,58 @@ def ship_output(
 ) -> Call[bool]:
     """Ship new output of a run, 64 KiB of each stream at most; returns whether it is still being watched."""
     return value_of("ship_output", given(locals()))
+
+
+@dataclass(frozen=True, slots=True)
+class Next(Record):
+    """The answer to one slot of a ``next_runs``: whether its run has ended, and the run that it got."""
+
+    #: index of the slot in the call, from 1
+    slot_number: int
+    #: False: the end is not the common one, and has to be reported by ``finish``
+    ended: bool
+    #: index in the call's autoclusters, from 1; None without a run
+    choice: int | None
+    #: the reason that the claim failed; then only ``choice`` and ``position`` are set beside it
+    problem: str | None
+    #: None: there is no job for the slot
+    run_id: int | None
+    token: UUID | None
+    cluster_id: int | None
+    proc_id: int | None
+    #: the job's position in the queue of its autocluster and priority
+    position: int | None
+    owner: str | None
+    has_policy: bool | None
+    ad: JsonObject | None
+    #: the queue's data about the job that the job may read
+    facts: JsonObject | None
+
+
+def next_runs(
+    *,
+    host_id: int,
+    end_ids: Sequence[int],
+    end_tokens: Sequence[str | UUID],
+    reports: Sequence[JsonObject],
+    autoclusters: Sequence[int],
+    prios: Sequence[int],
+    hints: Sequence[int],
+    slots: Sequence[JsonObject],
+    compared: Sequence[str],
+    lease_s: float,
+) -> Call[list[Next]]:
+    """End the runs of slots with chains, and start the next job of each.
+
+    A slot is as in ``matching.claim_many``, and has "end" (index in ``end_ids``, from 1, or None), "starter",
+    "chain" and "same", the values of the attributes ``compared`` that its job must have. Must not be
+    repeated: a second call takes other jobs.
+    """
+    arguments = {
+        **given(locals()),
+        "end_ids": list(end_ids),
+        "end_tokens": [proof(one) for one in end_tokens],
+        "reports": [dict(one) for one in reports],
+        "slots": jsonb(list(slots)),
+    }
+    return records_of(Next, "next_runs", arguments)

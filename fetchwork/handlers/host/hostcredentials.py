@@ -16,7 +16,6 @@ from collections.abc import Iterable
 from concurrent.futures import Future
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Protocol
 from urllib.parse import urlsplit
 from uuid import UUID
 
@@ -44,15 +43,6 @@ PAUSE_S = 2.0
 
 #: a credential with a new token, and the token's expiry
 _Renewed = tuple[Secret, datetime | None]
-
-
-class Stored(Protocol):
-    """A credential as it is stored in the database."""
-
-    @property
-    def owner(self) -> str: ...
-    @property
-    def name(self) -> str: ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from fetchwork.handlers.host.hostcredentials import HostCredentials
 from fetchwork.handlers.host.session import HostSession
 from fetchwork.handlers.host.slotad import SlotAds
 from fetchwork.handlers.host.starterlog import Fault, StarterLogs
+from fetchwork.hook.wire import RUNNER
 
 #: a run that its agent does not see alive is lost after so many missed updates
 MISSED_UPDATES = 6
@@ -42,6 +43,10 @@ class KeywordContext:
     credentials: HostCredentials | None = None
     #: REPLY_FETCH reports the startd's reply to an offer; else the start or the slot's next fetch shows it
     is_told_replies: bool = True
+    #: seconds for which one starter may run jobs one after the other; 0: never
+    chain_s: float = 0.0
+    #: the program that does so
+    runner: str = ""
     #: HTCondor's ads of this host's slots
     slot_ads: SlotAds = field(default_factory=SlotAds)
 
@@ -107,6 +112,8 @@ class _Changeable(TypedDict):
     lease_s: float
     shared: tuple[str, ...]
     is_told_replies: bool
+    chain_s: float
+    runner: str
 
 
 def _changeable(config: HostConfig, keyword: str) -> _Changeable:
@@ -118,6 +125,11 @@ def _changeable(config: HostConfig, keyword: str) -> _Changeable:
         "lease_s": float(MISSED_UPDATES * config.slots.update_interval_s + 60),
         "shared": tuple(map(str, config.files.shared)),
         "is_told_replies": config.is_told_replies(keyword),
+        # the agent must be able to end one job of a chain, and a job's account must be its Owner's alone
+        "chain_s": float(config.keywords[keyword].chain_s)
+        if config.agent_updates and jobs_change_account(config)
+        else 0.0,
+        "runner": str(config.hooks(keyword) / RUNNER),
     }
 
 

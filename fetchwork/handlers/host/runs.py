@@ -11,8 +11,10 @@ from dataclasses import dataclass, field
 from typing import Literal, cast
 
 from fetchwork.db.calls import hosts
+from fetchwork.handlers.host.chains import Chain, is_leaving
 from fetchwork.handlers.host.keywords import KeywordContext
 from fetchwork.handlers.host.session import HostSession
+from fetchwork.handlers.runad import RunKey
 from fetchwork.process import Process
 
 #: the name of a dynamic slot, "slot1_2@host"
@@ -81,6 +83,8 @@ class LiveRun:
     gone_at: float | None = None
     #: its starter calls no JOB_EXIT: the agent reports the job's end by the starter's log
     plain: bool = False
+    #: its runner reports the job's end
+    chain: Chain | None = None
     #: number of reports of its end in progress
     exiting: int = 0
     changed: asyncio.Event = field(default_factory=asyncio.Event)
@@ -138,6 +142,8 @@ class LiveRun:
         )
         run.starter = Process.of_key(row.starter)
         run.recorded_pid = row.job_pid or 0
+        if row.chain is not None:
+            run.chain = Chain.begun_before(row.chain, row.slot)
         return run
 
     def starts_soon(self, grace_s: float) -> bool:
@@ -162,12 +168,18 @@ class Runs:
 
     def __init__(self) -> None:
         self._runs: dict[tuple[HostSession, int], LiveRun] = {}
+        #: by slot: the chain that was begun there last
+        self._chains: dict[tuple[HostSession, str], Chain] = {}
 
     def __iter__(self) -> Iterator[LiveRun]:
         return iter(list(self._runs.values()))
 
     def __len__(self) -> int:
         return len(self._runs)
+
+    def owners(self) -> list[int | None]:
+        """The owners' uids, one for each run."""
+        return [run.owner_uid for run in self._runs.values()]
 
     def get(self, session: HostSession, run_id: int) -> LiveRun | None:
         """The live run with this id."""
@@ -190,9 +202,35 @@ class Runs:
             if divided and divided in (run.slot, _partitionable(run.slot)) and run.context.session is session
         ]
 
+    def chain(self, session: HostSession, slot: str) -> Chain | None:
+        """The chain that was begun last on a slot; it may be over."""
+        return self._chains.get((session, slot))
+
+    def slot_asks(self, context: KeywordContext, slot: str, ad: bytes) -> bool:
+        """Let a chain end whose slot is retiring, is preempted or drained, by the ad of its fetch.
+
+        Return whether a chain goes on there.
+        """
+        chain = self.chain(context.session, slot)
+        if chain is not None and is_leaving(ad):
+            chain.leaving = True
+            chain.finish()
+        if chain is None or chain.over:
+            return False
+        return chain.turn.locked() or any(run.chain is chain for run in self.on_slot(context.session, slot))
+
+    def chain_after(self, session: HostSession, key: RunKey) -> Chain | None:
+        """The chain that has answered the end of this run last."""
+        for (of, _), chain in self._chains.items():
+            if of is session and chain.answered is not None and chain.answered[:2] == (key.run_id, key.token):
+                return chain
+        return None
+
     def offered(self, run: LiveRun) -> None:
         """Note that a job was claimed for a slot."""
         self._runs[run.context.session, run.run_id] = run
+        if run.chain is not None:
+            self._chains[run.context.session, run.slot] = run.chain
 
     def accepted(self, run: LiveRun) -> None:
         """Note that the startd accepted the run."""
@@ -213,6 +251,11 @@ class Runs:
         run.become("running")
         run.started_at = time.monotonic()
         run.starter = starter
+        if run.chain is not None and run.chain.slot != slot:
+            # a partitionable slot has made a dynamic one for it
+            self._chains.pop((run.context.session, run.chain.slot), None)
+            self._chains[run.context.session, slot] = run.chain
+            run.chain.slot = slot
         run.slot = slot
         run.fetched_by, run.facts = b"", {}
         run.changed.set()

@@ -13,6 +13,8 @@ from fetchwork.db.calls import hosts, matching
 from fetchwork.db.calls.hosts import Greeting
 from fetchwork.db.pool import AsyncDatabase
 from fetchwork.errors import DatabaseUnavailable, HostTaken, NotFound, SchemaMismatch
+from fetchwork.handlers.host.chainreports import ChainReports
+from fetchwork.handlers.host.chains import COMPARED
 from fetchwork.handlers.host.reports import RunReports
 from fetchwork.handlers.host.unprintable import Unprintable
 from fetchwork.log import event
@@ -62,6 +64,8 @@ class HostSession:
         self.demand = Demand()
         self.autoclusters = Autoclusters()
         self.positions = Positions()
+        #: requests of chains' runners
+        self.chains = ChainReports(database, COMPARED, self.positions.hint, self.positions.took)
         self.orders = Orders()
         self.slots = SlotMemory()
         self.shares = Shares()
@@ -71,6 +75,8 @@ class HostSession:
         self.matchmaker = Matchmaker()
         #: attributes (in lower case) that stay in the database, for matching and policy
         self.kept: frozenset[str] = frozenset()
+        #: a claim got no answer: the database may have runs of which this host knows nothing
+        self.has_unheard_claim = False
         self._wanted_lease_s = lease_s
         self._greeting: Greeting | None = None
         self._greeting_lock = asyncio.Lock()
@@ -84,6 +90,7 @@ class HostSession:
         """End the matchmaker and close the connections; calls in flight fail."""
         await self.matchmaker.close()
         await self.reports.close()
+        await self.chains.close()
         await self.lease_database.close()
         await self.database.close()
 

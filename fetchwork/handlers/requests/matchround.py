@@ -132,6 +132,15 @@ class MatchRound:
             if seeker.result is None and seeker.without_account and self._left() > LEAST_S:
                 await self._refuse_for_want_of_account(seeker)
 
+    async def first_pages(self) -> None:
+        """Give each seeker the first choices that match it, and claim nothing. Raises FetchworkError."""
+        await self._find_choices()
+        while active := [seeker for seeker in self._seekers if seeker.goes_on and not seeker.page]:
+            for seeker in active:
+                seeker.tries += 1
+            await self._match(active)
+            await self._keep_known_accounts(active)
+
     def _left(self) -> float:
         """Seconds that a call may take."""
         return max(0.05, min(DATABASE_S, self._end - time.monotonic() - 0.3))

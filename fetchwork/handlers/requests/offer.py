@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import os
+import re
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,10 +15,12 @@ from fetchwork.codes import HoldCode
 from fetchwork.config import PLAIN
 from fetchwork.db.calls import matching, runs
 from fetchwork.db.calls.call import JsonObject
-from fetchwork.errors import ClassAdError, DatabaseRefused, FetchworkError, SubmitError
+from fetchwork.errors import ClassAdError, DatabaseRefused, DatabaseUnavailable, FetchworkError, SubmitError
 from fetchwork.handlers import overuse
 from fetchwork.handlers.context import Answer, Task
-from fetchwork.handlers.host import accounts
+from fetchwork.handlers.host import accounts, chains
+from fetchwork.handlers.host.chains import Chain
+from fetchwork.handlers.host.keywords import KeywordContext
 from fetchwork.handlers.host.runs import LiveRun
 from fetchwork.handlers.host.session import HostSession
 from fetchwork.handlers.starterad import Reader
@@ -38,6 +42,8 @@ OFFER_S = 60.0
 
 #: requests, which the startd rounds up in the ad that it gives to the starter
 _REQUESTS = Reader(("RequestCpus", "RequestMemory", "RequestDisk", "RequestGPUs"))
+#: the number of the job's lost runs; absent if it has none
+_LOST = "FetchWorkNumLost"
 #: attributes that are not printed for the starter, but added to .job.ad
 _READABLE = frozenset(
     (
@@ -49,8 +55,29 @@ _READABLE = frozenset(
 )  # fmt: skip
 
 
+class Claimed(Protocol):
+    """The part of a claim that a run's ad is printed from."""
+
+    @property
+    def run_id(self) -> int: ...
+    @property
+    def token(self) -> object: ...
+    @property
+    def cluster_id(self) -> int: ...
+    @property
+    def proc_id(self) -> int: ...
+    @property
+    def owner(self) -> str: ...
+    @property
+    def has_policy(self) -> bool: ...
+    @property
+    def ad(self) -> JsonObject: ...
+    @property
+    def facts(self) -> JsonObject: ...
+
+
 class Fetch(Protocol):
-    """The part of a fetch that offers need."""
+    """A fetch, as far as an offer needs it."""
 
     task: Task
     slot_name: str
@@ -92,20 +119,21 @@ async def claim(
         for want in wanted
     ]
     pairs = list(indices)
-    rows = await session.database.run(
-        matching.claim_many(
-            host_id=greeting.host_id,
-            autoclusters=[number for number, _ in pairs],
-            prios=[prio for _, prio in pairs],
-            hints=[session.positions.hint(*pair) for pair in pairs],
-            slots=slots,
-            offer_s=OFFER_S,
-            lease_s=wanted[0].fetch.task.context.lease_s,
-        ),
-        timeout_s=timeout_s,
-        # a repeated call would take other jobs
-        again=False,
+    call = matching.claim_many(
+        host_id=greeting.host_id,
+        autoclusters=[number for number, _ in pairs],
+        prios=[prio for _, prio in pairs],
+        hints=[session.positions.hint(*pair) for pair in pairs],
+        slots=slots,
+        offer_s=OFFER_S,
+        lease_s=wanted[0].fetch.task.context.lease_s,
     )
+    try:
+        # a repeated call would take other jobs
+        rows = await session.database.run(call, timeout_s=timeout_s, again=False)
+    except DatabaseUnavailable:
+        session.has_unheard_claim = True
+        raise
     answers: list[Taken | FetchworkError | None] = [None] * len(wanted)
     for row in rows:
         number = row.slot_number - 1
@@ -161,21 +189,13 @@ async def offer(fetch: Fetch, taken: Taken, problem: str | None) -> Answer | Non
     """
     task, context, session = fetch.task, fetch.task.context, fetch.task.context.session
     claimed, submitter = taken.run, taken.of.choice.autocluster.submitter
-    run = LiveRun(
-        run_id=claimed.run_id,
-        token=str(claimed.token),
-        context=context,
-        slot=fetch.slot_name,
-        job=f"{claimed.cluster_id}.{claimed.proc_id}",
-        owner=claimed.owner,
-        owner_uid=accounts.uid_of(claimed.owner),
-        has_policy=claimed.has_policy,
-        fetched_by=task.request.body,
-    )
+    run = live_run(context, fetch.slot_name, claimed)
+    run.fetched_by = task.request.body
     try:
         if problem is not None:
             raise ClassAdError(problem)
-        printed = await _print_ad(task, run, claimed)
+        run.chain = _begin_chain(task, run, taken)
+        printed = await print_ad(task, run, claimed)
     except MatchmakerUnavailable as error:
         await _withdraw(task, run, f"its ad could not be printed: {error}")
         raise
@@ -186,38 +206,104 @@ async def offer(fetch: Fetch, taken: Taken, problem: str | None) -> Answer | Non
     except ClassAdError as error:
         await _withdraw(task, run, "its ad can't be read", f"the job's ad can't be read: {error}")
         return None
-    if len(printed.text) > context.ad_bytes:
-        size = (
-            f"the job's ad has {len(printed.text)} bytes when printed; "
-            f"{session.host} reads {context.ad_bytes}"
-        )
+    text = printed.text
+    if run.chain is not None:
+        run.chain.job = text
+        text = carrier(text, run)
+    if len(text) > context.ad_bytes:
+        size = f"the job's ad has {len(text)} bytes when printed; {session.host} reads {context.ad_bytes}"
         await _withdraw(task, run, size, f"{size} (PIPE_BUFFER_MAX)")
         return None
     if printed.remembered and not await _note_match(task, run, printed.remembered):
         return None
-    run.memory_mib = overuse.memory_limit(printed.text, task.request.body)
-    run.disk_kib = overuse.disk_limit(printed.text, task.request.body)
-    run.facts = {**claimed.facts, **_REQUESTS.read(printed.text), **_kept_facts(claimed.ad)}
+    describe(run, printed.text, task.request.body, claimed)
     task.runs.offered(run)
 
     async def undo() -> None:
         await _withdraw(task, run, "the hook ended before it got the answer")
         session.shares.claimed(submitter, -1.0)
 
-    return Answer(Reply(printed.text), "offered", run.slot, run.job, run.run_id, undo=undo)
+    return Answer(Reply(text), "offered", run.slot, run.job, run.run_id, undo=undo)
 
 
-async def _print_ad(task: Task, run: LiveRun, claimed: matching.Claimed) -> Printed:
+def live_run(context: KeywordContext, slot: str, claimed: Claimed) -> LiveRun:
+    """Return a run that was just claimed."""
+    return LiveRun(
+        run_id=claimed.run_id,
+        token=str(claimed.token),
+        context=context,
+        slot=slot,
+        job=f"{claimed.cluster_id}.{claimed.proc_id}",
+        owner=claimed.owner,
+        owner_uid=accounts.uid_of(claimed.owner),
+        has_policy=claimed.has_policy,
+    )
+
+
+def describe(run: LiveRun, text: bytes, slot_ad: bytes, claimed: Claimed) -> None:
+    """Note a run's limits and its facts for .job.ad, by its printed ad and the ad of its slot."""
+    run.memory_mib = overuse.memory_limit(text, slot_ad)
+    run.disk_kib = overuse.disk_limit(text, slot_ad)
+    facts = {name: value for name, value in claimed.facts.items() if name != _LOST}
+    run.facts = {**facts, **_REQUESTS.read(text), **_kept_facts(claimed.ad)}
+
+
+def _begin_chain(task: Task, run: LiveRun, taken: Taken) -> Chain | None:
+    """Return the chain that the job of an offer begins; None if it runs by itself."""
+    context, slot_ad = run.context, task.request.body
+    if not context.chain_s or not needs_no_hook(taken.run.ad, slot_ad) or not chains.allows(slot_ad):
+        return None
+    if _LOST in taken.run.facts:
+        # perhaps it ended its runner: its own starter tells more of its end
+        return None
+    same = chains.common_part(taken.run.ad)
+    if same is None or has_sandbox(taken.run.ad, context.shared) or not os.access(context.runner, os.X_OK):
+        return None
+    autocluster = taken.of.choice.autocluster
+    return Chain(
+        first=run.run_id,
+        slot=run.slot,
+        slot_ad=slot_ad,
+        end=time.monotonic() + context.chain_s,
+        same=same,
+        submitter=autocluster.submitter,
+        requests=chains.requests_of(autocluster),
+        job=b"",
+    )
+
+
+#: attributes of the first job that the runner handles in the starter's place
+_OF_THE_JOB = re.compile(
+    rb"^(?:Cmd|Arguments|Args|Environment|In|Out|Err|Iwd|KillSig|RemoveKillSig|HoldKillSig)[ \t]*=[^\n]*\n",
+    re.I | re.M,
+)
+
+
+def carrier(text: bytes, run: LiveRun) -> bytes:
+    """Return the ad by which the starter runs a chain, from the printed ad of its first job."""
+    return (
+        _OF_THE_JOB.sub(b"", text)
+        + (
+            f'Cmd = "{run.context.runner}"\nEnvironment = "FETCHWORK_CHAIN={run.run_id}:{run.token}"\n'
+            'Iwd = "/"\nIn = "/dev/null"\nOut = "/dev/null"\nErr = "/dev/null"\nKillSig = "SIGTERM"\n'
+        ).encode()
+    )
+
+
+async def print_ad(task: Task, run: LiveRun, claimed: Claimed) -> Printed:
     """Print a claimed job's ad for its slot; raises ClassAdError, CannotExpand, MatchmakerUnavailable."""
     context, session = run.context, run.context.session
     inside = has_sandbox(claimed.ad, context.shared)
     ad = offered(claimed.ad) if inside else at_remote_iwd(claimed.ad)
     if has_credentials(ad):
         ad = {**ad, CREDENTIALS: True}
-    plain = needs_no_hook(ad, task.request.body)
-    starter_log = await context.starter_logs.make(run.run_id, run.token, run.owner_uid, tells_end=plain)
+    plain = run.chain is None and needs_no_hook(ad, task.request.body)
+    starter_log = None
+    if run.chain is None or run.chain.first == run.run_id:
+        starter_log = await context.starter_logs.make(run.run_id, run.token, run.owner_uid, tells_end=plain)
     # without a file nothing would report the end
     run.plain = plain and starter_log is not None
+    no_job_exit = run.plain or run.chain is not None
     return await session.matchmaker.print_ad(
         Run(
             run_id=run.run_id,
@@ -237,7 +323,7 @@ async def _print_ad(task: Task, run: LiveRun, claimed: matching.Claimed) -> Prin
         task.request.body,
         kept=session.kept,
         host=session.host,
-        keyword=context.keyword + PLAIN if run.plain else context.keyword,
+        keyword=context.keyword + PLAIN if no_job_exit else context.keyword,
         uid_domain=context.uid_domain,
     )
 

@@ -51,6 +51,8 @@ async def provided(task: Task, slot: str, run: LiveRun | None, variables: Mappin
         raise NotProvided("the job's Environment is an expression: its devices can't be added to it")
     if line is None and variables:
         raise _not_added(variables)
+    if run is not None and run.chain is not None:
+        run.chain.slot_now = slot_ad, parsed
     files = adfiles.ad_files(job, slot_ad, parsed, run.facts if run is not None else {})
     return (line or "").encode() + files
 

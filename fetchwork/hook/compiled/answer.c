@@ -49,7 +49,7 @@ void print_answer(struct text body)
 }
 
 /* Take the text before the next separator off `rest`, or all of it. */
-static struct text next_ad(struct text *rest)
+struct text next_ad(struct text *rest)
 {
     struct text part = *rest;
     for (char *at = (char *)rest->at; (at = memmem(at, rest->at + rest->length - at, "-----\n", 6)); at++)

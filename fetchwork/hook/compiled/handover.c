@@ -87,7 +87,7 @@ _Noreturn void give_up(const char *cause)
 }
 
 /* Make `body` the stdin of the next program. */
-static bool put_back_stdin(void)
+bool put_back_stdin(void)
 {
     int fd = memfd_create("stdin", MFD_CLOEXEC);
     return fd >= 0 && write_all(fd, hook.body) && lseek(fd, 0, SEEK_SET) == 0 && dup2(fd, 0) == 0;
@@ -100,6 +100,8 @@ static bool put_back_stdin(void)
  */
 _Noreturn void hand_over(const char *state, const char *format, ...)
 {
+    if (hook.without_answer)
+        longjmp(*hook.without_answer, 1);
     static char cause[MAX_CAUSE], value[PATH_MAX + MAX_CAUSE + 100], program[PATH_MAX + 32];
     va_list more;
     va_start(more, format);

@@ -4,6 +4,8 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <poll.h>
+#include <setjmp.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -52,6 +54,8 @@ extern struct hook {
     /* stdin, complete if `read`: the hook in Python gets it from here */
     struct text body;
     bool read;
+    /* without an answer of the agent the runner goes on here; a hook becomes the hook in Python */
+    jmp_buf *without_answer;
 } hook;
 
 bool is_hook(const char *name);
@@ -59,6 +63,7 @@ double now(void);
 void set_timer(double seconds);
 bool wait_for(int fd, short events, double end);
 bool write_all(int fd, struct text data);
+bool put_back_stdin(void);
 void complain(const char *cause);
 _Noreturn void give_up(const char *cause);
 _Noreturn void hand_over(const char *state, const char *format, ...) __attribute__((format(printf, 2, 3)));
@@ -100,12 +105,15 @@ struct request {
     struct text files;
     /* the most bytes of files that the answer may have */
     int inline_bytes;
+    /* the job's problem, in one line */
+    const char *check;
 };
 
 struct reply ask(struct request request, double end);
 
 /* -- answer.c */
 
+struct text next_ad(struct text *rest);
 struct text job_pid(struct text body);
 bool make_file(const char *name, struct text data, mode_t mode);
 void print_answer(struct text body);
@@ -121,3 +129,21 @@ bool is_as_before(struct text before, const char *name, const struct stat *statu
 /* -- siblings.c */
 
 void await_updates(void);
+
+/* -- chainjob.c */
+
+/* A job of a chain; `argv` and `environment` end with NULL. */
+struct chain_job {
+    char *cmd;
+    const char *run_id, *token, *arguments, *iwd, *in, *out, *err;
+    char **argv, **environment;
+    int kill_signal;
+    bool has_policy;
+};
+
+bool read_chain_job(struct text ad, char **base, const char *top, const char *scratch, struct chain_job *job);
+pid_t start_chain_job(const struct chain_job *job, const sigset_t *mask, char *check, size_t size);
+
+/* -- runner.c */
+
+int run_chain(void);

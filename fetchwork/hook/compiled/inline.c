@@ -283,7 +283,7 @@ int prepare_with_files(double end)
     char cmd[PATH_MAX + 64];
     if (wants_container(hook.body))
         hand_over("afresh", "%s", "");
-    struct reply reply = ask((struct request){"prepare_job", {NULL, 0}, MOST_INPUT}, end);
+    struct reply reply = ask((struct request){.name = "prepare_job", .inline_bytes = MOST_INPUT}, end);
     /* a refusal is final; but if the files are missing or can't be written, Python has to do it */
     if (!reply.ok || (reply.exit == 0 && (!reply.files.length || !fill(reply.files, cmd, sizeof cmd))))
         hand_over("afresh", "%s", "");
@@ -295,7 +295,7 @@ int prepare_with_files(double end)
 int exit_with_files(double end)
 {
     struct text files;
-    if (!collect(&files) || !ask((struct request){"job_left", files, 0}, end).ok)
+    if (!collect(&files) || !ask((struct request){.name = "job_left", .files = files}, end).ok)
         hand_over("afresh", "%s", "");
     return 0;
 }

@@ -61,6 +61,8 @@ static void send_request(int fd, struct request request, double end)
         used += (size_t)snprintf(head + used, sizeof head - used, "slot: %s\n", slot);
     if (request.inline_bytes)
         used += (size_t)snprintf(head + used, sizeof head - used, "inline: %d\n", request.inline_bytes);
+    if (request.check)
+        used += (size_t)snprintf(head + used, sizeof head - used, "check: %s\n", request.check);
     if (request.files.length)
         used += (size_t)snprintf(head + used, sizeof head - used, "files: %zu\n", request.files.length);
     double left_ms = (end - now()) * 1000;
@@ -74,28 +76,40 @@ static void send_request(int fd, struct request request, double end)
     send_parts(fd, parts, sizeof parts / sizeof *parts, end);
 }
 
+/* Ask the agent. The connection stays open for the next request, until which the reply is valid. */
 struct reply ask(struct request request, double end)
 {
-    static char why[MAX_CAUSE];
+    static char why[MAX_CAUSE], *data;
+    static size_t capacity;
+    static int fd = -1;
     struct reply reply;
-    int fd = connect_agent(end);
-    send_request(fd, request, end);
-    char *data = NULL;
-    for (size_t size = 0, capacity = 0;;) {
+    bool used = fd >= 0;
+    if (!used)
+        fd = connect_agent(end);
+    int connection = fd;
+    /* only a whole reply leaves a connection that can be used again */
+    fd = -1;
+    send_request(connection, request, end);
+    for (size_t size = 0;;) {
         if (size == capacity) {
             capacity = capacity ? 2 * capacity : 65536;
             data = realloc(data, capacity);
             if (!data)
                 hand_over("unanswered", "agent broke the connection: %s", strerror(ENOMEM));
         }
-        ssize_t got = recv(fd, data + size, capacity - size, 0);
+        ssize_t got = recv(connection, data + size, capacity - size, 0);
         if (got < 0 && errno == EAGAIN) {
-            if (!wait_for(fd, POLLIN, end))
+            if (!wait_for(connection, POLLIN, end))
                 hand_over("unanswered", "agent does not answer");
             continue;
         }
         if (got < 0 && errno == EINTR)
             continue;
+        if (got <= 0 && size == 0 && used) {
+            /* it was closed since the last request: agents close what is idle */
+            close(connection);
+            return ask(request, end);
+        }
         if (got < 0)
             hand_over("unanswered", "agent broke the connection: %s", strerror(errno));
         if (got == 0)
@@ -104,8 +118,10 @@ struct reply ask(struct request request, double end)
         enum outcome outcome = parse_reply((struct text){data, size}, &reply, why);
         if (outcome == BROKEN)
             hand_over("unanswered", "%s", why);
-        if (outcome == WHOLE)
+        if (outcome == WHOLE) {
+            fd = connection;
             return reply;
+        }
         if (now() >= end)
             hand_over("unanswered", "agent does not answer");
     }

@@ -62,7 +62,7 @@ class Constraint:
     def _expression(self) -> ExprTree:
         from fetchwork.classad.ads import parse_expr
 
-        return parse_expr(self.text)
+        return parse_expr(self.text, only_here=True)
 
     def accepts(self, ad: ClassAd) -> bool:
         """Whether the constraint selects this ad."""
@@ -91,7 +91,7 @@ def names_in(text: str) -> frozenset[str]:
     from fetchwork.classad.ads import parse_expr
     from fetchwork.classad.values import references
 
-    return frozenset(name.lower() for name in references(parse_expr(text)))
+    return frozenset(name.lower() for name in references(parse_expr(text, only_here=True)))
 
 
 def _read_of_ids(text: str) -> Node | None:
@@ -111,7 +111,7 @@ def compile_constraint(text: str, source: Source) -> Constraint:
         from fetchwork.classad.ads import parse_expr
         from fetchwork.classad.values import format_expr
 
-        text = format_expr(parse_expr(text))
+        text = format_expr(parse_expr(text, only_here=True))
     try:
         tree = tree or read(text)
         now = int(time.time())

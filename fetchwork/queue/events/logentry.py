@@ -22,8 +22,8 @@ Event: TypeAlias = Mapping[str, Any]
 
 #: the last line of an entry, in HTCondor's text form or in XML
 _END = re.compile(rb"^(?:\.\.\.|</c>)\n", re.MULTILINE)
-#: the beginning of an entry, or a part of it
-_BEGINS = re.compile(rb"\d{1,3}\Z|\d{3} (?:\Z|\()|<(?:\Z|c)")
+#: the beginning of an entry, or a part of it; after a power cut zeros may be in its place
+_BEGINS = re.compile(rb"\0|\d{1,3}\Z|\d{3} (?:\Z|\()|<(?:\Z|c)")
 #: attributes of the database from which attributes of HTCondor's are derived
 _OURS = frozenset({"RunUserCpu", "RunSysCpu", "TotalUserCpu", "TotalSysCpu", "RunSeconds"})
 

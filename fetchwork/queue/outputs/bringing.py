@@ -61,6 +61,7 @@ def bring(ad: Json, run_id: int, files: Sequence[JsonObject]) -> Bringing:
     """
     with contextlib.ExitStack() as stack:
         written: list[_Placed] = []
+        changed: set[int] = set()
         brought = 0
         # directories before their contents
         for file in sorted(files, key=lambda file: (not file["name"].endswith("/"), file["name"])):
@@ -74,6 +75,7 @@ def bring(ad: Json, run_id: int, files: Sequence[JsonObject]) -> Bringing:
                 directory, name = _opened(target, stack)
                 if file["name"].endswith("/"):
                     _make(directory, name, file["mode"], follow=target.own)
+                    changed.add(directory)
                     continue
                 if _is_special(directory, name, follow=target.own) and target.own:
                     yield from _into_special(directory, name, file)
@@ -90,7 +92,8 @@ def bring(ad: Json, run_id: int, files: Sequence[JsonObject]) -> Bringing:
         for one in written:
             with _failing(one.path):
                 os.rename(one.temporary, one.name, src_dir_fd=one.directory, dst_dir_fd=one.directory)
-        for number in {one.directory for one in written}:
+            changed.add(one.directory)
+        for number in changed:
             # some file systems do not support it, and the renamed files are there
             with contextlib.suppress(OSError):
                 os.fsync(number)

@@ -1,8 +1,7 @@
 """Turns submit descriptions into the ads that ``fetchwork.submit_cluster`` takes.
 
-HTCondor's own ``Submit`` reads descriptions, so macros, ``queue ... from/in/matching`` and defaults are
-HTCondor's. It ignores text after the queue statement, which condor_submit 25 refuses; this module refuses it
-too.
+HTCondor's own code reads descriptions (``readers``), so macros, ``queue ... from/in/matching`` and defaults
+are HTCondor's. Text after the queue statement, which the bindings ignore, is refused as by condor_submit 25.
 
 A command that fetched work can't honour must be refused by name. Most such commands leave an attribute in
 the ad, which the database refuses (``fetchwork.attribute``) from any client. This module refuses the commands
@@ -15,16 +14,15 @@ import itertools
 import re
 import sys
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 
-from fetchwork.classad import bindings
 from fetchwork.classad.jsonform import from_json, to_json
 from fetchwork.classad.values import ClassAd, evaluate
 from fetchwork.codes import JobStatus
 from fetchwork.errors import SubmitError
 from fetchwork.queue.reading.views import Json
-from fetchwork.queue.submitting import oauth, retries
+from fetchwork.queue.submitting import oauth, readers, retries
 from fetchwork.queue.submitting.jobads import Jobs, without_domain
 from fetchwork.queue.submitting.statements import Statement, assignments, queue_statement
 
@@ -103,7 +101,7 @@ def _ads(text: str, cluster_id: int) -> tuple[Json, Iterator[Json]]:
         with warnings.catch_warnings():
             # the warnings concern schedds
             warnings.simplefilter("ignore")
-            submit = bindings.old().Submit(text)
+            submit = readers.read(text)
             _refuse_unhonoured(submit)
             _refuse_wrong_transfer(submit)
             for name, value in [*retries.marked(submit), *oauth.marked(submit)]:
@@ -113,7 +111,7 @@ def _ads(text: str, cluster_id: int) -> tuple[Json, Iterator[Json]]:
                 raise StopIteration
             ads = iter(submit.procs(count=0, clusterid=cluster_id, procid=0))
             first = _to_json(next(ads))
-    except (bindings.old().HTCondorException, RuntimeError, ValueError) as error:
+    except readers.Refusal as error:
         reason = " ".join(str(error).split()) or _bad_line(text)
         raise SubmitError(f"HTCondor's submit refuses the description: {reason}") from None
     except StopIteration:
@@ -127,7 +125,7 @@ def _rest(ads: Iterator[object]) -> Iterator[Json]:
             ad = next(ads)
         except StopIteration:
             return
-        except (bindings.old().HTCondorException, RuntimeError, ValueError) as error:
+        except readers.Refusal as error:
             raise SubmitError(
                 f"HTCondor's submit refuses the description: {' '.join(str(error).split())}"
             ) from None
@@ -136,10 +134,10 @@ def _rest(ads: Iterator[object]) -> Iterator[Json]:
 
 def _to_json(ad: object) -> Json:
     # the older bindings' ads become classad2's through new syntax, which can express every ad
-    return to_json(ClassAd(repr(ad)))
+    return to_json(ad if isinstance(ad, ClassAd) else ClassAd(repr(ad)))
 
 
-def _refuse_unhonoured(submit: Mapping[str, str]) -> None:
+def _refuse_unhonoured(submit: readers.Commands) -> None:
     for name in submit.keys():  # noqa: SIM118 - this mapping has no usable __iter__
         if name.lower() in ("+owner", "my.owner"):
             raise SubmitError(
@@ -154,7 +152,7 @@ def _refuse_unhonoured(submit: Mapping[str, str]) -> None:
             )
 
 
-def _refuse_wrong_transfer(submit: Mapping[str, str]) -> None:
+def _refuse_wrong_transfer(submit: readers.Commands) -> None:
     # HTCondor's library prints its reason on stderr, and raises another
     for name in ("should_transfer_files", "shouldtransferfiles"):
         value = submit.get(name, "no").strip()

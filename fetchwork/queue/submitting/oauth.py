@@ -8,9 +8,13 @@ into the ad, and the database compares them (``check_credentials.sql``).
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from fetchwork.errors import SubmitError
+
+if TYPE_CHECKING:
+    from fetchwork.queue.submitting.readers import Commands
 
 __all__ = ["is_command", "marked"]
 
@@ -24,7 +28,7 @@ def is_command(name: str) -> bool:
     return _COMMAND.fullmatch(name) is not None
 
 
-def marked(commands: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+def marked(commands: Commands) -> Iterator[tuple[str, str]]:
     """The command to add to a description that has requests for its credentials.
 
     Raises SubmitError for requests that can't be compared.

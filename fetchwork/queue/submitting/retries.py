@@ -10,13 +10,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, MutableMapping
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from fetchwork.classad.ads import parse_expr
 from fetchwork.classad.jsonform import from_json, to_json
 from fetchwork.classad.values import ClassAd, evaluate, format_expr, number, references
 from fetchwork.errors import ClassAdError, SubmitError
 from fetchwork.queue.reading.views import Json
+
+if TYPE_CHECKING:
+    from fetchwork.queue.submitting.readers import Commands
 
 __all__ = ["COMMANDS", "marked", "settled"]
 
@@ -63,7 +66,7 @@ _FACTORS = {"k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
 _LINE_END = "\x1e"
 
 
-def marked(commands: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+def marked(commands: Commands) -> Iterator[tuple[str, str]]:
     """The commands to add to a description, which put the marks that ``settled`` reads into its ads."""
     given = {name.lower(): commands[name] for name in commands.keys()}  # noqa: SIM118 - has no __iter__
     for resource in _RESOURCES:
@@ -81,7 +84,7 @@ def marked(commands: Mapping[str, str]) -> Iterator[tuple[str, str]]:
 def settled(ad: MutableMapping[str, object], common: Mapping[str, object] | None = None) -> Json:
     """Replace the marks in an ad by the attributes that they ask for; returns the marks that apply to it.
 
-    ``common``: the marks and requests of the cluster's first ad, for an ad that has only its own part.
+    ``ad`` may be only a job's own part; ``common`` then has the marks and requests of its cluster.
     Raises SubmitError if HTCondor's submit refuses the value.
     """
     common = common or {}

@@ -17,7 +17,7 @@ from fetchwork.classad.values import ClassAd
 from fetchwork.codes import JobStatus
 from fetchwork.db.calls import files as file_calls
 from fetchwork.db.calls import jobs as job_calls
-from fetchwork.errors import NotFound, SubmitError
+from fetchwork.errors import JobStateConflict, NotFound, SubmitError
 from fetchwork.queue.reading.views import Json
 from fetchwork.queue.submitting import contents as stored
 from fetchwork.queue.submitting import descriptions, inputs, jobads
@@ -94,34 +94,53 @@ def put(
     """Put a description or ads into the queue as one cluster: all of the jobs, or none.
 
     ``key`` names the submission of one Owner's jobs: a repeated key submits nothing, and returns the first
-    submission's result, without its ad.
+    submission's result, without its ad. If the first is still under way, it is waited for.
 
     ``extra`` are attributes that every job gets. The files that the jobs need are uploaded first;
     ``progress`` is called with the bytes sent and the total. Without ``reads_files``, jobs that need files of
     this machine are refused.
     """
-    with database.transaction():
-        cluster = database.run(job_calls.reserve_cluster())
-        jobs = prepared(
-            description,
-            cluster=cluster,
-            count=count,
-            itemdata=itemdata,
-            owner=owner,
-            extra=extra,
-            queue=queue,
-            most_jobs=functools.partial(_most_jobs, database),
-        )
-        if key is not None:
-            # the jobs are iterated twice
-            jobs = replace(jobs, own=list(jobs.own))
-            before = database.run(job_calls.submitted_as(owner=_owner_of(jobs), key=key))
-            if before is not None:
-                return SubmitResult(before, sum(1 for _ in jobs.own), {})
-        needs = inputs.needed(jobs, inputs.shared_directories(), reads=reads_files)
-        if not needs.files:
-            return _put(database, cluster, needs, {}, key)
-    # the cluster is reserved from here on: uploading must not happen in the transaction of the rest
+    jobs = None
+    try:
+        with database.transaction():
+            cluster = database.run(job_calls.reserve_cluster())
+            jobs = prepared(
+                description,
+                cluster=cluster,
+                count=count,
+                itemdata=itemdata,
+                owner=owner,
+                extra=extra,
+                queue=queue,
+                most_jobs=functools.partial(_most_jobs, database),
+            )
+            if key is not None:
+                # the jobs are iterated twice
+                jobs = replace(jobs, own=list(jobs.own))
+                if (known := _known(database, jobs, key)) is not None:
+                    return known
+            needs = inputs.needed(jobs, inputs.shared_directories(), reads=reads_files)
+            if not needs.files:
+                return _put(database, cluster, needs, {}, key)
+        return _put_with_files(database, cluster, needs, progress, key)
+    except JobStateConflict:
+        known = None if key is None or jobs is None else _known(database, jobs, key)
+        if known is None:
+            raise
+        return known
+
+
+def _known(database: Database, jobs: jobads.Jobs, key: str) -> SubmitResult | None:
+    """Return the result of an earlier submission with this key; None without one."""
+    before = database.run(job_calls.submitted_as(owner=_owner_of(jobs), key=key))
+    return None if before is None else SubmitResult(before, sum(1 for _ in jobs.own), {})
+
+
+def _put_with_files(
+    database: Database, cluster: int, needs: inputs.Needed, progress: Progress | None, key: str | None
+) -> SubmitResult:
+    """Upload the files that jobs need, and put the jobs into the queue as a cluster that is reserved."""
+    # uploading must not happen in the transaction of the rest
     contents = stored.measured(needs.paths())
     for left in reversed(range(_TRIES)):
         stored.send(

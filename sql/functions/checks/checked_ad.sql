@@ -214,20 +214,15 @@ BEGIN
         AND (a.key = 'rank' AND e.value IN ('0', '0.0')) IS NOT TRUE
         -- nor its defaults about files
         AND (
-            e.value = CASE a.key
-                WHEN 'shouldtransferfiles' THEN '"IF_NEEDED"'
-                WHEN 'whentotransferoutput' THEN '"ON_EXIT"'
-                WHEN 'transferexecutable' THEN 'true'
-                WHEN 'transferin' THEN 'true'
-                WHEN 'transferout' THEN 'true'
-                WHEN 'transfererr' THEN 'true'
-                WHEN 'preserverelativepaths' THEN 'false'
-                WHEN 'transferinput' THEN '""'
-                WHEN 'publicinputfiles' THEN '""'
-                WHEN 'transferoutputremaps' THEN '""'
-                WHEN 'transferplugins' THEN '""'
-                WHEN 'outputdestination' THEN '""'
-                WHEN 'oauthservicesneeded' THEN '""'
+            e.value = CASE
+                WHEN a.key = 'shouldtransferfiles' THEN '"IF_NEEDED"'
+                WHEN a.key = 'whentotransferoutput' THEN '"ON_EXIT"'
+                WHEN a.key IN ('transferexecutable', 'transferin', 'transferout', 'transfererr') THEN 'true'
+                WHEN a.key = 'preserverelativepaths' THEN 'false'
+                WHEN a.key IN (
+                    'transferinput', 'publicinputfiles', 'transferoutputremaps', 'transferplugins',
+                    'outputdestination', 'oauthservicesneeded'
+                ) THEN '""'
             END::jsonb
         ) IS NOT TRUE
         AND (a.key = 'owner' AND e.value IN ('null', '"/Expr(undefined)/"')) IS NOT TRUE;

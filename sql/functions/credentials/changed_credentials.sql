@@ -25,6 +25,7 @@ SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
+    PERFORM fetchwork.require_host(changed_credentials.host_id);
     RETURN QUERY
     SELECT
         r.run_id, r.token, r.credentials ->> 'directory', r.credentials -> 'versions', c.owner, c.name,

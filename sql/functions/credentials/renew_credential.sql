@@ -36,7 +36,14 @@ BEGIN
         FROM fetchwork.credential AS c
         WHERE c.renewing_run = renew_credential.run_id
             AND c.name = renew_credential.name
-            AND fetchwork.proves(renew_credential.token, c.renewing_token);
+            AND fetchwork.proves(
+                renew_credential.token,
+                c.renewing_token,
+                coalesce(
+                    (SELECT r.host_id FROM fetchwork.run AS r WHERE r.run_id = c.renewing_run),
+                    (SELECT h.host_id FROM fetchwork.run_history AS h WHERE h.run_id = c.renewing_run)
+                )
+            );
     END IF;
     UPDATE fetchwork.credential AS c
     SET version = nextval('fetchwork.credential_version'),

@@ -12,7 +12,7 @@ BEGIN
     INTO live
     FROM fetchwork.run AS r
     WHERE r.run_id = file_run.run_id;
-    IF FOUND AND NOT fetchwork.proves(file_run.token, live.token) THEN
+    IF FOUND AND NOT fetchwork.proves(file_run.token, live.token, live.host_id) THEN
         RAISE EXCEPTION 'the token is not that of run %', file_run.run_id USING ERRCODE = 'FWTOK';
     END IF;
     RETURN live;

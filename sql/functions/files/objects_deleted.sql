@@ -5,6 +5,7 @@ LANGUAGE sql
 SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 BEGIN ATOMIC
+    SELECT fetchwork.require_trusted_host();
     WITH gone AS (
         DELETE FROM fetchwork.object_over AS o
         USING unnest(objects_deleted.objects, objects_deleted.ns) AS k (object, n)

@@ -7,6 +7,7 @@ STABLE
 SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 BEGIN ATOMIC
+    SELECT fetchwork.require_trusted_host();
     SELECT
         b.bucket_id, o.object, o.n,
         fetchwork.presigned_url(

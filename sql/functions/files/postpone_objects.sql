@@ -6,6 +6,7 @@ LANGUAGE sql
 SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 BEGIN ATOMIC
+    SELECT fetchwork.require_trusted_host();
     UPDATE fetchwork.object_over AS o
     SET over_at = clock_timestamp()
     FROM unnest(postpone_objects.objects, postpone_objects.ns) AS k (object, n)

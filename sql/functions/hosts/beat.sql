@@ -18,11 +18,14 @@ AS $$
 DECLARE
     own bigint[];
 BEGIN
+    PERFORM fetchwork.require_host(beat.host_id);
     own := ARRAY(
         SELECT r.run_id
         FROM unnest(beat.alive, beat.tokens) AS a (run_id, token)
         JOIN fetchwork.run AS r ON r.run_id = a.run_id
-        WHERE r.host_id = beat.host_id AND r.state = 'running' AND fetchwork.proves(a.token, r.token)
+        WHERE r.host_id = beat.host_id
+            AND r.state = 'running'
+            AND fetchwork.proves(a.token, r.token, r.host_id)
     );
     UPDATE fetchwork.host AS h
     SET seen_at = clock_timestamp(),

@@ -15,9 +15,7 @@ CREATE OR REPLACE FUNCTION fetchwork.hello(
 RETURNS TABLE (
     host_id integer,
     lease_s double precision,
-    schema_version integer,
-    server_time timestamptz,
-    max_ad_bytes integer
+    schema_version integer
 )
 LANGUAGE plpgsql
 SECURITY DEFINER
@@ -26,6 +24,7 @@ AS $$
 DECLARE
     told_location text := concat_ws(', ', left(location, 500), 'from ' || host(inet_client_addr()));
 BEGIN
+    PERFORM fetchwork.require_host((SELECT h.host_id FROM fetchwork.host AS h WHERE h.name = hello.host));
     IF coalesce(host, '') !~ '^[A-Za-z0-9_][A-Za-z0-9_.-]{0,254}$' THEN
         RAISE EXCEPTION '% is not a host name; allowed: letters, digits, _ . -',
             quote_nullable(left(host, 80)) USING ERRCODE = 'FWINV';
@@ -71,8 +70,6 @@ BEGIN
     SELECT max(m.version)
     INTO hello.schema_version
     FROM fetchwork.migration AS m;
-    server_time := clock_timestamp();
-    max_ad_bytes := fetchwork.setting_value('max_ad_bytes');
     RETURN NEXT;
 END
 $$;

@@ -10,6 +10,7 @@ RETURNS TABLE (
     slot text,
     owner text,
     starter text,
+    chain bigint,
     job_pid integer,
     started_at timestamptz,
     job_start_date bigint,
@@ -21,9 +22,11 @@ STABLE
 SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 BEGIN ATOMIC
+    SELECT fetchwork.require_host(host_runs.host_id);
     SELECT
-        r.run_id, r.token, r.cluster_id, r.proc_id, r.state::text, r.slot, j.owner, r.starter, r.job_pid,
-        r.started_at, fetchwork.number_of(r.usage -> 'JobStartDate')::bigint, r.end_requested, j.has_policy
+        r.run_id, r.token, r.cluster_id, r.proc_id, r.state::text, r.slot, j.owner, r.starter, r.chain,
+        r.job_pid, r.started_at,
+        fetchwork.number_of(r.usage -> 'JobStartDate')::bigint, r.end_requested, j.has_policy
     FROM fetchwork.run AS r
     JOIN fetchwork.job AS j ON j.cluster_id = r.cluster_id AND j.proc_id = r.proc_id
     WHERE r.host_id = host_runs.host_id;

@@ -11,6 +11,7 @@ LANGUAGE sql
 SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 BEGIN ATOMIC
+    SELECT fetchwork.require_host(report_slots.host_id);
     INSERT INTO fetchwork.slot AS s (
         host_id, name, state, activity, slot_type,
         cpus, memory_mib, disk_kib, gpus,

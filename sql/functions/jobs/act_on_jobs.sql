@@ -6,7 +6,8 @@ CREATE OR REPLACE FUNCTION fetchwork.act_on_jobs(
     owner text,
     reason text,
     code integer DEFAULT NULL,
-    subcode integer DEFAULT NULL
+    subcode integer DEFAULT NULL,
+    gone_ok boolean DEFAULT false
 )
 RETURNS integer
 LANGUAGE plpgsql
@@ -15,6 +16,7 @@ DECLARE
     role name := fetchwork.invoker();
     clusters integer[];
     procs integer[];
+    owners text[];
     why text := coalesce(
         act_on_jobs.reason,
         format(
@@ -25,9 +27,9 @@ DECLARE
         )
     );
 BEGIN
-    SELECT array_agg(s.cluster_id), array_agg(s.proc_id)
-    INTO clusters, procs
-    FROM fetchwork.selected_jobs(jobs, act_on_jobs.owner, role) AS s
+    SELECT array_agg(s.cluster_id), array_agg(s.proc_id), array_agg(s.owner)
+    INTO clusters, procs, owners
+    FROM fetchwork.selected_jobs(jobs, act_on_jobs.owner, role, gone_ok) AS s
     WHERE CASE action
         WHEN 'hold' THEN s.job_status NOT IN (3, 4, 5)
         WHEN 'release' THEN s.job_status = 5
@@ -37,6 +39,7 @@ BEGIN
     IF clusters IS NULL THEN
         RETURN 0;
     END IF;
+    PERFORM fetchwork.note_job_action(action, clusters, procs, owners, act_on_jobs.reason);
     CASE action
         WHEN 'hold' THEN
             PERFORM fetchwork.hold_jobs(clusters, procs, why, act_on_jobs.code, act_on_jobs.subcode);

@@ -29,6 +29,15 @@ BEGIN
         RAISE EXCEPTION 'policy action is %; allowed: hold, release, remove, vacate, leave',
             quote_nullable(action) USING ERRCODE = 'FWINV';
     END IF;
+    IF NOT EXISTS (
+        SELECT FROM fetchwork.run AS r
+        WHERE r.run_id = apply_policy.run_id
+            AND r.cluster_id = cluster
+            AND r.proc_id = proc
+            AND fetchwork.is_own_host(r.host_id)
+    ) THEN
+        PERFORM fetchwork.require_trusted_host();
+    END IF;
     SELECT j.*
     INTO job
     FROM fetchwork.job AS j

@@ -6,7 +6,9 @@
 -- all jobs that are alike in these, as in submit_cluster. A job that a claim is taking at the moment is
 -- claimed as it was.
 -- Errors: as for submit. Locks: the jobs, in the order of their ids (selected_jobs).
-CREATE OR REPLACE FUNCTION fetchwork.edit(jobs text [], changes jsonb, owner text DEFAULT NULL)
+CREATE OR REPLACE FUNCTION fetchwork.edit(
+    jobs text [], changes jsonb, owner text DEFAULT NULL, gone_ok boolean DEFAULT false
+)
 RETURNS integer
 LANGUAGE plpgsql
 SECURITY DEFINER
@@ -26,11 +28,11 @@ DECLARE
     old_prios integer[];
     -- JobBatchName is a literal, so it is the same for all jobs of an owner
     owners text[];
+    owners_of_jobs text[];
     batches integer[];
     -- jobs that are Idle and wait for a retry's delay, which an edit of their time does not cut short
     delayed boolean[];
     alike record;
-    named record;
     of_cluster record;
     edited_proc integer;
     ctids tid[];
@@ -73,13 +75,14 @@ BEGIN
 
     SELECT
         array_agg(s.cluster_id), array_agg(s.proc_id), array_agg(s.autocluster_id), array_agg(s.batch_id),
-        array_agg(s.job_prio), array_agg(DISTINCT s.owner)
-    INTO clusters, procs, old_autoclusters, old_batches, old_prios, owners
-    FROM fetchwork.selected_jobs(jobs, edit.owner, role) AS s
+        array_agg(s.job_prio), array_agg(DISTINCT s.owner), array_agg(s.owner)
+    INTO clusters, procs, old_autoclusters, old_batches, old_prios, owners, owners_of_jobs
+    FROM fetchwork.selected_jobs(jobs, edit.owner, role, gone_ok) AS s
     WHERE s.job_status <> 3;
     IF clusters IS NULL THEN
         RETURN 0;
     END IF;
+    PERFORM fetchwork.note_job_action('edit', clusters, procs, owners_of_jobs, changes::text);
     timed := EXISTS (
         SELECT FROM jsonb_object_keys(known) AS k (key)
         WHERE k.key ~ '^(Deferral|Cron|FetchWorkTimeZone)'
@@ -101,39 +104,43 @@ BEGIN
         FROM unnest(owners) AS o (name);
     END IF;
 
-    -- one by one, for job_of's reason
-    FOR named IN SELECT k.cluster_id, k.proc_id FROM unnest(clusters, procs) AS k (cluster_id, proc_id) LOOP
-        UPDATE fetchwork.job AS j
-        SET ad = e.own,
-            batch_id = CASE
+    ctids := fetchwork.job_rows(clusters, procs);
+    UPDATE fetchwork.job AS j
+    SET (ad, batch_id, job_prio, queue, has_policy) = (
+        SELECT
+            e.own,
+            CASE
                 WHEN NOT known ? 'JobBatchName' THEN j.batch_id
                 ELSE batches[array_position(owners, j.owner)]
             END,
-            job_prio = coalesce((e.whole ->> 'JobPrio')::integer, 0),
-            queue = coalesce(e.whole ->> 'FetchWorkQueue', 'default'),
+            coalesce((e.whole ->> 'JobPrio')::integer, 0),
+            coalesce(e.whole ->> 'FetchWorkQueue', 'default'),
             -- an ended job leaves when an agent finds that nothing keeps it
-            has_policy = fetchwork.has_policy(e.whole) OR j.job_status = 4
+            fetchwork.has_policy(e.whole) OR j.job_status = 4
         FROM (
             SELECT o.own, jsonb_strip_nulls(o.shared || o.own) AS whole
             FROM (
                 SELECT
                     c.ad AS shared,
-                    i.ad || known || (
+                    j.ad || known || CASE
+                        WHEN unknown = '{}' THEN unknown
                         -- in the spelling that the job has already
-                        SELECT coalesce(jsonb_object_agg(coalesce(s.key, u.key), u.value), '{}')
-                        FROM jsonb_each(unknown) AS u
-                        LEFT JOIN jsonb_object_keys(c.ad || i.ad) AS s (key) ON lower(s.key) = lower(u.key)
-                    ) AS own
-                FROM fetchwork.job AS i
-                JOIN fetchwork.cluster AS c ON c.cluster_id = i.cluster_id
-                WHERE i.cluster_id = named.cluster_id AND i.proc_id = named.proc_id
+                        ELSE (
+                            SELECT jsonb_object_agg(coalesce(s.key, u.key), u.value)
+                            FROM jsonb_each(unknown) AS u
+                            LEFT JOIN jsonb_object_keys(c.ad || j.ad) AS s (key)
+                                ON lower(s.key) = lower(u.key)
+                        )
+                    END AS own
+                FROM fetchwork.cluster AS c
+                WHERE c.cluster_id = j.cluster_id
                 -- so that each ad is computed once, and not for each of its uses
                 OFFSET 0
             ) AS o
             OFFSET 0
         ) AS e
-        WHERE j.cluster_id = named.cluster_id AND j.proc_id = named.proc_id;
-    END LOOP;
+    )
+    WHERE j.ctid = ANY (ctids);
 
     -- check one job of each group with equal rights and form, and each job that may now be too large
     PERFORM fetchwork.checked_job(w.whole, role)

@@ -7,25 +7,20 @@ AS $$
 DECLARE
     batch integer;
 BEGIN
-    SELECT b.batch_id
-    INTO batch
-    FROM fetchwork.batch AS b
-    WHERE b.owner = ensure_batch.owner AND b.name = ensure_batch.name
-    -- so that it is not forgotten (functions/maintenance/forget.sql)
-    FOR KEY SHARE;
-    IF batch IS NULL THEN
+    LOOP
+        SELECT b.batch_id
+        INTO batch
+        FROM fetchwork.batch AS b
+        WHERE b.owner = ensure_batch.owner AND b.name = ensure_batch.name
+        -- so that it is not forgotten (functions/maintenance/forget.sql)
+        FOR KEY SHARE;
+        EXIT WHEN FOUND;
         INSERT INTO fetchwork.batch (owner, name)
         VALUES (ensure_batch.owner, ensure_batch.name)
         ON CONFLICT ON CONSTRAINT batch_owner_name_key DO NOTHING
         RETURNING batch_id INTO batch;
-        IF batch IS NULL THEN
-            SELECT b.batch_id
-            INTO batch
-            FROM fetchwork.batch AS b
-            WHERE b.owner = ensure_batch.owner AND b.name = ensure_batch.name
-            FOR KEY SHARE;
-        END IF;
-    END IF;
+        EXIT WHEN FOUND;
+    END LOOP;
     RETURN batch;
 END
 $$;

@@ -47,29 +47,47 @@ BEGIN
     WHERE j.job_status <> 4
     GROUP BY m.autocluster_id, m.batch_id;
 
-    -- one by one, for job_of's reason
     FOR moved IN
-        SELECT
-            j.cluster_id, j.proc_id, j.autocluster_id, j.job_prio, j.position,
-            k.autocluster_id AS from_autocluster, k.job_prio AS from_prio
+        SELECT j.autocluster_id, j.job_prio, array_agg(named.ctid) AS ctids
         FROM unnest(moved_clusters, moved_procs, from_autoclusters, from_prios)
             AS k (cluster_id, proc_id, autocluster_id, job_prio)
         CROSS JOIN LATERAL fetchwork.job_of(k.cluster_id, k.proc_id) AS j
+        -- OFFSET 0: as in job_of
+        CROSS JOIN LATERAL (
+            SELECT w.ctid
+            FROM fetchwork.waiting AS w
+            WHERE w.autocluster_id = k.autocluster_id
+                AND w.job_prio = k.job_prio
+                AND w.position = j.position
+                AND w.cluster_id = k.cluster_id
+                AND w.proc_id = k.proc_id
+            OFFSET 0
+        ) AS named
         WHERE (j.autocluster_id, j.job_prio) <> (k.autocluster_id, k.job_prio)
+        GROUP BY j.autocluster_id, j.job_prio
     LOOP
+        -- only a claim changes these rows without the lock of their jobs, and a claim deletes them
         UPDATE fetchwork.waiting AS w
         SET autocluster_id = moved.autocluster_id, job_prio = moved.job_prio
-        WHERE w.autocluster_id = moved.from_autocluster
-            AND w.job_prio = moved.from_prio
-            AND w.position = moved.position
-            AND w.cluster_id = moved.cluster_id
-            AND w.proc_id = moved.proc_id;
-        -- counts and limits use the live run's autocluster for its job
+        WHERE w.ctid = ANY (moved.ctids);
+    END LOOP;
+    -- counts and limits use the live run's autocluster for its job; one by one, because beat() moves runs'
+    -- rows
+    FOR moved IN
+        SELECT r.run_id, j.autocluster_id
+        FROM unnest(moved_clusters, moved_procs) AS k (cluster_id, proc_id)
+        CROSS JOIN LATERAL fetchwork.job_of(k.cluster_id, k.proc_id) AS j
+        CROSS JOIN LATERAL (
+            SELECT r.run_id, r.autocluster_id
+            FROM fetchwork.run AS r
+            WHERE r.cluster_id = k.cluster_id AND r.proc_id = k.proc_id
+            OFFSET 0
+        ) AS r
+        WHERE r.autocluster_id <> j.autocluster_id
+    LOOP
         UPDATE fetchwork.run AS r
         SET autocluster_id = moved.autocluster_id
-        WHERE r.cluster_id = moved.cluster_id
-            AND r.proc_id = moved.proc_id
-            AND r.autocluster_id <> moved.autocluster_id;
+        WHERE r.run_id = moved.run_id;
     END LOOP;
 
     PERFORM fetchwork.ensure_demand(d.autocluster_id, d.job_prio)

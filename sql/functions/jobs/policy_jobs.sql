@@ -11,6 +11,7 @@ STABLE
 SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 BEGIN ATOMIC
+    SELECT fetchwork.require_trusted_host();
     SELECT j.cluster_id, j.proc_id, fetchwork.whole_ad(j)
     FROM fetchwork.job AS j
     WHERE j.has_policy

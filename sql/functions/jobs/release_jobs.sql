@@ -11,23 +11,32 @@ DECLARE
     running_procs integer[];
     waiting_clusters integer[];
     waiting_procs integer[];
-    waiting_positions bigint[];
     following_clusters integer[];
     following_procs integer[];
     old_autoclusters integer[];
     old_batches integer[];
     old_prios integer[];
+    ctids tid[];
+    positions bigint[];
     named record;
 BEGIN
-    SELECT coalesce(array_agg(k.cluster_id), '{}'), coalesce(array_agg(k.proc_id), '{}')
-    INTO running_clusters, running_procs
-    FROM unnest(clusters, procs) AS k (cluster_id, proc_id)
-    -- not an EXISTS, which becomes a join (job_of)
-    WHERE (
-        SELECT r.run_id
-        FROM fetchwork.run AS r
-        WHERE r.cluster_id = k.cluster_id AND r.proc_id = k.proc_id
-    ) IS NOT NULL;
+    SELECT
+        array_agg(s.cluster_id ORDER BY s.nth) FILTER (WHERE s.has_run),
+        array_agg(s.proc_id ORDER BY s.nth) FILTER (WHERE s.has_run),
+        array_agg(s.cluster_id ORDER BY s.nth) FILTER (WHERE NOT s.has_run),
+        array_agg(s.proc_id ORDER BY s.nth) FILTER (WHERE NOT s.has_run)
+    INTO running_clusters, running_procs, waiting_clusters, waiting_procs
+    FROM (
+        SELECT
+            k.*,
+            -- not an EXISTS, which becomes a join (job_of)
+            (
+                SELECT r.run_id
+                FROM fetchwork.run AS r
+                WHERE r.cluster_id = k.cluster_id AND r.proc_id = k.proc_id
+            ) IS NOT NULL AS has_run
+        FROM unnest(clusters, procs) WITH ORDINALITY AS k (cluster_id, proc_id, nth)
+    ) AS s;
     -- by their jobs, not by the rows' ctids (job_rows): beat() renews a run, which moves its row, while
     -- another transaction has locked its job
     FOR named IN SELECT k.* FROM unnest(running_clusters, running_procs) AS k (cluster_id, proc_id) LOOP
@@ -46,47 +55,42 @@ BEGIN
         )
     FROM unnest(running_clusters, running_procs) AS k (cluster_id, proc_id)
     CROSS JOIN LATERAL fetchwork.job_of(k.cluster_id, k.proc_id) AS j;
-    SELECT array_agg(w.cluster_id), array_agg(w.proc_id), array_agg(w.position)
-    INTO waiting_clusters, waiting_procs, waiting_positions
-    FROM (
-        SELECT o.cluster_id, o.proc_id, nextval('fetchwork.position') AS position
-        FROM (
-            SELECT k.cluster_id, k.proc_id
-            FROM unnest(clusters, procs) WITH ORDINALITY AS k (cluster_id, proc_id, nth)
-            -- not an EXISTS, which becomes a join (job_of)
-            WHERE (
-                SELECT r.run_id
-                FROM fetchwork.run AS r
-                WHERE r.cluster_id = k.cluster_id AND r.proc_id = k.proc_id
-            ) IS NULL
-            ORDER BY k.nth
-        ) AS o
-    ) AS w;
 
-    -- one by one, for job_of's reason
-    FOR named IN
-        SELECT w.cluster_id, w.proc_id, w.position
-        FROM unnest(waiting_clusters, waiting_procs, waiting_positions) AS w (cluster_id, proc_id, position)
-        UNION ALL
-        SELECT r.cluster_id, r.proc_id, NULL
-        FROM unnest(running_clusters, running_procs) AS r (cluster_id, proc_id)
-    LOOP
-        UPDATE fetchwork.job AS j
-        SET job_status = CASE WHEN named.position IS NULL THEN 2 ELSE 1 END,
-            position = coalesce(named.position, j.position),
-            not_before = NULL,
-            status_at = clock_timestamp(),
-            facts = j.facts || jsonb_build_object(
-                'LastJobStatus', 5,
-                'ReleaseReason', coalesce(release_jobs.reason, '')
-            ) || fetchwork.last_hold(5, j.hold_reason, j.hold_code, j.hold_subcode),
-            hold_reason = NULL,
-            hold_code = NULL,
-            hold_subcode = NULL,
-            num_not_started = 0,
-            num_lost = 0
-        WHERE j.cluster_id = named.cluster_id AND j.proc_id = named.proc_id;
-    END LOOP;
+    -- in the order of the arrays; the update looks up each row's position by its ctid
+    SELECT array_agg(n.ctid ORDER BY n.ctid), array_agg(n.position ORDER BY n.ctid)
+    INTO ctids, positions
+    FROM (
+        SELECT j.ctid, CASE WHEN k.waits THEN nextval('fetchwork.position') END AS position
+        FROM (
+            SELECT w.cluster_id, w.proc_id, true AS waits
+            FROM unnest(waiting_clusters, waiting_procs) AS w (cluster_id, proc_id)
+            UNION ALL
+            SELECT r.cluster_id, r.proc_id, false
+            FROM unnest(running_clusters, running_procs) AS r (cluster_id, proc_id)
+        ) AS k
+        -- OFFSET 0: as in job_of
+        CROSS JOIN LATERAL (
+            SELECT j.ctid
+            FROM fetchwork.job AS j
+            WHERE j.cluster_id = k.cluster_id AND j.proc_id = k.proc_id
+            OFFSET 0
+        ) AS j
+    ) AS n;
+    UPDATE fetchwork.job AS j
+    SET job_status = CASE WHEN positions[width_bucket(j.ctid, ctids)] IS NULL THEN 2 ELSE 1 END,
+        position = coalesce(positions[width_bucket(j.ctid, ctids)], j.position),
+        not_before = NULL,
+        status_at = clock_timestamp(),
+        facts = j.facts || jsonb_build_object(
+            'LastJobStatus', 5,
+            'ReleaseReason', coalesce(release_jobs.reason, '')
+        ) || fetchwork.last_hold(5, j.hold_reason, j.hold_code, j.hold_subcode),
+        hold_reason = NULL,
+        hold_code = NULL,
+        hold_subcode = NULL,
+        num_not_started = 0,
+        num_lost = 0
+    WHERE j.ctid = ANY (ctids);
     WITH released AS (
         SELECT
             j.cluster_id, j.proc_id, j.job_status, j.job_prio, j.autocluster_id, j.batch_id, j.position

@@ -2,7 +2,7 @@
 -- processes, which their hosts then kill at once. Returns how many left. Events: EVICTED (004), ABORTED
 -- (009). Locks: the jobs, then their runs.
 CREATE OR REPLACE FUNCTION fetchwork.remove_now(
-    jobs text [], reason text DEFAULT NULL, owner text DEFAULT NULL
+    jobs text [], reason text DEFAULT NULL, owner text DEFAULT NULL, gone_ok boolean DEFAULT false
 )
 RETURNS integer
 LANGUAGE plpgsql
@@ -14,10 +14,13 @@ DECLARE
     marked record;
     live fetchwork.run;
     gone integer := 0;
+    clusters integer[];
+    procs integer[];
+    owners text[];
 BEGIN
     FOR marked IN
-        SELECT s.cluster_id, s.proc_id
-        FROM fetchwork.selected_jobs(jobs, remove_now.owner, role) AS s
+        SELECT s.cluster_id, s.proc_id, s.owner
+        FROM fetchwork.selected_jobs(jobs, remove_now.owner, role, gone_ok) AS s
         WHERE s.job_status = 3
     LOOP
         SELECT r.*
@@ -32,7 +35,11 @@ BEGIN
         PERFORM fetchwork.back_to_idle(live, live.end_reason);
         PERFORM fetchwork.tell_end(live.host_id);
         gone := gone + 1;
+        clusters := clusters || marked.cluster_id;
+        procs := procs || marked.proc_id;
+        owners := owners || marked.owner;
     END LOOP;
+    PERFORM fetchwork.note_job_action('remove_now', clusters, procs, owners, remove_now.reason);
     RETURN gone;
 END
 $$;

@@ -2,8 +2,9 @@
 -- locked, and only jobs that the invoker may change. Each id is looked up once by the key of "job": a call
 -- costs time by its jobs, however large their clusters are.
 -- Errors: FWNOT (an id without such jobs: others' jobs do not exist for the caller), FWDEN, FWINV.
+-- With gone_ok an id without such jobs is skipped: jobs that a constraint selected may have ended.
 -- Locks: the jobs, always in the order of their ids, so that two callers with many jobs don't deadlock.
-CREATE OR REPLACE FUNCTION fetchwork.selected_jobs(jobs text [], owner text, role name)
+CREATE OR REPLACE FUNCTION fetchwork.selected_jobs(jobs text [], owner text, role name, gone_ok boolean)
 RETURNS SETOF fetchwork.job
 LANGUAGE plpgsql
 AS $$
@@ -62,7 +63,7 @@ BEGIN
         ) IS NULL
     ) AS n (name)
     LIMIT 1;
-    IF FOUND THEN
+    IF FOUND AND NOT gone_ok THEN
         RAISE EXCEPTION 'job % is not in the queue', missing USING ERRCODE = 'FWNOT';
     END IF;
     IF whole_clusters IS NOT NULL THEN

@@ -7,7 +7,7 @@
 --
 -- arguments and environment have HTCondor's new syntax without the outer double quotes (one 'two three'; A=1
 -- B='x y'). ad: other attributes, in HTCondor's JSON form; a named parameter overrides it. Memory is in MiB,
--- disk in KiB. Errors: FWINV, FWDEN as submit_cluster.
+-- disk in KiB. key: as for submit_cluster. Errors: FWINV, FWDEN as submit_cluster.
 CREATE OR REPLACE FUNCTION fetchwork.submit(
     cmd text,
     owner text DEFAULT NULL,
@@ -27,7 +27,8 @@ CREATE OR REPLACE FUNCTION fetchwork.submit(
     queue text DEFAULT NULL,
     batch_name text DEFAULT NULL,
     accounting_group text DEFAULT NULL,
-    ad jsonb DEFAULT '{}'
+    ad jsonb DEFAULT '{}',
+    key text DEFAULT NULL
 )
 RETURNS text
 LANGUAGE sql
@@ -53,6 +54,7 @@ BEGIN ATOMIC
             'JobBatchName', submit.batch_name,
             'AccountingGroup', submit.accounting_group
         )),
-        ARRAY['{}'::jsonb]
+        ARRAY['{}'::jsonb],
+        key => submit.key
     )::text || '.0';
 END;

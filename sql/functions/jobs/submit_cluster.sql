@@ -6,6 +6,9 @@
 -- cluster: an id from reserve_cluster, for ads that contain the id ($(ClusterId)), and for a cluster too
 -- large for one call: the first call makes it, further calls of the same transaction append to it, with NULL
 -- for common. NULL: a new id.
+-- key: the caller's own name for this submission. The same key of the same Owner (that of the first job)
+-- returns the first submission's cluster, for submission_days; the ads are not compared. While the first
+-- call is under way, the second one waits.
 -- Errors: FWINV (an invalid ad), FWDEN (no right to name that Owner or accounting group, a draining queue,
 -- more jobs than max_jobs_per_submission or max_jobs_per_owner). Events: SUBMIT (000) for each job, HELD
 -- (012).
@@ -13,7 +16,8 @@
 CREATE OR REPLACE FUNCTION fetchwork.submit_cluster(
     common jsonb,
     procs jsonb [],
-    cluster integer DEFAULT NULL
+    cluster integer DEFAULT NULL,
+    key text DEFAULT NULL
 )
 RETURNS integer
 LANGUAGE plpgsql
@@ -23,6 +27,7 @@ AS $$
 DECLARE
     role name := fetchwork.invoker();
     asking text := fetchwork.asker();
+    owner text;
     new_cluster integer;
     first_proc integer := 0;
     shared jsonb;
@@ -46,6 +51,25 @@ DECLARE
 BEGIN
     IF coalesce(cardinality(procs), 0) = 0 THEN
         RAISE EXCEPTION 'there are no jobs to submit; allowed: one ad or more' USING ERRCODE = 'FWINV';
+    END IF;
+    IF key IS NOT NULL THEN
+        owner := coalesce(
+            fetchwork.attribute_of(procs[1], 'owner') #>> '{}',
+            fetchwork.attribute_of(common, 'owner') #>> '{}',
+            ''
+        );
+        new_cluster := fetchwork.submitted_as(owner, key);
+        IF new_cluster IS NOT NULL THEN
+            RETURN new_cluster;
+        END IF;
+        new_cluster := coalesce(cluster, fetchwork.next_cluster());
+        BEGIN
+            PERFORM fetchwork.note_submission(owner, key, new_cluster);
+        EXCEPTION
+            -- it was made meanwhile
+            WHEN SQLSTATE 'FWCON' THEN
+                RETURN fetchwork.submitted_as(owner, key);
+        END;
     END IF;
     IF cluster IS NOT NULL AND common IS NULL THEN
         -- only the transaction that made the cluster may append: others see the cluster after its commit
@@ -81,7 +105,7 @@ BEGIN
                 cluster USING ERRCODE = 'FWINV';
         END IF;
         INSERT INTO fetchwork.cluster (cluster_id, ad, procs, submitted_by)
-        VALUES (coalesce(cluster, fetchwork.next_cluster()), shared, cardinality(procs), asking)
+        VALUES (coalesce(new_cluster, cluster, fetchwork.next_cluster()), shared, cardinality(procs), asking)
         RETURNING cluster_id INTO new_cluster;
     END IF;
     n := first_proc;

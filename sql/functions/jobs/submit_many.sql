@@ -5,14 +5,18 @@
 --         ARRAY['{"Cmd": "/bin/true", "Owner": "alice"}', '{"Cmd": "/bin/false", "Owner": "bob"}']::jsonb[]
 --     );
 --
--- common has the attributes of every ad that does not set its own. Errors: as for submit_cluster.
-CREATE OR REPLACE FUNCTION fetchwork.submit_many(ads jsonb [], common jsonb DEFAULT '{}')
+-- common has the attributes of every ad that does not set its own. key, errors: as for submit_cluster.
+CREATE OR REPLACE FUNCTION fetchwork.submit_many(
+    ads jsonb [],
+    common jsonb DEFAULT '{}',
+    key text DEFAULT NULL
+)
 RETURNS TABLE (cluster_id integer, proc_id integer, job_id text)
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
-    new_cluster integer := fetchwork.submit_cluster(common, ads);
+    new_cluster integer := fetchwork.submit_cluster(common, ads, NULL, key);
 BEGIN
     RETURN QUERY
     SELECT new_cluster, n - 1, fetchwork.job_id(new_cluster, n - 1)

@@ -1,7 +1,7 @@
 -- Counts the runs and jobs that ended since the last call, by quarter of an hour and owner, for the view
 -- run_counts: charts of a busy day would otherwise read millions of rows. maintain_queue calls it. A call
 -- counts at most a quarter of an hour, up to a minute ago, because earlier transactions may still be open;
--- the ends of a longer transaction are not counted. Counts are kept for two days. Of the waits for a first
+-- the ends of a longer transaction are not counted. Counts are kept for eight days. Of the waits for a first
 -- start it keeps a sample of about 60 a call: each n-th in the order of the owners, and the first of each
 -- owner.
 -- Locks: the row of "counted"; a concurrent call returns at once.
@@ -64,7 +64,7 @@ BEGIN
         waits = k.waits || excluded.waits,
         longest_wait = greatest(k.longest_wait, excluded.longest_wait);
     DELETE FROM fetchwork.run_count AS k
-    WHERE k.ended < now() - interval '2 days';
+    WHERE k.ended < now() - interval '8 days';
     UPDATE fetchwork.counted AS c
     SET up_to = until;
 END

@@ -1,6 +1,7 @@
 -- Forgets autoclusters and batches that have had no jobs for forget_after, and their counts, and submitters
 -- without usage and settings. History and events stay, and their owners stay known (past_owner); only the
--- counts of jobs that ended long ago go (views totals and batches). At most 20 000 of each in a call.
+-- counts of jobs that ended long ago go (views totals and batches). At most 20 000 of each in a call; also
+-- the noted actions that are older than events.
 -- Locks: the rows that it deletes; skips locked ones. A submission that is about to use a row holds KEY SHARE
 -- on it, as a reference or in ensure_autocluster; a new statement, and so a new snapshot, checks the locked
 -- rows again before their deletion.
@@ -15,6 +16,17 @@ DECLARE
     ids integer[];
     names text[];
 BEGIN
+    DELETE FROM fetchwork.action AS a
+    WHERE a.action_id IN (
+        SELECT o.action_id
+        FROM (
+            SELECT f.action_id, f.at
+            FROM fetchwork.action AS f
+            ORDER BY f.action_id
+            LIMIT 20000
+        ) AS o
+        WHERE o.at < now() - fetchwork.setting_time('event_days')
+    );
     SELECT array_agg(l.autocluster_id)
     INTO ids
     FROM (

@@ -70,6 +70,7 @@ BEGIN
 
     PERFORM fetchwork.forget();
     PERFORM fetchwork.forget_files();
+    PERFORM fetchwork.forget_identities();
 
     FOREACH parent IN ARRAY ARRAY['event', 'job_history', 'run_history'] LOOP
         BEGIN

@@ -10,7 +10,8 @@
 -- for: those that ran at the first, and those that began after it. All others had their turn. So a
 -- transaction that is left open, with events or without, delays its own events alone, and dead index entries
 -- behind an old snapshot are not read again. A snapshot of another server says nothing about this one, which
--- may have lost batches that the other gave: then all events are looked at, as without since.
+-- may have lost batches that the other gave: then all events are looked at, as without since. So they are
+-- after each move: an agent may have called while a dump was being restored, before its events were there.
 --
 -- Locks: the turn "events", which is not waited for; the rows of the new events.
 CREATE OR REPLACE FUNCTION fetchwork.sequence_events(
@@ -23,7 +24,10 @@ SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
-    server text := fetchwork.running_identity(with_start => true);
+    server text := concat_ws(
+        '/', fetchwork.running_identity(with_start => true),
+        (SELECT extract(epoch FROM h.moved_at) FROM fetchwork.heartbeat AS h)
+    );
     before pg_snapshot := CASE
         WHEN starts_with(since, server || ' ') THEN substr(since, length(server) + 2)::pg_snapshot
     END;

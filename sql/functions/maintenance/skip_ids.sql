@@ -5,37 +5,44 @@
 -- The number of lost ids is unknown. The gap grows with the time since the last call of reap that this
 -- database remembers: for each second 50 of the integers, which HTCondor's job ids are, and 10 000 of the
 -- others.
--- Locks: none. Sequences take no part in transactions, so a submitter's open transaction does not keep others
--- from noticing the move; two calls at the same moment skip twice.
+-- Sequences take no part in transactions, so the lock is given back, by a rollback, at the end of the call,
+-- and a submitter's open transaction does not keep others from noticing the move. The move counts as noticed
+-- when all numbers have been skipped: a second call at the same moment waits, and none returns before.
+-- Without the lock it could set back a sequence that it has read before the first call skipped, and ids drawn
+-- in between would be given out again.
+-- Locks: the turn "ids", during the call.
 CREATE OR REPLACE FUNCTION fetchwork.skip_ids(forced boolean DEFAULT false)
 RETURNS void
 LANGUAGE plpgsql
 AS $$
 DECLARE
     here bigint := hashtextextended(fetchwork.server_identity(), 0) & 9223372036854775806 | 1;
-    before bigint := pg_sequence_last_value('fetchwork.ids_server'::regclass);
+    before bigint;
     away_s bigint;
 BEGIN
-    IF before IS DISTINCT FROM here THEN
-        PERFORM setval('fetchwork.ids_server', here);
-    ELSIF NOT forced THEN
-        RETURN;
-    END IF;
-    IF before IS NULL AND NOT forced THEN
-        RETURN;
-    END IF;
-    SELECT greatest(200, extract(epoch FROM clock_timestamp() - h.reaped_at))::bigint
-    INTO away_s
-    FROM fetchwork.heartbeat AS h;
-    PERFORM setval(
-        format('%I.%I', s.schemaname, s.sequencename)::regclass,
-        least(
-            coalesce(s.last_value, 0)
-            + away_s * CASE WHEN s.data_type = 'integer'::regtype THEN 50 ELSE 10000 END,
-            s.max_value
+    PERFORM FROM fetchwork.turn AS t
+    WHERE t.name = 'ids'
+    FOR NO KEY UPDATE;
+    before := pg_sequence_last_value('fetchwork.ids_server'::regclass);
+    IF forced OR before <> here THEN
+        SELECT greatest(200, extract(epoch FROM clock_timestamp() - h.reaped_at))::bigint
+        INTO away_s
+        FROM fetchwork.heartbeat AS h;
+        PERFORM setval(
+            format('%I.%I', s.schemaname, s.sequencename)::regclass,
+            least(
+                coalesce(s.last_value, 0)
+                + away_s * CASE WHEN s.data_type = 'integer'::regtype THEN 50 ELSE 10000 END,
+                s.max_value
+            )
         )
-    )
-    FROM pg_sequences AS s
-    WHERE s.schemaname = 'fetchwork' AND s.sequencename NOT IN ('ids_server', 'event_batch');
+        FROM pg_sequences AS s
+        WHERE s.schemaname = 'fetchwork' AND s.sequencename NOT IN ('ids_server', 'event_batch');
+    END IF;
+    PERFORM setval('fetchwork.ids_server', here);
+    RAISE EXCEPTION 'the turn is over' USING ERRCODE = 'FWEND';
+EXCEPTION
+    WHEN SQLSTATE 'FWEND' THEN
+        NULL;
 END
 $$;

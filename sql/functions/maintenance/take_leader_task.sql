@@ -1,5 +1,5 @@
 -- True for one caller in each period, which then does the task for all (policy pass, preemption, maintenance
--- of tables). The caller does not report back: a task may be missed once, or done twice.
+-- of tables). Tasks that show the jobs of other hosts are not for a host that was invited without "trusted".
 CREATE OR REPLACE FUNCTION fetchwork.take_leader_task(name text, every_s double precision)
 RETURNS boolean
 LANGUAGE plpgsql
@@ -7,6 +7,12 @@ SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
+    IF take_leader_task.name IN ('policy', 'objects')
+        AND fetchwork.is_joined_host()
+        AND NOT fetchwork.is_trusted_host()
+    THEN
+        RETURN false;
+    END IF;
     INSERT INTO fetchwork.leader_task AS d (name, taken_at)
     VALUES (take_leader_task.name, clock_timestamp())
     ON CONFLICT ON CONSTRAINT leader_task_pkey DO UPDATE SET taken_at = clock_timestamp()

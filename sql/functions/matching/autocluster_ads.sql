@@ -8,5 +8,5 @@ SET search_path = pg_catalog, pg_temp
 BEGIN ATOMIC
     SELECT a.autocluster_id, a.submitter, a.owner, a.queue, a.ad
     FROM fetchwork.autocluster AS a
-    WHERE a.autocluster_id = ANY (autocluster_ads.ids);
+    WHERE a.autocluster_id = ANY (autocluster_ads.ids) AND fetchwork.serves_queue(a.queue);
 END;

@@ -30,6 +30,7 @@ STABLE
 SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 BEGIN ATOMIC
+    SELECT fetchwork.require_host(candidates.host_id);
     SELECT DISTINCT d.autocluster_id, d.job_prio, a.submitter,
         a.concurrency_limits IS NOT NULL OR q.max_running IS NOT NULL OR s.max_running IS NOT NULL,
         a.request_cpus, a.request_memory_mib, a.request_disk_kib, a.request_gpus
@@ -40,6 +41,7 @@ BEGIN ATOMIC
     LEFT JOIN fetchwork.submitter AS s ON s.name = a.submitter
     WHERE d.xid >= candidates.since
         AND a.queue = ANY (candidates.queues)
+        AND fetchwork.serves_queue(a.queue)
         AND a.access_point IS NULL
         AND NOT q.paused
         AND (

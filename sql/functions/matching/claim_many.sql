@@ -46,7 +46,7 @@ AS $$
 #variable_conflict use_column
 DECLARE
     known record;
-    slots_left integer := jsonb_array_length(slots);
+    slots_left integer;
     -- by choice
     limited boolean[];
     closed boolean[];
@@ -77,14 +77,16 @@ DECLARE
     behind bigint;
     n integer;
 BEGIN
+    PERFORM fetchwork.require_host(claim_many.host_id);
     IF NOT fetchwork.may_claim() THEN
         RETURN;
     END IF;
+    slots_left := fetchwork.free_slots(claim_many.host_id, jsonb_array_length(slots));
     SELECT t.*
     INTO known
     FROM fetchwork.turned_away(claim_many.host_id) AS t;
     IF known.black_hole THEN
-        slots_left := 1;
+        slots_left := least(slots_left, 1);
     END IF;
     SELECT
         array_agg(
@@ -94,6 +96,7 @@ BEGIN
         array_agg(
             a.access_point IS NOT NULL
             OR coalesce(q.paused, true)
+            OR NOT fetchwork.serves_queue(q.name)
             OR CASE
                 WHEN a.owner = ANY (known.failing) THEN a.owner = ANY (known.closed)
                 ELSE NOT known.newcomers

@@ -18,7 +18,11 @@ BEGIN
             FROM fetchwork.autocluster_fault AS f
             WHERE f.rest_until > now() - interval '1 day'
             GROUP BY f.autocluster_id
-            HAVING count(*) >= 2
+            -- of hosts that joined by one invitation, one is heard
+            HAVING count(DISTINCT coalesce(
+                (SELECT -i.invitation FROM fetchwork.host_identity AS i WHERE i.host_id = f.host_id),
+                f.host_id
+            )) >= 2
         ) AS fault
         CROSS JOIN LATERAL (
             SELECT w.cluster_id, w.proc_id

@@ -31,6 +31,7 @@ STABLE
 SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 BEGIN ATOMIC
+    SELECT fetchwork.require_host(read_demand.host_id);
     WITH asked AS (
         SELECT CASE
             WHEN read_demand.since > pg_snapshot_xmin(pg_current_snapshot()) THEN '0'

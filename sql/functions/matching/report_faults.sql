@@ -9,6 +9,7 @@ LANGUAGE sql
 SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 BEGIN ATOMIC
+    SELECT fetchwork.require_host(report_faults.host_id);
     INSERT INTO fetchwork.autocluster_fault AS f (autocluster_id, host_id, reason, rest_until)
     SELECT fault.autocluster_id, report_faults.host_id, left(fault.reason, 1000), now() + interval '10 min'
     FROM unnest(report_faults.autoclusters, report_faults.reasons) AS fault (autocluster_id, reason)

@@ -16,7 +16,7 @@ BEGIN
         SELECT a.n, r.run_id, clock_timestamp() - make_interval(secs => greatest(a.accepted_s, 0)) AS at
         FROM unnest(run_ids, tokens, accepted_s) WITH ORDINALITY AS a (run_id, token, accepted_s, n)
         JOIN fetchwork.run AS r ON r.run_id = a.run_id
-        WHERE fetchwork.proves(a.token, r.token) AND r.state = 'reserved'
+        WHERE fetchwork.proves(a.token, r.token, r.host_id) AND r.state = 'reserved'
         FOR UPDATE OF r SKIP LOCKED
     ),
     accepted AS (

@@ -16,6 +16,7 @@ BEGIN ATOMIC
         (live).run_id, (live).cluster_id, (live).proc_id, (live).autocluster_id, closed_run.owner,
         (live).host_id, (live).state, closed_run.outcome, closed_run.reason, (live).weight, (live).token,
         (live).slot, (live).claimed_at, (live).accepted_at, (live).started_at, closed_run.at, (live).starter,
+        (live).chain,
         coalesce(fetchwork.integer_of(closed_run.report -> 'JobPid'), (live).job_pid), (live).usage,
         closed_run.report - 'FetchWorkOutput', NULL::jsonb, closed_run.report -> 'FetchWorkOutput',
         (live).transfer;

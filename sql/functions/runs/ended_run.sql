@@ -14,7 +14,7 @@ BEGIN
     IF NOT FOUND THEN
         RAISE EXCEPTION 'run % is not known', ended_run.run_id USING ERRCODE = 'FWNOT';
     END IF;
-    IF NOT fetchwork.proves(ended_run.token, ended.token) THEN
+    IF NOT fetchwork.proves(ended_run.token, ended.token, ended.host_id) THEN
         RAISE EXCEPTION 'the token is not that of run %', ended_run.run_id USING ERRCODE = 'FWTOK';
     END IF;
     RETURN ended;

@@ -7,6 +7,7 @@
 CREATE OR REPLACE FUNCTION fetchwork.finish_runs(run_ids bigint [], tokens uuid [], reports jsonb [])
 RETURNS integer []
 LANGUAGE plpgsql
+SET plan_cache_mode = force_generic_plan
 AS $$
 DECLARE
     quick_s double precision := fetchwork.setting_value('quick_failure');
@@ -32,7 +33,7 @@ BEGIN
         JOIN fetchwork.run AS r ON r.run_id = a.run_id
         JOIN fetchwork.job AS j ON j.cluster_id = r.cluster_id AND j.proc_id = r.proc_id
         JOIN fetchwork.host AS h ON h.host_id = r.host_id
-        WHERE fetchwork.proves(a.token, r.token)
+        WHERE fetchwork.proves(a.token, r.token, r.host_id)
             AND r.state = 'running'
             AND r.end_requested IS NULL
             AND j.run_id = r.run_id

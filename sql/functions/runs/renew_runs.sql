@@ -16,7 +16,7 @@ BEGIN
             fetchwork.number_of(a.report -> 'ImageSize') AS new_size
         FROM unnest(run_ids, tokens, reports) WITH ORDINALITY AS a (run_id, token, report, n)
         JOIN fetchwork.run AS r ON r.run_id = a.run_id
-        WHERE fetchwork.proves(a.token, r.token)
+        WHERE fetchwork.proves(a.token, r.token, r.host_id)
             AND r.end_requested IS NULL
             AND fetchwork.is_plain_report(a.report)
             AND (

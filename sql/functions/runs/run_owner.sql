@@ -11,11 +11,11 @@ BEGIN ATOMIC
     FROM (
         SELECT r.cluster_id, r.proc_id
         FROM fetchwork.run AS r
-        WHERE r.run_id = run_owner.run_id AND fetchwork.proves(run_owner.token, r.token)
+        WHERE r.run_id = run_owner.run_id AND fetchwork.proves(run_owner.token, r.token, r.host_id)
         UNION ALL
         SELECT h.cluster_id, h.proc_id
         FROM fetchwork.run_history AS h
-        WHERE h.run_id = run_owner.run_id AND fetchwork.proves(run_owner.token, h.token)
+        WHERE h.run_id = run_owner.run_id AND fetchwork.proves(run_owner.token, h.token, h.host_id)
     ) AS known
     LEFT JOIN fetchwork.known_job AS j ON j.cluster_id = known.cluster_id AND j.proc_id = known.proc_id
     LIMIT 1;

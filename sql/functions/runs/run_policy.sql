@@ -14,14 +14,14 @@ BEGIN
     SELECT r.*
     INTO live
     FROM fetchwork.run AS r
-    WHERE r.run_id = run_policy.run_id AND fetchwork.proves(run_policy.token, r.token);
+    WHERE r.run_id = run_policy.run_id AND fetchwork.proves(run_policy.token, r.token, r.host_id);
     IF NOT FOUND THEN
         SELECT h.*
         INTO ended
         FROM fetchwork.run_history AS h
         WHERE h.run_id = run_policy.run_id
             AND h.outcome = 'lost'
-            AND fetchwork.proves(run_policy.token, h.token);
+            AND fetchwork.proves(run_policy.token, h.token, h.host_id);
         IF NOT FOUND THEN
             RETURN NULL;
         END IF;

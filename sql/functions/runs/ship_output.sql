@@ -29,7 +29,7 @@ BEGIN
     IF NOT FOUND OR watched.ended THEN
         RETURN false;
     END IF;
-    IF NOT fetchwork.proves(ship_output.token, watched.token) THEN
+    IF NOT fetchwork.proves(ship_output.token, watched.token, watched.host_id) THEN
         RAISE EXCEPTION 'the token is not that of run %', ship_output.run_id USING ERRCODE = 'FWTOK';
     END IF;
     INSERT INTO fetchwork.output_chunk AS c (run_id, stream, starts_at, content)

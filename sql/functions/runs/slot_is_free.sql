@@ -21,6 +21,7 @@ DECLARE
     live fetchwork.run;
     ended integer := 0;
 BEGIN
+    PERFORM fetchwork.require_host(slot_is_free.host_id);
     FOR candidate IN
         SELECT r.run_id, r.token, r.cluster_id, r.proc_id
         FROM fetchwork.run AS r

@@ -28,7 +28,9 @@ BEGIN
         JOIN fetchwork.job AS j ON j.cluster_id = r.cluster_id AND j.proc_id = r.proc_id
         LEFT JOIN fetchwork.host AS h ON h.host_id = r.host_id
         LEFT JOIN fetchwork.slot AS s ON s.host_id = r.host_id AND s.name = coalesce(a.slot, r.slot)
-        WHERE fetchwork.proves(a.token, r.token) AND r.state <> 'running' AND r.end_requested IS NULL
+        WHERE fetchwork.proves(a.token, r.token, r.host_id)
+            AND r.state <> 'running'
+            AND r.end_requested IS NULL
         FOR UPDATE OF j, r SKIP LOCKED
     ),
     started AS (
@@ -54,15 +56,7 @@ BEGIN
             num_starts = j.num_starts + 1,
             first_start_at = coalesce(j.first_start_at, s.at),
             last_start_at = s.at,
-            facts = j.facts || jsonb_strip_nulls(jsonb_build_object(
-                'LastJobStatus', 1,
-                'LastMatchTime', extract(epoch FROM s.claimed_at)::bigint,
-                'CpusProvisioned', s.resources -> 'Cpus',
-                'MemoryProvisioned', s.resources -> 'Memory',
-                'DiskProvisioned', s.resources -> 'Disk',
-                'GPUsProvisioned',
-                CASE WHEN s.resources ? 'Cpus' THEN coalesce(s.resources -> 'GPUs', '0') END
-            ))
+            facts = j.facts || fetchwork.start_facts(s.claimed_at, s.resources)
         FROM started AS s
         WHERE j.cluster_id = s.cluster_id AND j.proc_id = s.proc_id
     ),

@@ -8,6 +8,7 @@ STABLE
 SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 BEGIN ATOMIC
+    SELECT fetchwork.require_host(watched_output.host_id);
     SELECT
         w.run_id,
         (

@@ -20,6 +20,7 @@ DECLARE
     target record;
 BEGIN
     PERFORM fetchwork.require_admin();
+    PERFORM fetchwork.note_action('set_bucket', NULL, NULL, set_bucket.url, NULL);
     UPDATE fetchwork.bucket AS b
     SET used = false
     WHERE b.used;

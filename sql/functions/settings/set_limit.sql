@@ -17,6 +17,7 @@ BEGIN
         INSERT INTO fetchwork.concurrency_limit (name, maximum)
         VALUES (lower(set_limit.name), set_limit.maximum);
     END IF;
+    PERFORM fetchwork.note_action('set_limit', NULL, NULL, set_limit.name, maximum::text);
     PERFORM fetchwork.notify_agents();
 END
 $$;

@@ -39,6 +39,7 @@ BEGIN
             ELSE q.preempt_prio
         END
     WHERE q.name = set_queue.name;
+    PERFORM fetchwork.note_action('set_queue', NULL, NULL, set_queue.name, changes::text);
     -- a queue may go on: agents with waiting fetches read the demand again
     PERFORM fetchwork.notify_agents();
 END

@@ -30,5 +30,6 @@ BEGIN
             (SELECT string_agg(s.name, ', ' ORDER BY s.name) FROM fetchwork.setting AS s)
             USING ERRCODE = 'FWNOT';
     END IF;
+    PERFORM fetchwork.note_action('set_setting', NULL, NULL, set_setting.name, value::text);
 END
 $$;

@@ -45,6 +45,7 @@ BEGIN
             ELSE s.max_running
         END
     WHERE s.name = set_submitter.name;
+    PERFORM fetchwork.note_action('set_submitter', NULL, NULL, set_submitter.name, changes::text);
     -- a maximum may be higher: agents with waiting fetches read the demand again
     PERFORM fetchwork.notify_agents();
 END

@@ -1,7 +1,7 @@
 /* The compiled hook's readers of foreign input, as functions of bytes: hook.conf, the agent's reply, the ad.
  * This file replaces the hook's own main (client.c).
  *
- * The first byte chooses: c hook.conf, j the job ad of prepare_job, n the notes of a sandbox, s the JobPid of
+ * The first byte chooses: a the ad of a chain's job, c hook.conf, j the job ad of prepare_job, n the notes of a sandbox, s the JobPid of
  * an ad, r a reply.
  * With -DFUZZER for libFuzzer; else `fuzz_client compare` reads cases on stdin, each as a line with its
  * length and then its bytes, and prints its result in one line: tests compare that with Python's.
@@ -45,6 +45,22 @@ static void say(const char *data, size_t size)
     static char text[MAX_CONF + 1];
     struct text rest = {data + 1, size - 1};
     switch (data[0]) {
+    case 'a': {
+        char *base[] = {"PATH=/bin", "TMPDIR=/top", "A=0", NULL};
+        struct chain_job job;
+        if (!read_chain_job(rest, base, "/top", "/top/job", &job)) {
+            printf("left");
+            break;
+        }
+        printf("read signal=%d", job.kill_signal);
+        show("iwd", (struct text){job.iwd, strlen(job.iwd)});
+        show("out", (struct text){job.out, strlen(job.out)});
+        for (size_t at = 0; job.argv[at]; at++)
+            show("word", (struct text){job.argv[at], strlen(job.argv[at])});
+        for (size_t at = 0; job.environment[at]; at++)
+            show("variable", (struct text){job.environment[at], strlen(job.environment[at])});
+        break;
+    }
     case 'c':
         rest.length = rest.length < MAX_CONF ? rest.length : MAX_CONF;
         memcpy(text, rest.at, rest.length);

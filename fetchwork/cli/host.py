@@ -1,0 +1,366 @@
+"""``fetchwork host``: invitations, hosts that join by them, and their identities."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import sys
+import time
+from dataclasses import asdict
+from pathlib import Path
+
+import click
+
+from fetchwork.cli import options, output
+
+#: a directory that the agent may write: it renews the identity
+STATE = Path("/var/lib/fetchwork/identity")
+HOST_FILE = Path("/etc/fetchwork/host.toml")
+#: settings of a connection string that an invitation passes on
+_PASSED_ON = ("host", "hostaddr", "port", "dbname", "sslmode", "channel_binding", "target_session_attrs")
+
+
+@click.group()
+@click.option("--dsn", metavar="CONNINFO", help="The database; as fetchwork --dsn.")
+@click.pass_context
+def cli(context: click.Context, dsn: str | None) -> None:
+    """Invite hosts, join as one, and revoke one.
+
+    Each host that joins has a database role of its own, by which it can act for itself alone.
+
+    \b
+    Example:
+      fetchwork host invite --uses 20 --valid 1h
+      fetchwork host list
+    """
+    context.obj = options.conninfo_of(context, dsn)
+
+
+def _seconds(context: click.Context, parameter: click.Parameter, value: str) -> float:
+    factor = {"s": 1, "m": 60, "h": 3600, "d": 86400}.get(value[-1:], 0)
+    try:
+        return float(value[:-1]) * factor if factor else float(value)
+    except ValueError:
+        raise click.BadParameter("allowed: a number with s, m, h or d, such as 30m") from None
+
+
+@cli.command()
+@click.option("--name", "hosts", metavar="PATTERN", default="*", help="Names of the hosts, with * and ?.")
+@click.option("--queue", "queues", metavar="QUEUE", multiple=True, help="Serve this queue only; repeatable.")
+@click.option("--uses", metavar="N", default=1, show_default=True, help="The number of hosts that may join.")
+@click.option(
+    "--valid", metavar="TIME", default="1h", show_default=True, callback=_seconds, help="For how long."
+)
+@click.option("--max-slots", metavar="N", type=int, help="Jobs that each host may have at once.")
+@click.option("--trusted", is_flag=True, help="They also judge the policies of all waiting jobs.")
+@click.option(
+    "--ca",
+    type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    help="Certificate (PEM) of the authority that signed the server's; hosts then verify the server.",
+)
+@click.option("--address", metavar="HOST", help="The server's name for hosts, if it is another than here.")
+@options.json_option
+@click.pass_obj
+def invite(
+    conninfo: str,
+    hosts: str,
+    queues: tuple[str, ...],
+    uses: int,
+    valid: float,
+    max_slots: int | None,
+    trusted: bool,
+    ca: Path | None,
+    address: str | None,
+    as_json: bool,
+) -> None:
+    """Print an invitation: one line, by which hosts join while it is valid.
+
+    It is a secret: it gives an identity of a host, with these bounds.
+
+    \b
+    Example:
+      fetchwork host invite --name 'ep*.example.org' --queue default --uses 200 --ca root.crt
+    """
+    from fetchwork.config.identity import InvitationText, new_password, verifier_of
+    from fetchwork.db.calls import hosts as calls
+    from fetchwork.db.database import Database
+
+    password = new_password()
+    server = _server(conninfo, address, verified=ca is not None)
+    with Database(conninfo) as database:
+        made = database.run(
+            calls.invite_host(
+                verifier=verifier_of(password),
+                hosts=hosts,
+                queues=list(queues) or None,
+                uses=uses,
+                valid_s=valid,
+                max_slots=max_slots,
+                trusted=trusted,
+            )
+        )
+    server.update(dbname=made.database, user=made.role)
+    certificate = ca.read_text(encoding="utf-8") if ca is not None else None
+    line = InvitationText(server, password, list(queues) or ["default"], certificate).encode()
+    if not server.get("sslmode", "").startswith("verify-"):
+        click.echo("hosts will not verify the server; that needs --ca FILE", err=True)
+    if as_json:
+        output.print_json({**asdict(made), "invitation": line})
+        return
+    click.echo(line)
+    click.echo(
+        f"invitation {made.number} for {uses} hosts, until {made.valid_until:%Y-%m-%d %H:%M:%S}; there:"
+        " `fetchwork host join INVITATION`",
+        err=True,
+    )
+
+
+def _server(conninfo: str, address: str | None, *, verified: bool) -> dict[str, str]:
+    """The settings of libpq by which hosts reach the server of this connection string."""
+    from fetchwork.config import conninfo as text
+    from fetchwork.db.server import location
+
+    server = {key: value for key, value in text.parse(conninfo).items() if key in _PASSED_ON}
+    if address is not None:
+        server = {**server, "host": address}
+        server.pop("hostaddr", None)
+    if "host" not in server and "hostaddr" not in server:
+        raise click.UsageError(f"hosts can't reach '{location(conninfo)}'; allowed: --address HOST")
+    if verified:
+        server["sslmode"] = "verify-full"
+    return server
+
+
+@cli.command()
+@options.json_option
+@click.pass_obj
+def invitations(conninfo: str, as_json: bool) -> None:
+    """Show the invitations, without their secrets.
+
+    \b
+    Example:
+      fetchwork host invitations
+    """
+    from fetchwork.db.calls import hosts
+    from fetchwork.db.database import Database
+
+    with Database(conninfo) as database:
+        rows = database.run(hosts.invitations())
+    if as_json:
+        output.print_json([asdict(row) for row in rows])
+        return
+    output.table(
+        ("NUMBER", "HOSTS", "QUEUES", "USED", "JOINED", "SLOTS", "UNTIL", "BY"),
+        [
+            (
+                row.number, row.hosts, ",".join(row.queues or ["all"]), f"{row.used}/{row.uses}", row.joined,
+                row.max_slots or "-",
+                "ended" if row.ended_at else f"{row.valid_until:%Y-%m-%d %H:%M}", row.invited_by,
+            )
+            for row in rows
+        ],
+        right=(0, 3, 4, 5),
+    )  # fmt: skip
+
+
+@cli.command()
+@click.argument("number", type=int)
+@click.pass_obj
+def uninvite(conninfo: str, number: int) -> None:
+    """End an invitation; the hosts that joined by it stay.
+
+    \b
+    Example:
+      fetchwork host uninvite 3
+    """
+    from fetchwork.db.calls import hosts
+    from fetchwork.db.database import Database
+
+    with Database(conninfo) as database:
+        ended = database.run(hosts.uninvite(number=number))
+    click.echo(f"invitation {number} {'has ended' if ended else 'had ended before'}")
+
+
+@cli.command()
+@click.argument("invitation", envvar="FETCHWORK_INVITATION")
+@click.option("--name", metavar="HOST", help="The host's name.  [default: HTCondor's FULL_HOSTNAME]")
+@click.option("--database", metavar="NAME", default="main", show_default=True, help="Its name in host files.")
+@click.option(
+    "--state",
+    type=click.Path(path_type=Path, file_okay=False),
+    default=STATE,
+    show_default=True,
+    help="A directory for the identity, which the agent renews.",
+)
+@click.option(
+    "-c",
+    "--config",
+    "file",
+    type=click.Path(path_type=Path, dir_okay=False),
+    default=HOST_FILE,
+    show_default=True,
+    help="The host file, which is written if it is not there.",
+)
+@click.option("--user", metavar="ACCOUNT", help="The agent's account.  [default: condor if root joins]")
+def join(invitation: str, name: str | None, database: str, state: Path, file: Path, user: str | None) -> None:
+    """Join a pool: get an identity for this host, and write its host file.
+
+    INVITATION is the line of 'fetchwork host invite'; '-' reads it from stdin, where no other account
+    sees it. To repeat this after a crash is harmless.
+
+    \b
+    Example:
+      fetchwork host join - < invitation
+      FETCHWORK_INVITATION=fetchwork-invitation:... fetchwork host join
+    """
+    from fetchwork.config.hostname import full_hostname
+    from fetchwork.config.identity import InvitationText
+
+    if invitation == "-":
+        invitation = sys.stdin.readline()
+    invited = InvitationText.decode(invitation)
+    account = user or ("condor" if os.geteuid() == 0 else None)
+    _make_state(state, account)
+    conninfo = _joined(invited, name or full_hostname(), state / database)
+    if file.exists():
+        click.echo(f"joined; '{file}' is there already, and needs in [database.{database}]:")
+        click.echo(f'conninfo = "{conninfo}"')
+        return
+    queues = ", ".join(f'"{queue}"' for queue in invited.queues)
+    named = f'[host]\nname = "{name}"\n\n' if name else ""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(
+        f'{named}[database.{database}]\nconninfo = "{conninfo}"\n\n'
+        f"[keyword.FETCHWORK]\nqueues = [{queues}]\n",
+        encoding="utf-8",
+    )
+    click.echo(f"joined; wrote '{file}': next is `fetchwork config install`")
+
+
+def _make_state(state: Path, account: str | None) -> None:
+    """Make the directory of the identity, for the agent's account alone."""
+    state.mkdir(parents=True, exist_ok=True)
+    if account is not None and os.geteuid() == 0:
+        try:
+            owner = pwd.getpwnam(account)
+        except KeyError:
+            raise click.UsageError(f"there is no account '{account}' here; allowed: --user ACCOUNT") from None
+        os.chown(state, owner.pw_uid, owner.pw_gid)
+    state.chmod(0o700)
+
+
+def _joined(invited: object, host: str, path: Path) -> str:
+    """Get an identity, write its file, and return the connection string that uses it."""
+    from fetchwork.config import conninfo as text
+    from fetchwork.config.identity import (
+        IdentityFile,
+        InvitationText,
+        new_password,
+        next_path,
+        read_identity,
+        verifier_of,
+        write_identity,
+    )
+    from fetchwork.db.calls import hosts
+    from fetchwork.db.database import Database
+
+    assert isinstance(invited, InvitationText)
+    server = dict(invited.server)
+    passfile, root = path.with_suffix(".pgpass"), path.with_suffix(".crt")
+    if invited.ca is not None:
+        root.write_text(invited.ca, encoding="utf-8")
+        server.update(sslrootcert=str(root), channel_binding="require", require_auth="scram-sha-256")
+    # a password from before a crash, which may have been used
+    begun = read_identity(next_path(passfile))
+    password = begun.password if begun is not None and begun.role == server["user"] else new_password()
+    write_identity(next_path(passfile), IdentityFile(server["user"], password, 0, 0, 0))
+    with Database(text.text_of({**server, "password": invited.password})) as database:
+        got = database.run(hosts.join_host(host=host, verifier=verifier_of(password)))
+    ends = int(got.valid_until.timestamp())
+    write_identity(passfile, IdentityFile(got.role, password, got.generation, int(time.time()), ends))
+    next_path(passfile).unlink()
+    return text.text_of({**server, "user": got.role, "passfile": str(passfile)})
+
+
+@cli.command(name="list")
+@options.json_option
+@click.pass_obj
+def list_(conninfo: str, as_json: bool) -> None:
+    """Show the hosts that joined, and the state of their identities.
+
+    A 'copied' identity was found on two hosts: neither gets jobs until it is revoked or admitted.
+
+    \b
+    Example:
+      fetchwork host list
+    """
+    from fetchwork.db.calls import hosts
+    from fetchwork.db.database import Database
+
+    with Database(conninfo) as database:
+        rows = database.run(hosts.identities())
+    if as_json:
+        output.print_json([asdict(row) for row in rows])
+        return
+    output.table(
+        ("HOST", "IDENTITY", "UNTIL", "JOINED", "INVITATION", "VERSION", "SEEN", "AT"),
+        [
+            (
+                row.host, row.state, f"{row.valid_until:%Y-%m-%d %H:%M}", f"{row.joined_at:%Y-%m-%d %H:%M}",
+                row.invitation, row.agent_version or "-", f"{row.seen_at:%Y-%m-%d %H:%M:%S}",
+                row.location or "-",
+            )
+            for row in rows
+        ],
+    )  # fmt: skip
+
+
+@cli.command()
+@click.argument("host")
+@click.pass_context
+def revoke(context: click.Context, host: str) -> None:
+    """End a host's identity at once; its jobs run again elsewhere.
+
+    \b
+    Example:
+      fetchwork host revoke ep17.example.org
+    """
+    from fetchwork.db.calls import hosts
+    from fetchwork.db.database import Database
+
+    with Database(context.obj) as database:
+        revoked = database.run(hosts.revoke_host(host=host))
+    if revoked is None:
+        click.echo(f"host {host} has not joined by an invitation", err=True)
+        context.exit(1)
+    click.echo(f"host {host} is revoked: the database refuses it from now on")
+    if revoked.open:
+        click.echo(
+            f"invitation {revoked.invitation}, by which it came, lets hosts of other names in; to end it:"
+            f" `fetchwork host uninvite {revoked.invitation}`"
+        )
+    if revoked.sessions:
+        click.echo(f"{revoked.sessions} of its sessions go on, without rights: end them as a superuser")
+
+
+@cli.command()
+@click.argument("host")
+@click.pass_context
+def admit(context: click.Context, host: str) -> None:
+    """Let a host in again whose identity is over or was copied.
+
+    A revoked host needs an invitation by its name: 'fetchwork host invite --name HOST'.
+
+    \b
+    Example:
+      fetchwork host admit ep17.example.org
+    """
+    from fetchwork.db.calls import hosts
+    from fetchwork.db.database import Database
+
+    with Database(context.obj) as database:
+        admitted = database.run(hosts.admit_host(host=host))
+    if not admitted:
+        click.echo(f"host {host} has no identity that could be admitted", err=True)
+        context.exit(1)
+    click.echo(f"host {host} is let in again")

@@ -1,0 +1,36 @@
+-- For maintain_tables: ends the logins of invitations that are over, and of identities that were revoked or
+-- are over for 30 days, and drops login roles of this database that no row names: their host was forgotten,
+-- or they could not be dropped before. Does nothing where the owner of the schema may not change roles.
+CREATE OR REPLACE FUNCTION fetchwork.forget_identities()
+RETURNS void
+LANGUAGE plpgsql
+AS $$
+DECLARE
+    ours text := format(
+        '^fetchwork_(host|invited)_%s_[0-9]+$',
+        (SELECT d.oid FROM pg_database AS d WHERE d.datname = current_database())
+    );
+BEGIN
+    UPDATE fetchwork.invitation AS v
+    SET ended_at = v.valid_until
+    WHERE v.ended_at IS NULL AND v.valid_until < clock_timestamp();
+    DELETE FROM fetchwork.host_identity AS i
+    WHERE i.valid_until < clock_timestamp() - interval '30 days';
+    DELETE FROM fetchwork.invitation AS v
+    WHERE v.ended_at < clock_timestamp() - interval '30 days'
+        AND NOT EXISTS (SELECT FROM fetchwork.host_identity AS i WHERE i.invitation = v.number);
+    PERFORM fetchwork.end_login(r.rolname)
+    FROM pg_roles AS r
+    WHERE r.rolname ~ ours
+        AND NOT EXISTS (
+            SELECT FROM fetchwork.host_identity AS i
+            WHERE i.role = r.rolname AND i.revoked_at IS NULL
+        )
+        AND NOT EXISTS (
+            SELECT FROM fetchwork.invitation AS v
+            WHERE v.role = r.rolname AND v.ended_at IS NULL
+        );
+EXCEPTION
+    WHEN insufficient_privilege THEN NULL;
+END
+$$;
