@@ -6,6 +6,7 @@
 #                   TESTS=tests/queue only these; LOAD=4 beside four busy processes; WORKERS=2 so many at once
 #   make test-all   everything: each HTCondor, more seeds and examples, lowest versions of dependencies
 #   make test-lowest  tests without HTCondor, with the lowest versions of dependencies that pyproject.toml allows
+#   make docs       the documents as a site, in build/docs: open build/docs/index.html
 #   make lint       formatting, rules, types, of Python and of SQL
 #   make bench-X    the benchmark tests/benchmarks/bench_X.py, with ARGS; its last line is `name: figure`
 #   make bench-compare OLD=commit WHICH="cycle match"  benchmarks of a commit and of this checkout in turn
@@ -30,7 +31,7 @@ PYTEST = $(BIN)/pytest -n $(WORKERS) --load $(LOAD)
 # with this variable set, hundreds of processes would each compile the package again
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: bench-compare demo check evidence evidence-classads test test-all test-lowest lint lock postgres postgres-versions patroni strace browser soak fuzz-hooks screenshots
+.PHONY: bench-compare docs demo check evidence evidence-classads test test-all test-lowest lint lock postgres postgres-versions patroni strace browser soak fuzz-hooks screenshots
 
 demo: $(INSTALLED)
 	@$(BIN)/fetchwork demo
@@ -60,6 +61,11 @@ lint: $(INSTALLED)
 	@$(BIN)/ruff check
 	@$(BIN)/mypy
 	@$(BIN)/python -m tests.house.lint_sql
+
+# a warning is an error: a link that leads nowhere is one
+docs: $(INSTALLED)
+	@$(BIN)/python -m sphinx --quiet --fail-on-warning --keep-going --conf-dir docs --doctree-dir build/doctrees . build/docs
+	@echo "docs: build/docs/index.html"
 
 bench-%: $(INSTALLED)
 	@$(BIN)/python -m tests.benchmarks.run $* $(ARGS)

@@ -8,6 +8,7 @@ from pydantic import BaseModel
 from fetchwork.config.sections import (
     Agent,
     Database,
+    Files,
     Host,
     Keyword,
     Pilot,
@@ -16,28 +17,31 @@ from fetchwork.config.sections import (
     Workstation,
 )
 
+#: each section of a host file, by its heading there
+SECTIONS: list[tuple[str, type[BaseModel]]] = [
+    ("[host]", Host),
+    ("[database.NAME]", Database),
+    ("[keyword.NAME]", Keyword),
+    ("[slots]", Slots),
+    ("[[slots.type]]", SlotType),
+    ("[agent]", Agent),
+    ("[files]", Files),
+    ("[pilot]", Pilot),
+    ("[workstation]", Workstation),
+]
+
 
 def reference() -> str:
     """Return every setting with its default, commented out: a host file that sets nothing."""
-    sections: list[tuple[str, type[BaseModel]]] = [
-        ("[host]", Host),
-        ("[database.NAME]", Database),
-        ("[keyword.NAME]", Keyword),
-        ("[slots]", Slots),
-        ("[[slots.type]]", SlotType),
-        ("[agent]", Agent),
-        ("[pilot]", Pilot),
-        ("[workstation]", Workstation),
-    ]
     lines = []
-    for header, section in sections:
+    for header, section in SECTIONS:
         about = " ".join((section.__doc__ or "").replace("`", "").split()).partition(": ")[2]
         lines += [f"# {about[:1].upper()}{about[1:]}", f"# {header}"]
         for name, field in section.model_fields.items():
             if name in ("type", "keyword") and section is Slots:
                 continue
             default = field.default
-            shown = "..." if default in (None, "") else json.dumps(_plain_value(default))
+            shown = "..." if default in (None, "") else json.dumps(plain_value(default))
             lines.append(f"{f'# {name} = {shown}':<42}  # {field.description}")
         lines.append("")
     lines += [
@@ -48,5 +52,8 @@ def reference() -> str:
     return "\n".join(lines) + "\n"
 
 
-def _plain_value(value: object) -> object:
-    return list(value) if isinstance(value, tuple) else str(value) if isinstance(value, Path) else value
+def plain_value(value: object) -> object:
+    """A setting's default as JSON has it."""
+    if isinstance(value, tuple):
+        return [plain_value(item) for item in value]
+    return str(value) if isinstance(value, Path) else value

@@ -1,0 +1,248 @@
+"""The parts of the reference that are made of the code, so that they are true: docs/conf.py calls this.
+
+A line ``<!-- generated: NAME -->`` of a page becomes the part with that name in ``PARTS``.
+"""
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import click
+from pydantic import BaseModel
+
+from fetchwork.cli import COMMANDS, main_group
+from fetchwork.codes import EventType
+from fetchwork.config.reference import SECTIONS, plain_value
+
+ROOT = Path(__file__).parents[1]
+SQL = ROOT / "sql"
+GRANTS = (SQL / "grants.sql").read_text()
+#: tables among the views of sql/grants.sql: the schema's version, and the rules for attributes
+TABLES = {"migration", "attribute"}
+
+_HELP_WIDTH = 100
+
+
+def filled(text: str) -> str:
+    """A page with its generated parts; raises KeyError if it names an unknown one."""
+    return re.sub(r"(?m)^<!-- generated: ([\w-]+) -->$", lambda line: PARTS[line[1]](), text)
+
+
+def _table(*rows: tuple[str, ...]) -> str:
+    first, *others = (f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in row)} |" for row in rows)
+    return "\n".join([first, "|" + "---|" * len(rows[0]), *others]) + "\n"
+
+
+def _code(text: str | int) -> str:
+    return f"`{text}`" if text != "" else ""
+
+
+def _prose(text: str) -> str:
+    """Text of a comment as Markdown: code stays code, and no other character has a meaning."""
+    return "\n".join(
+        line
+        if line.startswith("    ")
+        else re.sub(r"(`[^`]*`)|([\\*_<>\[\]$])", lambda found: found[1] or f"\\{found[2]}", line)
+        for line in text.splitlines()
+    )
+
+
+# ---- commands
+
+
+def commands() -> dict[str, click.Command]:
+    """Each command and group by its words, in the order of the help."""
+    found: dict[str, click.Command] = {}
+
+    def walk(group: click.Group, words: str) -> None:
+        context = click.Context(group)
+        for name in group.list_commands(context):
+            command = group.get_command(context, name)
+            assert command is not None
+            if not command.hidden:
+                found[f"{words} {name}"] = command
+                if isinstance(command, click.Group):
+                    walk(command, f"{words} {name}")
+
+    walk(main_group, "fetchwork")
+    return found
+
+
+def _help(words: str, command: click.Command) -> str:
+    *before, name = words.split()
+    parent = click.Context(main_group, info_name=" ".join(before), help_option_names=["-h", "-help"])
+    return command.get_help(command.context_class(command, parent, name, terminal_width=_HELP_WIDTH))
+
+
+def _commands() -> str:
+    known = commands()
+    lines = []
+    for section, names in COMMANDS.items():
+        lines += [f"## {section}", ""]
+        for words, command in known.items():
+            if words.split()[1] in names:
+                level = "#" * (len(words.split()) + 1)
+                lines += [f"{level} {words}", "", "```text", _help(words, command), "```", ""]
+    return "\n".join(lines)
+
+
+# ---- settings
+
+
+def _host_file() -> str:
+    lines = []
+    for heading, section in SECTIONS:
+        lines += [f"## {_code(heading)}", "", _prose(_about(section)), ""]
+        rows = [("setting", "default", "meaning")]
+        for name, field in section.model_fields.items():
+            known = (
+                not field.is_required() and field.default_factory is None and field.default not in (None, "")
+            )
+            default = json.dumps(plain_value(field.default)) if known else ""
+            rows.append((_code(name), _code(default), _prose(field.description or "")))
+        lines += [_table(*rows), ""]
+    return "\n".join(lines)
+
+
+def _about(section: type[BaseModel]) -> str:
+    about = " ".join((section.__doc__ or "").replace("`", "").split()).partition(": ")[2]
+    return f"{about[:1].upper()}{about[1:]}"
+
+
+def database_settings() -> dict[str, tuple[str, str, str]]:
+    """Value, unit and meaning of each database setting, from the migrations."""
+    text = "\n".join(path.read_text() for path in sorted((SQL / "migrations").glob("*.sql")))
+    rows = re.findall(
+        r"(?s)INSERT INTO fetchwork\.setting \(name, value, unit, meaning\)\s+VALUES\s+(.*?);\n", text
+    )
+    row = re.compile(r"\('(\w+)', (-?[\d.]+), '([^']*)',\s+'((?:[^']|'')*)'\)")
+    return {
+        name: (value, unit, meaning.replace("''", "'"))
+        for block in rows
+        for name, value, unit, meaning in row.findall(block)
+    }
+
+
+def _database_settings() -> str:
+    rows = [
+        (_code(name), value, unit, _prose(text)) for name, (value, unit, text) in database_settings().items()
+    ]
+    return _table(("setting", "value at first", "unit", "meaning"), *rows)
+
+
+# ---- views and SQL functions
+
+
+def _header(comment: str) -> str:
+    return _prose("\n".join(line.removeprefix("--").removeprefix(" ") for line in comment.splitlines()))
+
+
+def granted(heading: str) -> list[str]:
+    """The names in the statement of sql/grants.sql below the comment that begins so."""
+    statement = re.search(rf"(?s)^-- {re.escape(heading)}.*?^(GRANT .*?);", GRANTS, re.M)
+    assert statement, heading
+    return list(dict.fromkeys(re.findall(r"^    fetchwork\.(\w+)", statement[1], re.M)))
+
+
+def views() -> list[str]:
+    """The views that people may read."""
+    return [name for name in granted("Views, and two tables") if name not in TABLES]
+
+
+def columns(view: str) -> list[str]:
+    """The names of a view's columns, in order."""
+    text = re.sub(r"--.*", "", (SQL / "views" / f"{view}.sql").read_text())
+    return _selected(text[text.index(" AS\n") :])
+
+
+def _selected(query: str) -> list[str]:
+    # brackets and CASE ... END name no column
+    flat, deeper = query, ""
+    while flat != deeper:
+        deeper, flat = flat, re.sub(r"(?s)\([^()]*\)|\bCASE\b(?:(?!\bCASE\b).)*?\bEND\b", "x", flat)
+    listed = re.search(r"(?s)\bSELECT\b(?: DISTINCT(?: ON x)?)?(.*?)\bFROM\b", flat)
+    assert listed, query
+    names = []
+    for column in listed[1].split(","):
+        if column.strip().endswith(".*"):
+            names += _selected(re.split(r"(?m)^FROM \(", query)[1])
+        else:
+            names.append(column.replace('"', "").split()[-1].rpartition(".")[2])
+    return names
+
+
+def _views() -> str:
+    lines = []
+    for name in views():
+        text = (SQL / "views" / f"{name}.sql").read_text()
+        comment = re.match(r"(?:--.*\n)+", text)
+        assert comment, name
+        lines += [f"## fetchwork.{name}", "", _header(comment[0]), ""]
+        lines += ["Columns: " + ", ".join(map(_code, columns(name))) + ".", ""]
+    return "\n".join(lines)
+
+
+class Signature(NamedTuple):
+    """A SQL function as it is called."""
+
+    about: str
+    call: str
+
+
+def signatures(name: str) -> list[Signature]:
+    """Each form of a function, with the comment above it in its file."""
+    (path,) = (SQL / "functions").glob(f"*/{name}.sql")
+    forms = re.findall(
+        rf"((?:^--.*\n)+)CREATE OR REPLACE FUNCTION (fetchwork\.{name}\(.*?)\nLANGUAGE",
+        path.read_text(),
+        re.M | re.S,
+    )
+    return [Signature(_header(comment), call) for comment, call in forms]
+
+
+def _functions(*headings: str) -> Callable[[], str]:
+    def lines() -> Iterator[str]:
+        for name in (name for heading in headings for name in granted(heading)):
+            yield f"### fetchwork.{name}"
+            for form in signatures(name):
+                yield from ("", "```sql", form.call, "```", "", form.about, "")
+
+    return lambda: "\n".join(lines())
+
+
+# ---- numbers
+
+
+def hold_names() -> dict[int, str]:
+    """HTCondor's name of each code that a job is held with, from the SQL function that counts them."""
+    text = (SQL / "functions/jobs/hold_name.sql").read_text()
+    return {int(code): name for code, name in re.findall(r"WHEN (\d+) THEN '(\w+)'", text)}
+
+
+def _hold_codes() -> str:
+    return _table(
+        ("HoldReasonCode", "name"), *((str(code), _code(name)) for code, name in hold_names().items())
+    )
+
+
+def events() -> dict[int, str]:
+    """The name of each type of event, as HTCondor's headers write it."""
+    return {number: name for name, number in vars(EventType).items() if name.isupper()}
+
+
+def _events() -> str:
+    return _table(("type", "name"), *((f"{number:03}", _code(name)) for number, name in events().items()))
+
+
+PARTS: dict[str, Callable[[], str]] = {
+    "commands": _commands,
+    "host-file": _host_file,
+    "database-settings": _database_settings,
+    "views": _views,
+    "functions-of-people": _functions("Functions of people"),
+    "functions-of-administrators": _functions("Functions of administrators"),
+    "hold-codes": _hold_codes,
+    "events": _events,
+}
