@@ -56,6 +56,11 @@ def cli(context: click.Context, directory: Path | None) -> None:
     type=click.Path(path_type=Path, exists=True, dir_okay=False),
     help="A file with additional HTCondor configuration.",
 )
+@click.option(
+    "--host-of",
+    type=click.Path(path_type=Path, exists=True, file_okay=False),
+    help="Make it a further host of the pool in this directory, without a database of its own.",
+)
 @options.json_option
 @click.pass_obj
 def up(
@@ -64,6 +69,7 @@ def up(
     partitionable: bool | None,
     suite: str | None,
     condor_config: Path | None,
+    host_of: Path | None,
     as_json: bool,
 ) -> None:
     """Start the pool; make it first if it does not exist.
@@ -74,6 +80,7 @@ def up(
     Example:
       fetchwork pool up
       fetchwork pool -d /tmp/pool up --slots 8 --partitionable
+      fetchwork pool -d /tmp/ep2 up --host-of /tmp/pool
     """
     from fetchwork.pool import PersonalPool
 
@@ -82,11 +89,12 @@ def up(
         "partitionable": partitionable,
         "suite": suite,
         "config": condor_config.read_text() if condor_config else None,
+        "host_of": str(host_of.absolute()) if host_of else None,
     }
     asked = {name: value for name, value in given.items() if value is not None}
     pool = PersonalPool.open(directory, say=_tell, **asked).detach()
     pool.start()
-    if pool.page.installed():
+    if pool.has_database and pool.page.installed():
         pool.page.start(pool.conninfo)
     _show(pool, as_json)
 
@@ -144,14 +152,15 @@ def _show(pool: PersonalPool, as_json: bool) -> None:
     click.echo(f"pool in {pool.directory}")
     for part, pid in processes.items():
         click.echo(f"  {part:<12} {f'running, pid {pid}' if pid else 'not running'}")
-    if pool.running and service_file.exists():
+    if not pool.has_database:
+        return
+    if pool.running:
         click.echo("to use it:")
         click.echo(f"  export PGSERVICEFILE={service_file} PGSERVICE=pool")
         click.echo("  psql        fetchwork submit FILE.sub        fetchwork q")
         owners = ", ".join(pool.machine.job_owners())
         click.echo(f"without a password, as an account of the pool's machine ({owners}):")
         click.echo(f"  export FETCHWORK_ACCESS_POINT={pool.access_point.socket}")
-    if pool.running:
         link = pool.page.link
         missing = "not served: pip install 'fetchwork[page]'"
         click.echo("in a browser:")

@@ -58,6 +58,7 @@ class Settings:
     host: Tables = field(default_factory=dict)
     config: str = ""
     database: str | None = None
+    host_of: str | None = None
 
 
 class Shape(TypedDict, total=False):
@@ -87,6 +88,8 @@ class PersonalPool:
     root; without it the machine's HTCondor is taken, or Debian 13's if the machine has none.
     ``host``: tables of a host file; they override the pool's own. ``config``: more HTCondor configuration.
     ``database``: a connection string; the pool then has no PostgreSQL of its own.
+    ``host_of``: the directory of another pool, of whose database this is a further host, named after its own
+    directory.
     ``say`` gets a line about each step that takes long.
     """
 
@@ -100,6 +103,7 @@ class PersonalPool:
         host: Tables | None = None,
         config: str = "",
         database: str | None = None,
+        host_of: str | None = None,
         say: Say = lambda _: None,
     ) -> None:
         self._temporary = directory is None
@@ -107,7 +111,7 @@ class PersonalPool:
             directory = tempfile.mkdtemp(prefix="fetchwork-pool-")
             Path(directory).chmod(0o755)
         self.directory = Path(directory).absolute()
-        self.settings = Settings(slots, partitionable, suite, host or {}, config, database)
+        self.settings = Settings(slots, partitionable, suite, host or {}, config, database, host_of)
         self._say = say
         self._detached = False
         self._machine: Machine | None = None
@@ -158,8 +162,13 @@ class PersonalPool:
 
     @property
     def postgres(self) -> PostgresServer:
-        """The pool's own PostgreSQL."""
-        return PostgresServer(self.directory / "postgres")
+        """The pool's own PostgreSQL, or that of the pool of which this is a further host."""
+        return PostgresServer(Path(self.settings.host_of or self.directory) / "postgres")
+
+    @property
+    def has_database(self) -> bool:
+        """Whether it has a PostgreSQL, and so an access point, of its own."""
+        return self.settings.database is None and self.settings.host_of is None
 
     @property
     def access_point(self) -> AccessPointProcess:
@@ -207,7 +216,10 @@ class PersonalPool:
     @property
     def host_name(self) -> str:
         """The name of the pool's only host, as its slots and the database show it."""
-        return str(self.settings.host.get("host", {}).get("name", machine_name()))
+        name = machine_name()
+        if self.settings.host_of is not None:
+            name = f"{self.directory.name}.{name.partition('.')[2]}"
+        return str(self.settings.host.get("host", {}).get("name", name))
 
     @property
     def host_file(self) -> Path:
@@ -222,12 +234,12 @@ class PersonalPool:
     def processes(self) -> dict[str, int | None]:
         """The first process of each part, None for a part that does not run."""
         parts = {}
-        if self.settings.database is None:
+        if self.has_database:
             parts["postgres"] = self.postgres.postmaster
         parts["condor"] = self.condor.master
         if self._has_agent:
             parts["agent"] = self._agent()
-        if self.settings.database is None:
+        if self.has_database:
             parts["access-point"] = self.access_point.process
         if self.page.started:
             parts["page"] = self.page.process
@@ -250,7 +262,9 @@ class PersonalPool:
             if self.condor.running and kept.read_text() != settings:
                 raise PoolError(f"the pool in '{self.directory}' runs with other settings: stop it first")
             _write_private(kept, settings)
-            if self.settings.database is None:
+            if self.settings.host_of is not None and not self.postgres.running:
+                raise PoolError(f"no pool runs in '{self.settings.host_of}': 'fetchwork pool up' starts one")
+            if self.has_database:
                 self.postgres.start()
                 self._make_database()
             if not self.condor.running:
@@ -262,7 +276,7 @@ class PersonalPool:
                 self._say("starting HTCondor")
                 self.condor.start()
                 self._await_agent()
-            if self.settings.database is None:
+            if self.has_database:
                 self.access_point.start(self._conninfo_of(ACCESS_POINT_ROLE, "fetchwork_access_point"))
         return self
 
@@ -334,19 +348,22 @@ class PersonalPool:
         """The connection string of agent and hooks, with a new password each time."""
         if self.settings.database:
             return self.settings.database
-        return self._conninfo_of(AGENT_ROLE, "fetchwork_agent")
+        # each host has a role of its own: a start gives its role a new password
+        further = self.settings.host_of is not None
+        role = f"{AGENT_ROLE}_{self.host_name.partition('.')[0]}" if further else AGENT_ROLE
+        return self._conninfo_of(role, "fetchwork_agent")
 
     def _conninfo_of(self, role: str, member_of: str) -> str:
         """The connection string of a role of the pool's own PostgreSQL, with a new password each time."""
         password = secrets.token_urlsafe(24)
         if self.postgres.query(f"SELECT 1 FROM pg_roles WHERE rolname = '{role}'") != "1":  # noqa: S608
-            self.postgres.query(f"CREATE ROLE {role} LOGIN IN ROLE {member_of}")
-        self.postgres.query(f"ALTER ROLE {role} PASSWORD '{password}'")
+            self.postgres.query(f'CREATE ROLE "{role}" LOGIN IN ROLE {member_of}')
+        self.postgres.query(f"ALTER ROLE \"{role}\" PASSWORD '{password}'")
         return self.postgres.conninfo(DBNAME, user=role, password=password)
 
     def _credential_key(self, ids: tuple[int, int] | None) -> Path | None:
         """The file with the key of credentials, which people of the pool's own database seal to."""
-        if self.settings.database is not None or not self._has_agent:
+        if not self.has_database or not self._has_agent:
             return None
         keys = KeyFile(self.directory / "credential.key")
         if not keys.path.exists():
@@ -389,7 +406,11 @@ class PersonalPool:
         if installed.returncode:
             raise PoolError(f"cannot install the hooks: {(installed.stderr or installed.stdout).strip()}")
         generated = deploy.render(host, self.condor.version())[deploy.CONDOR_FILE]
-        self.condor.configure(generated, domain=host.host.uid_domain or "", settings=self.settings.config)
+        settings = self.settings.config
+        if self.settings.host_of is not None:
+            # on one machine its slots would have the names of the first host's
+            settings = f"NETWORK_HOSTNAME = {self.host_name}\n{settings}"
+        self.condor.configure(generated, domain=host.host.uid_domain or "", settings=settings)
 
 
 def _write_private(path: Path, text: str) -> None:

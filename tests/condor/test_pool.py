@@ -17,7 +17,7 @@ from fetchwork.pool.machine import RootMachine
 from fetchwork.process import Process, processes
 from tests.support.by_name import scalar
 from tests.support.living import content, directories, files
-from tests.support.waiting import PATIENCE_S
+from tests.support.waiting import PATIENCE_S, until
 
 FETCHWORK = Path(sys.prefix) / "bin/fetchwork"
 
@@ -51,6 +51,27 @@ def test_started_twice_is_one_pool(up: PersonalPool) -> None:
     PersonalPool.attach(up.directory).start()
     assert up.processes() == first
     assert up.running
+
+
+def test_further_host_serves_the_queue_and_stops_alone(
+    up: PersonalPool, suite: str, public_directory: Callable[[], Path]
+) -> None:
+    further = PersonalPool(public_directory() / "ep2", slots=1, suite=suite, host_of=str(up.directory))
+    with further, Database(up.conninfo) as database:
+        assert set(further.processes()) == {"condor", "agent"}
+        assert further.running
+        alive = "SELECT machine FROM fetchwork.hosts WHERE alive ORDER BY machine"
+        hosts = [{"machine": name} for name in sorted([up.host_name, further.host_name])]
+        until(lambda: database.query(alive) == hosts, "both hosts' agents")
+        assert further.host_name.startswith("ep2.")
+    assert left_of(further.directory) == []
+    assert up.running
+
+
+def test_further_host_needs_a_pool_that_runs(public_directory: Callable[[], Path]) -> None:
+    directory = public_directory()
+    with pytest.raises(PoolError, match=f"no pool runs in '{directory}': 'fetchwork pool up' starts one"):
+        PersonalPool(directory / "ep2", host_of=str(directory)).start()
 
 
 def test_context_of_an_attached_pool_does_not_stop_it(up: PersonalPool) -> None:

