@@ -23,7 +23,7 @@ from fetchwork.db.pool import AsyncDatabase
 from fetchwork.errors import FetchworkError
 
 #: the pause between two calls while events come, and the longest pause while none do
-SHORTEST_PAUSE_S = 0.02
+SHORTEST_PAUSE_S = 0.1
 LONGEST_PAUSE_S = 0.25
 #: the pause after a call that failed, and while another process does the work
 OTHER_PAUSE_S = 1.0

@@ -4,11 +4,12 @@
 
 One startd with two slots: slot 1 fetches through an agent, slot 2 is matched by a negotiator to jobs of a
 schedd, all with HTCondor's own defaults. Jobs of both sides run in turn, one at a time on an otherwise idle
-pool; then each side works off a chain of jobs of one second. Jobs write down the time when their process
-begins and ends. A schedd's first job in a while waits for a negotiation cycle, hence ``--rest``. Last,
-running jobs are removed: from the command (condor_rm; Queue.act) to the end of the process.
+pool; then each side works off jobs of one second in a row, and fetchwork such a row once more in a chain
+(``chain_s``). The hooks are compiled, as on a host that has a compiler. Jobs write down the time when their
+process begins and ends. A schedd's first job in a while waits for a negotiation cycle, hence ``--rest``.
+Last, running jobs are removed: from the command (condor_rm; Queue.act) to the end of the process.
 
-The last three lines are medians of fetchwork, behind those of the schedd. Goals: 150 ms between two jobs, 2 s
+The last lines are medians of fetchwork, behind those of the schedd. Goals: 150 ms between two jobs, 2 s
 from a removal to the end of the process.
 """
 
@@ -24,6 +25,7 @@ from fetchwork.pool import PersonalPool
 from fetchwork.process import Process, processes
 from fetchwork.queue import Queue
 from tests.benchmarks import frame
+from tests.condor.compiled_hooks import compile_hooks, hook_directory
 
 T = TypeVar("T")
 
@@ -33,7 +35,7 @@ ALLOW_WRITE = $(ALLOW_WRITE), bob@$(UID_DOMAIN)
 START = TARGET.Owner =?= undefined || TARGET.Owner == ifThenElse(SlotID == 1, "alice", "bob")
 """
 # not only fetched jobs: a schedd's jobs must not call our hooks
-HOST = {"slots": {"fetched_only": False}}
+HOST = {"slots": {"fetched_only": False}, "keyword": {"FETCHWORK": {"chain_s": 0}}}
 DESCRIPTION = """
 executable = /bin/sh
 arguments = "-c 'date +%s.%N >> {file}; sleep {seconds}; date +%s.%N >> {file}'"
@@ -41,6 +43,8 @@ initialdir = /tmp
 queue {count}
 """
 PATIENCE_S = 120
+#: seconds of a chain at most
+CHAIN_S = 300
 
 SLEEPER = """
 executable = /bin/sleep
@@ -60,6 +64,7 @@ class Side:
         self.name = name
         self.delays: list[float] = []
         self.gaps: list[float] = []
+        self.chained_gaps: list[float] = []
         self.ends: list[float] = []
         self._remove = remove
         self._file = pool.directory / "tmp" / f"{name}.times"
@@ -95,11 +100,11 @@ class Side:
         until(lambda: not process.alive, f"{self.name}: the end of a removed job")
         self.ends.append(time.monotonic() - removed)
 
-    def chain(self, count: int) -> None:
+    def chain(self, count: int) -> list[float]:
         """Measure the times between the end of a job and the start of the next."""
         _, stamps = self.run(count, 1)
         inner = stamps[1:-1]
-        self.gaps = [later - earlier for earlier, later in zip(inner[::2], inner[1::2], strict=True)]
+        return [later - earlier for earlier, later in zip(inner[::2], inner[1::2], strict=True)]
 
 
 def by_schedd(pool: PersonalPool) -> Submit:
@@ -142,8 +147,11 @@ def main() -> None:
     parser.add_argument("--chain", type=int, default=10, help="jobs of one second in a row")
     parser.add_argument("--removals", type=int, default=5, help="running jobs that are removed")
     parser.add_argument("--rest", type=float, default=3.0, help="seconds of idleness before each single job")
+    parser.add_argument("--python-hooks", action="store_true", help="with the hooks in Python, and no chain")
     arguments = parser.parse_args()
     with frame.pool(slots=2, config=CONFIG, host=HOST) as pool, Queue(pool.conninfo) as queue:
+        if not arguments.python_hooks:
+            compile_hooks(hook_directory(pool))
         sides = [
             Side(
                 "fetchwork",
@@ -158,6 +166,7 @@ def main() -> None:
                 lambda: pool.run_command(["condor_rm", "-all"], user="bob").check_returncode(),
             ),
         ]
+        ours, theirs = sides
         end = time.monotonic() + PATIENCE_S
         while status(pool.directory / "run/agent.sock")["waiting_fetches"] == 0:
             if time.monotonic() > end:
@@ -168,14 +177,17 @@ def main() -> None:
                 time.sleep(arguments.rest)
                 side.single()
         for side in sides:
-            side.chain(arguments.chain)
+            side.gaps = side.chain(arguments.chain)
+        if not arguments.python_hooks:
+            frame.let_chain(pool, CHAIN_S)
+            ours.chained_gaps = ours.chain(arguments.chain)
+            frame.let_chain(pool, 0)
         for _ in range(arguments.removals):
             for side in sides:
                 side.removal()
     for side in sides:
         print(f"{side.name:<10} submit to start {told(side.delays)}   between jobs {told(side.gaps)}")
         print(f"{side.name:<10} rm to gone      {told(side.ends)}")
-    ours, theirs = sides
     for what, mine, other in (
         ("submit to start", ours.delays, theirs.delays),
         ("between jobs", ours.gaps, theirs.gaps),
@@ -186,6 +198,8 @@ def main() -> None:
         of = "" if side is ours else "schedd's "
         print(f"{of}submit to start ms: {statistics.median(side.delays) * 1000:.0f}")
         print(f"{of}between jobs ms: {statistics.median(side.gaps) * 1000:.0f}")
+        if side.chained_gaps:
+            print(f"{of}between jobs of a chain ms: {statistics.median(side.chained_gaps) * 1000:.0f}")
         print(f"{of}rm to gone s: {statistics.median(side.ends):.2f}")
 
 

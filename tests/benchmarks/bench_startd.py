@@ -25,7 +25,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import NamedTuple
 
-from fetchwork.agent.client import reload, status
+from fetchwork.agent.client import status
 from fetchwork.db.database import Database
 from fetchwork.hook.wire import HOOKS
 from fetchwork.pool import PersonalPool
@@ -108,12 +108,6 @@ class Bench:
             new = self.hooks / f".{name}"
             shutil.copy2(self.kinds[kind] / name, new)
             new.rename(self.hooks / name)
-
-    def let_chain(self, seconds: int) -> None:
-        """Change the host file's chain_s, and have the agent read it."""
-        text = self.pool.host_file.read_text()
-        self.pool.host_file.write_text(re.sub(r'(?m)^"chain_s" = \d+$', f'"chain_s" = {seconds}', text))
-        reload(self.pool.directory / "run/agent.sock")
 
     def run_chains(self, submit: Callable[[int], None], jobs: int, ready: Callable[[], bool]) -> Done:
         """As ``run``, for jobs in chains."""
@@ -269,9 +263,9 @@ def measure(bench: Bench, queue: Queue, rounds: int, jobs: int, *, chained: bool
             print(f"{name:10} {each.rate:6.1f} jobs/s {each.cpu_ms:6.0f} ms of CPU a job", flush=True)
         if chained:
             bench.use("ours")
-            bench.let_chain(CHAIN_S)
+            frame.let_chain(pool, CHAIN_S)
             each = bench.run_chains(fetched, CHAINED * jobs, waiting)
-            bench.let_chain(0)
+            frame.let_chain(pool, 0)
             done["chained"].append(each)
             print(f"chained    {each.rate:6.1f} jobs/s {each.cpu_ms:6.1f} ms of CPU a job", flush=True)
     return done

@@ -2,6 +2,7 @@
 
 import argparse
 import contextlib
+import re
 import statistics
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
@@ -10,6 +11,7 @@ from typing import Any
 
 import psycopg
 
+from fetchwork.agent.client import reload
 from fetchwork.db import schema
 from fetchwork.pool import PersonalPool
 from fetchwork.pool.postgres import PostgresServer
@@ -48,6 +50,13 @@ def pool(**settings: Any) -> Iterator[PersonalPool]:
     """A pool until the end."""
     with directory() as path, PersonalPool(path / "pool", **settings) as pool:
         yield pool
+
+
+def let_chain(pool: PersonalPool, seconds: int) -> None:
+    """Change ``chain_s`` in the host file of a pool that was made with one, and have the agent read it."""
+    text = pool.host_file.read_text()
+    pool.host_file.write_text(re.sub(r'(?m)^"chain_s" = \d+$', f'"chain_s" = {seconds}', text))
+    reload(pool.directory / "run/agent.sock")
 
 
 def new_database(server: PostgresServer, name: str = "bench") -> str:
