@@ -1,4 +1,4 @@
-"""The tutorial, block by block, by an ordinary account of a Debian with HTCondor's package."""
+"""The tutorial, block by block, and README's recording, by an account of a Debian with HTCondor's package."""
 
 import contextlib
 import os
@@ -16,6 +16,7 @@ from fetchwork.pool.machine import RootMachine
 from tests.condor.readme_host import Debian
 from tests.support.waiting import PATIENCE_S
 
+README = Path(__file__).parents[2] / "README.md"
 TUTORIAL = Path(__file__).parents[2] / "docs/tutorial.md"
 HOST = "tutorial.example.org"
 #: the blocks that install: what they would install is there
@@ -93,10 +94,16 @@ def account(root: CondorRoot, directory: Path) -> Iterator[Debian]:
 
 
 def missing(shown: list[str], output: str) -> list[str]:
-    """The lines that the tutorial shows and the output lacks, in this order; numbers may be others."""
+    """The lines that a page shows and the output lacks, in this order; numbers may be others."""
     lines = iter(output.splitlines())
     patterns = {line: re.sub(r"\d+", r"\\d+", re.sub(r"(\\ )+", r"\\s+", re.escape(line))) for line in shown}
     return [line for line in shown if not any(re.fullmatch(patterns[line], told) for told in lines)]
+
+
+def follow(shell: Debian, steps: list[Block]) -> None:
+    for block in steps:
+        status, output = shell.run(block.commands)
+        assert (status, missing(block.shown, output)) == (0, []), f"{block.commands}\n{output}"
 
 
 def test_lines_that_the_tutorial_shows_are_looked_for_in_order() -> None:
@@ -114,6 +121,19 @@ def test_the_tutorial_ends_with_a_dag_on_two_hosts_and_files_that_travelled(
     with account(root, public_directory()) as alice:
         # the last command of the second block
         alice.run(second.commands.splitlines()[-1])
-        for block in steps:
-            status, output = alice.run(block.commands)
-            assert (status, missing(block.shown, output)) == (0, []), f"{block.commands}\n{output}"
+        follow(alice, steps)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="makes a machine of its own, which only root can")
+def test_the_recording_in_the_readme_is_true(root: CondorRoot, public_directory: Callable[[], Path]) -> None:
+    recording = re.search(r"(?s)```console\n(.*?)```", README.read_text(encoding="utf-8"))
+    assert recording
+    recorded = [
+        Block(command, shown.replace("ep1.example.org", HOST).splitlines())
+        for command, shown in re.findall(r"(?m)^\$ (.*)\n((?:(?!\$ ).*\n)*)", recording[1])
+    ]
+    assert len(recorded) == 2
+    _, second, up, named, *_ = blocks()
+    with account(root, public_directory()) as alice:
+        alice.run(second.commands.splitlines()[-1])
+        follow(alice, [up, named, *recorded])
