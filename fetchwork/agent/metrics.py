@@ -117,6 +117,7 @@ class AgentMetrics:
             buckets=BUCKETS,
             registry=self.registry,
         )
+        self._status = status
         self.registry.register(_StatusCollector(status, spooled, spool_free))
 
     @classmethod
@@ -143,9 +144,19 @@ class AgentMetrics:
 
     def serve(self, address: str, port: int) -> Server:
         """Answer Prometheus at an address, and count logged warnings; raises AgentUnavailable."""
-        server = Server(self.registry, address, port)
+        server = Server(self.registry, address, port, self._unready)
         logging.getLogger("fetchwork").addHandler(self._handler)
         return server
+
+    def _unready(self) -> str | None:
+        """The reason why none of the agent's databases serves it, or None."""
+        status = self._status()
+        if status is None:
+            return f"the agent does not answer within {STATUS_S:g} s"
+        states = status["databases"]
+        if any(one["state"] == "up" for one in states.values()):
+            return None
+        return "; ".join(f"{name}: {one['problem'] or one['state']}" for name, one in states.items())
 
     def close(self) -> None:
         """Stop counting warnings."""

@@ -28,7 +28,7 @@ def cli(context: click.Context, listen: str, once: bool, dsn: str | None) -> Non
 
     One exporter for each database is enough; its role must read all jobs (fetchwork_reader). An agent serves
     its own metrics if agent.metrics of its host file says so. Counters count from the start of the
-    exporter.
+    exporter. /healthz answers as long as the exporter does, /readyz if the database answers too.
 
     \b
     Example:
@@ -39,6 +39,7 @@ def cli(context: click.Context, listen: str, once: bool, dsn: str | None) -> Non
     from prometheus_client import CollectorRegistry
 
     from fetchwork.config.hostname import listen_address
+    from fetchwork.db.schema import Readiness
     from fetchwork.metrics import serving
     from fetchwork.metrics.events import EventCounters
     from fetchwork.metrics.pool import PoolCollector
@@ -62,7 +63,7 @@ def cli(context: click.Context, listen: str, once: bool, dsn: str | None) -> Non
     if once:
         output.echo(serving.text_of(registry), nl=False)
         return
-    server = serving.Server(registry, address, port)
+    server = serving.Server(registry, address, port, Readiness(conninfo).problem)
     counters.start()
     output.echo(f"serving http://{listen if listen[0] != ':' else f'*:{port}'}/metrics")
     _wait_for_signal()

@@ -12,6 +12,8 @@ begins again.
 """
 
 import re
+import threading
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -115,6 +117,38 @@ def status(conninfo: str) -> Status:
     """
     with _open(conninfo) as database:
         return status_of(database)
+
+
+class Readiness:
+    """Whether a database can serve this fetchwork; it is asked once in ``FRESH_S``, however many ask."""
+
+    FRESH_S = 2.0
+
+    def __init__(self, conninfo: str) -> None:
+        self._conninfo = conninfo
+        self._lock = threading.Lock()
+        self._asked_at = -self.FRESH_S
+        self._problem: str | None = None
+
+    def problem(self) -> str | None:
+        """The reason why it can't, or None; any thread may call this, and waits for the database."""
+        with self._lock:
+            if time.monotonic() - self._asked_at >= self.FRESH_S:
+                self._problem = _unready(self._conninfo)
+                self._asked_at = time.monotonic()
+            return self._problem
+
+
+def _unready(conninfo: str) -> str | None:
+    try:
+        found = status(conninfo)
+    except FetchworkError as error:
+        return str(error)
+    if not found.installed:
+        return "the database has no schema 'fetchwork'"
+    if found.pending:
+        return f"the database has schema {max(found.installed)}, this fetchwork needs {max(found.known)}"
+    return found.problem
 
 
 def init(conninfo: str) -> list[int]:

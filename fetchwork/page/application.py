@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 from collections.abc import AsyncIterator
 from typing import Final
@@ -10,11 +11,20 @@ from jinja2 import Environment
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response, StreamingResponse
+from starlette.responses import (
+    HTMLResponse,
+    JSONResponse,
+    PlainTextResponse,
+    RedirectResponse,
+    Response,
+    StreamingResponse,
+)
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from fetchwork import __version__
+from fetchwork.db.schema import Readiness
 from fetchwork.page.api import Api
 from fetchwork.page.live import Live
 from fetchwork.page.pages import Pages
@@ -24,6 +34,8 @@ from fetchwork.page.signin import COOKIE, SignIn
 from fetchwork.page.workers import Workers
 
 API: Final = "/api/v1"
+#: for programs that watch the service, and tell nothing of the queue
+PUBLIC: Final = {f"{API}/openapi.json", "/healthz", "/readyz"}
 
 #: nothing from elsewhere, and no script or style within a page
 HEADERS: Final = {
@@ -42,11 +54,19 @@ def application(conninfo: str, sign_in: SignIn, *, title: str = "fetchwork") -> 
     """The service of one database, as an ASGI application."""
     workers = Workers(conninfo)
     live = Live(workers)
+    ready = Readiness(conninfo)
     jinja = environment()
     pages = Pages(workers, sign_in, jinja, title)
 
     async def stream(request: Request) -> Response:
         return StreamingResponse(live.begin(request.state.person), media_type="text/event-stream")
+
+    async def health(request: Request) -> Response:
+        problem = await asyncio.to_thread(ready.problem) if request.url.path == "/readyz" else None
+        if problem is not None:
+            # the reason names server and role, and the asker has not signed in
+            return PlainTextResponse("not ready: `fetchwork db status` says why\n", 503)
+        return PlainTextResponse(f"ok: fetchwork {__version__}\n")
 
     @contextlib.asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
@@ -64,6 +84,8 @@ def application(conninfo: str, sign_in: SignIn, *, title: str = "fetchwork") -> 
         routes=[
             Mount(API, Api(workers, sign_in).application(handlers)),
             Route("/live", stream),
+            Route("/healthz", health),
+            Route("/readyz", health),
             Mount("/static", StaticFiles(directory=HERE / "static")),
             *pages.routes(),
         ],
@@ -106,7 +128,7 @@ class _SignedIn:
             await self._app(scope, receive, send)
             return
         request = Request(scope, receive)
-        public = scope["path"].startswith("/static/") or scope["path"] == f"{API}/openapi.json"
+        public = scope["path"].startswith("/static/") or scope["path"] in PUBLIC
         token = request.query_params.get("token")
         if token is not None and self._sign_in.header is None and request.method == "GET":
             if self._sign_in.is_token(token):

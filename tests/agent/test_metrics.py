@@ -3,13 +3,16 @@
 import asyncio
 import socket
 import time
+import urllib.error
 import urllib.request
 from typing import cast
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from fetchwork import __version__
 from fetchwork.agent import client
+from fetchwork.agent.client import AgentStatus
 from fetchwork.agent.metrics import HOOKS, AgentMetrics
 from fetchwork.handlers.context import Outcome, Subject
 from fetchwork.hook.wire import Reply, Request
@@ -48,6 +51,50 @@ def samples(text: str) -> dict[tuple[str, ...], float]:
         for family in text_string_to_metric_families(text)
         for one in family.samples
     }
+
+
+def asked(port: int, path: str) -> tuple[int, str]:
+    """The status and the text of an answer."""
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=PATIENCE_S) as answer:
+            return answer.status, answer.read().decode()
+    except urllib.error.HTTPError as error:
+        return error.code, error.read().decode()
+
+
+async def test_agent_is_ready_when_its_database_has_answered(agent: AgentProcess, port: int) -> None:
+    await agent.start()
+    ready = (200, f"ok: fetchwork {__version__}\n")
+    async with asyncio.timeout(PATIENCE_S):
+        while await asyncio.to_thread(asked, port, "/readyz") != ready:
+            await asyncio.sleep(0.05)
+
+
+@pytest.mark.parametrize(
+    ("databases", "answer"),
+    [
+        (None, (503, "the agent does not answer within 5 s\n")),
+        ({"main": ("unavailable", "no route")}, (503, "main: no route\n")),
+        (
+            {"main": ("taken", "another agent"), "b": ("unknown", None)},
+            (503, "main: another agent; b: unknown\n"),
+        ),
+        ({"main": ("unavailable", "no route"), "b": ("up", None)}, (200, f"ok: fetchwork {__version__}\n")),
+    ],
+)
+def test_agent_is_ready_if_one_of_its_databases_is_up(
+    databases: dict[str, tuple[str, str | None]] | None, answer: tuple[int, str], port: int
+) -> None:
+    states = {name: {"state": state, "problem": why} for name, (state, why) in (databases or {}).items()}
+    status = None if databases is None else cast(AgentStatus, {"databases": states})
+    metrics = AgentMetrics(lambda: status, lambda: 0, lambda: 1.0)
+    server = metrics.serve("127.0.0.1", port)
+    try:
+        assert asked(port, "/readyz") == answer
+        assert asked(port, "/healthz")[0] == 200
+    finally:
+        metrics.close()
+        server.close()
 
 
 async def test_answers_are_counted_by_hook_and_outcome(agent: AgentProcess, port: int, jobs: Jobs) -> None:

@@ -6,6 +6,7 @@ import re
 import pytest
 from starlette.testclient import TestClient
 
+from fetchwork import __version__
 from fetchwork.classad.bindings import JobAction
 from fetchwork.page import pages, timeline
 from fetchwork.queue import Queue
@@ -590,6 +591,16 @@ def test_pages_hold_no_script_or_style_of_their_own(page: TestClient, busy: Dire
         assert not re.search(r"<style|style=|\son[a-z]+=|javascript:", text), path
         assert re.findall(r"<script[^>]*>", text) == ['<script src="/static/page.js" defer>']
         assert not re.search(r'(?:src|href)="(?:https?:)?//', text), path
+
+
+def test_health_is_told_without_sign_in(serve: Serve) -> None:
+    stranger = TestClient(serve().app)
+    ok = f"ok: fetchwork {__version__}\n"
+    assert [stranger.get(path).text for path in ("/healthz", "/readyz")] == [ok, ok]
+    away = TestClient(serve(at="host=127.0.0.1 port=1 user=secret connect_timeout=2").app)
+    assert away.get("/healthz").status_code == 200
+    answer = away.get("/readyz")
+    assert (answer.status_code, "secret" in answer.text) == (503, False)
 
 
 def test_a_database_that_is_away_is_said(serve: Serve) -> None:

@@ -50,7 +50,7 @@ READS: Mapping[str, tuple[str, bool]] = {
     "/api/v1/limits": ("/api/v1/limits", False),
 }
 #: announces that a change happened among visible jobs, and no more; the files are public
-OTHERS = {"/live", "/static"}
+OTHERS = {"/live", "/static", "/healthz", "/readyz"}
 #: changing requests by method and path, about alice's jobs
 CHANGES: Mapping[tuple[str, str], list[tuple[str, dict[str, Any]]]] = {
     ("POST", "/jobs/act"): [

@@ -5,15 +5,19 @@ import socket
 import subprocess
 import sys
 import time
+import urllib.error
 import urllib.request
 from pathlib import Path
 
+import psycopg
 import pytest
 from prometheus_client import CollectorRegistry
 from prometheus_client.parser import text_string_to_metric_families
 
+from fetchwork import __version__
 from fetchwork.classad.bindings import JobAction
 from fetchwork.config.hostname import listen_address
+from fetchwork.db.schema import Readiness
 from fetchwork.errors import AgentUnavailable
 from fetchwork.metrics.events import EventCounters
 from fetchwork.metrics.pool import MAX_AGE_S, MAX_LABELS, OTHER, PoolCollector
@@ -39,6 +43,18 @@ def samples(text: str) -> Samples:
 
 def value(read: Samples, name: str, **labels: str) -> float | None:
     return read.get((name, frozenset(labels.items())))
+
+
+OK = f"ok: fetchwork {__version__}\n"
+
+
+def asked(port: int, path: str) -> tuple[int, str]:
+    """The status and the text of an answer."""
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=PATIENCE_S) as answer:
+            return answer.status, answer.read().decode()
+    except urllib.error.HTTPError as error:
+        return error.code, error.read().decode()
 
 
 class Clock:
@@ -204,8 +220,28 @@ def test_an_exporter_serves_until_it_is_told_to_end(conninfo: str, queue: Queue)
         with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=PATIENCE_S) as answer:
             read = samples(answer.read().decode())
         assert value(read, "TotalIdleJobs", submitter="alice", queue="default") == 3
+        assert [asked(port, path) for path in ("/healthz", "/readyz")] == [(200, OK), (200, OK)]
         exporter.send_signal(signal.SIGTERM)
         assert exporter.wait(PATIENCE_S) == 0
+
+
+def test_a_server_that_is_not_ready_says_why_and_is_alive() -> None:
+    port = free_port()
+    server = Server(CollectorRegistry(), "127.0.0.1", port, lambda: "the database is away")
+    assert asked(port, "/readyz") == (503, "the database is away\n")
+    assert asked(port, "/healthz") == (200, OK)
+    server.close()
+
+
+def test_a_database_is_ready_if_it_answers_and_has_the_schema(
+    conninfo: str, connection: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Readiness, "FRESH_S", 0)
+    ready = Readiness(conninfo)
+    assert ready.problem() is None
+    connection.execute("DELETE FROM fetchwork.migration")
+    assert ready.problem() == "the database has no schema 'fetchwork'"
+    assert "connection" in str(Readiness("host=127.0.0.1 port=1 dbname=none").problem())
 
 
 def test_a_port_that_is_taken_is_named() -> None:
