@@ -154,6 +154,14 @@ class _Commands(click.Group):
                 formatter.write_dl(list(section.items()))
 
 
+def _show_version(context: click.Context, parameter: click.Parameter, value: bool) -> None:
+    if value and not context.resilient_parsing:
+        from fetchwork.db.schema import latest
+
+        click.echo(f"fetchwork {__version__}, schema {latest()}")
+        context.exit()
+
+
 @click.group(
     cls=_Commands,
     epilog=EXAMPLE,
@@ -166,7 +174,14 @@ class _Commands(click.Group):
     help="The database; also FETCHWORK_DSN, or PGHOST, PGSERVICE and so on.",
 )
 @click.option("--debug", is_flag=True, help="Show where an error came from.")
-@click.version_option(__version__, prog_name="fetchwork")
+@click.option(
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_show_version,
+    help="Show the version, and that of the schema, and exit.",
+)
 @click.pass_context
 def main_group(context: click.Context, dsn: str | None, debug: bool) -> None:
     """A PostgreSQL job queue for HTCondor's fetch-work hooks."""

@@ -72,20 +72,65 @@ def _make_role(conninfo: str, role: str, member_of: str) -> str:
 
 
 @cli.command()
+@click.option("--plan", "planned", is_flag=True, help="Print what it would do, and how long it would lock.")
 @options.json_option
 @click.pass_obj
-def upgrade(conninfo: str, as_json: bool) -> None:
+def upgrade(conninfo: str, planned: bool, as_json: bool) -> None:
     """Bring the schema to the version that this fetchwork speaks.
 
-    Older agents keep working; upgrade the database first, then the hosts.
+    Older agents keep working; upgrade the database first, then the hosts. With --plan the upgrade is done and
+    undone: it locks as long as the upgrade will.
 
     \b
     Example:
+      fetchwork db upgrade --plan
       fetchwork db upgrade
     """
-    from fetchwork.db import schema
+    from fetchwork.db import rehearsal, schema
 
-    _applied(schema.upgrade(conninfo), as_json)
+    if not planned:
+        _applied(schema.upgrade(conninfo), as_json)
+        return
+    plan = rehearsal.plan(conninfo)
+    if as_json:
+        output.print_json(asdict(plan))
+        return
+    click.echo(f"migrations: {', '.join(map(str, plan.migrations)) or 'none'}")
+    words = {"missing": "new", "more": "gone", "changed": "changed"}
+    for change in plan.changes:
+        click.echo(f"{words[change.how]:<8} {change.type} {change.name}")
+    locked = [*plan.locked_tables, *([f"{len(plan.locked_views)} views"] if plan.locked_views else [])]
+    click.echo(f"locks for {plan.seconds:.1f} s: {', '.join(locked) or 'nothing'}")
+
+
+@cli.command()
+@options.json_option
+@click.pass_context
+def check(context: click.Context, as_json: bool) -> None:
+    """Compare every object of the schema with those that this fetchwork makes; exit status 1 if one differs.
+
+    The schema is made anew beside the one in use, in a transaction that is undone, so jobs go on. It needs
+    the role that owns the schema.
+
+    \b
+    Example:
+      fetchwork db check
+    """
+    from fetchwork.db import rehearsal
+
+    found = rehearsal.check(context.obj)
+    if as_json:
+        output.print_json([asdict(one) for one in found])
+    else:
+        for one in found:
+            click.echo(f"{one.how:<8} {one.type} {one.name}")
+        click.echo(
+            "`fetchwork db upgrade` makes functions, views and rights anew, but no other object"
+            if found
+            else "the schema is as this fetchwork makes it"
+        )
+    if found:
+        context.exit(1)
 
 
 @cli.command()

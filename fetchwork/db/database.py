@@ -103,9 +103,9 @@ class Database:
             connection.close()
 
     @contextlib.contextmanager
-    def transaction(self) -> Iterator[None]:
-        """Run the calls inside as one transaction."""
-        with self._lock, translated(), self._open().transaction():
+    def transaction(self, *, undone: bool = False) -> Iterator[None]:
+        """Run the calls inside as one transaction; ``undone``: it is rolled back in any case."""
+        with self._lock, translated(), self._open().transaction(force_rollback=undone):
             outer, self._in_transaction = self._in_transaction, threading.get_ident()
             try:
                 yield

@@ -173,28 +173,33 @@ def upgrade(conninfo: str, *, create: bool = False) -> list[int]:
 
 def _upgrade(conninfo: str, create: bool) -> list[int]:
     """As upgrade; raises AlreadyThere if another session has made the schema meanwhile."""
-    migrations, replaced = files()
     with _open(conninfo) as database, database.transaction():
-        if status_of(database).installed:
-            database.query("SELECT FROM fetchwork.turn WHERE name = 'schema' FOR UPDATE")
-        found = status_of(database)
-        if not found.installed and not create:
-            raise SchemaMismatch("the database has no schema 'fetchwork': run `fetchwork db init`")
-        if found.problem is not None:
-            raise SchemaMismatch(found.problem)
-        applied = [migration for migration in migrations if migration.version in found.pending]
-        for path in [*(migration.path for migration in applied), *replaced]:
-            try:
-                database.script(path.read_bytes())
-            except FetchworkError as error:
-                name = path.relative_to(sql_directory())
-                hint = ""
-                differs = isinstance(error, SchemaMismatch) or "cannot change" in str(error)
-                if found.installed and differs:
-                    # until the first release the base is changed in place
-                    hint = _OTHER_BASE
-                raise type(error)(f"cannot apply '{name}': {error}{hint}") from error
-        return [migration.version for migration in applied]
+        return apply(database, create=create)
+
+
+def apply(database: Database, *, create: bool = False) -> list[int]:
+    """As upgrade, in the transaction of a connection; raises AlreadyThere as its statements do."""
+    migrations, replaced = files()
+    if status_of(database).installed:
+        database.query("SELECT FROM fetchwork.turn WHERE name = 'schema' FOR UPDATE")
+    found = status_of(database)
+    if not found.installed and not create:
+        raise SchemaMismatch("the database has no schema 'fetchwork': run `fetchwork db init`")
+    if found.problem is not None:
+        raise SchemaMismatch(found.problem)
+    applied = [migration for migration in migrations if migration.version in found.pending]
+    for path in [*(migration.path for migration in applied), *replaced]:
+        try:
+            database.script(path.read_bytes())
+        except FetchworkError as error:
+            name = path.relative_to(sql_directory())
+            hint = ""
+            differs = isinstance(error, SchemaMismatch) or "cannot change" in str(error)
+            if found.installed and differs:
+                # until the first release the base is changed in place
+                hint = _OTHER_BASE
+            raise type(error)(f"cannot apply '{name}': {error}{hint}") from error
+    return [migration.version for migration in applied]
 
 
 def status_of(database: Database) -> Status:
