@@ -3,15 +3,17 @@
 A line ``<!-- generated: NAME -->`` of a page becomes the part with that name in ``PARTS``.
 """
 
+import inspect
 import json
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple, cast
 
 import click
 from pydantic import BaseModel
 
+import fetchwork
 from fetchwork.cli import COMMANDS, main_group
 from fetchwork.codes import EventType
 from fetchwork.config.reference import SECTIONS, plain_value
@@ -212,6 +214,88 @@ def _functions(*headings: str) -> Callable[[], str]:
     return lambda: "\n".join(lines())
 
 
+# ---- Python and REST
+
+
+def python_classes() -> dict[str, type]:
+    """The public classes that are not HTCondor's own."""
+    named = {name: getattr(fetchwork, name) for name in fetchwork.__all__}
+    return {
+        name: one for name, one in named.items() if getattr(one, "__module__", "").startswith("fetchwork.")
+    }
+
+
+def public_members(of: type) -> dict[str, Any]:
+    """The methods and properties of a class, by name, without those of Python's own bases."""
+    own = [each for each in of.__mro__ if each.__module__.startswith("fetchwork.")]
+    members = {name: one for each in reversed(own) for name, one in vars(each).items()}
+    return {
+        name: one
+        for name, one in members.items()
+        if not name.startswith("_") and (inspect.isroutine(one) or isinstance(one, property))
+    }
+
+
+def _signature(name: str, of: Any) -> str:
+    try:
+        text = str(inspect.signature(of))
+    except (TypeError, ValueError):
+        text = "(...)"
+    text = re.sub(r"(: |-> )'([^']*)'", r"\1\2", text)
+    text = re.sub(r"<(\w+\.\w+): [^>]*>", r"\1", text)
+    return f"{name}{text}".replace("(self, ", "(").replace("(self)", "()")
+
+
+def _docstring(of: Any) -> str:
+    return _prose((inspect.getdoc(of) or "").replace("``", "`"))
+
+
+def _python() -> str:
+    lines = []
+    for name, one in python_classes().items():
+        lines += [f"## {name}", "", "```python", _signature(name, one), "```", "", _docstring(one), ""]
+        # its methods are those of Queue
+        members = {} if name == "AsyncQueue" else public_members(one)
+        for called, member in members.items():
+            lines += [f"### {name}.{called}", ""]
+            if not isinstance(member, property):
+                plain = getattr(member, "__func__", member)
+                lines += ["```python", _signature(called, plain).replace("(cls, ", "("), "```", ""]
+            lines += [_docstring(member), ""]
+    return "\n".join(lines)
+
+
+def rest() -> dict[str, dict[str, Any]]:
+    """The description of each request, by method and path, from openapi.json."""
+    from fetchwork.page.api import Api
+    from fetchwork.page.signin import SignIn
+
+    described = Api(cast(Any, None), SignIn()).application({}).openapi()
+    return {
+        f"{method.upper()} /api/v1{path}": request
+        for path, requests in described["paths"].items()
+        for method, request in requests.items()
+    }
+
+
+def _rest() -> str:
+    lines = []
+    for heading, request in rest().items():
+        lines += [f"## {heading}", "", _prose(request["description"].replace("``", "`")), ""]
+        rows = [
+            (
+                _code(one["name"]),
+                one["in"],
+                _code(str(one["schema"].get("default") or "")),
+                _prose(one.get("description", "")),
+            )
+            for one in request.get("parameters", [])
+        ]
+        if rows:
+            lines += [_table(("parameter", "in", "default", "meaning"), *rows), ""]
+    return "\n".join(lines)
+
+
 # ---- numbers
 
 
@@ -243,6 +327,8 @@ PARTS: dict[str, Callable[[], str]] = {
     "views": _views,
     "functions-of-people": _functions("Functions of people"),
     "functions-of-administrators": _functions("Functions of administrators"),
+    "python": _python,
+    "rest": _rest,
     "hold-codes": _hold_codes,
     "events": _events,
 }

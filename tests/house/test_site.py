@@ -1,5 +1,6 @@
 """The documents as a site: each page is in it, and the reference has what the code has."""
 
+import inspect
 import re
 import subprocess
 import sys
@@ -9,6 +10,7 @@ import psycopg
 import pytest
 from pydantic import BaseModel
 
+import fetchwork
 from docs import generate
 from fetchwork.codes import HoldCode
 from fetchwork.config.reference import SECTIONS
@@ -101,6 +103,21 @@ def test_the_page_of_functions_has_those_that_people_and_administrators_may_call
     listed = [heading.partition("fetchwork.")[2] for heading in headings(page("functions")) if "." in heading]
     assert set(listed) == own
     assert all(generate.signatures(name) for name in listed)
+
+
+def test_the_page_of_python_has_each_public_name() -> None:
+    text = (REFERENCE / "python.md").read_text(encoding="utf-8")
+    intro = text.partition("<!--")[0]
+    theirs = {name for name in fetchwork.__all__ if f"`{name}`" in intro}
+    assert theirs | set(generate.python_classes()) == set(fetchwork.__all__) - {"__version__"}
+    shown = headings(page("python"))
+    methods = {name for name, _ in inspect.getmembers(fetchwork.Queue) if not name.startswith("_")}
+    assert {f"Queue.{name}" for name in methods} <= set(shown)
+
+
+def test_the_page_of_rest_has_each_request() -> None:
+    assert headings(page("rest"))[1:] == list(generate.rest())
+    assert {"POST /api/v1/jobs", "GET /api/v1/events"} <= generate.rest().keys()
 
 
 def test_the_page_of_numbers_has_the_hold_codes_of_the_program() -> None:
