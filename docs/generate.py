@@ -242,7 +242,10 @@ def _signature(name: str, of: Any) -> str:
     except (TypeError, ValueError):
         text = "(...)"
     text = re.sub(r"(: |-> )'([^']*)'", r"\1\2", text)
+    # an enumeration's member, a class, a function at an address
     text = re.sub(r"<(\w+\.\w+): [^>]*>", r"\1", text)
+    text = re.sub(r"\*?<class '[\w.]*?(\w+)'>", r"\1", text)
+    text = re.sub(r"<function .* at 0x\w+>", "...", text)
     return f"{name}{text}".replace("(self, ", "(").replace("(self)", "()")
 
 

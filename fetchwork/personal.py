@@ -65,7 +65,7 @@ class PersonalPool(Pool):
     configuration, by names. ``raw_config``: the same as text. ``detach``: ``stop`` does nothing, so the pool
     outlives the object's context and the program; else both stop it. ``use_config``: once started, the pool
     is the local one for this process (FETCHWORK_DSN and CONDOR_CONFIG). ``settings`` are those of
-    ``fetchwork.pool.PersonalPool``: slots, partitionable, agent, suite, host, database.
+    ``fetchwork.pool.PersonalPool``: slots, partitionable, suite, host, database, host_of.
     """
 
     def __init__(
