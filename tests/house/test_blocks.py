@@ -6,7 +6,7 @@ tests/condor/test_tutorial.py runs the tutorial as a whole, test_readme_host.py 
 import re
 import shlex
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import click
@@ -17,29 +17,45 @@ from fetchwork.cli import main_group
 from fetchwork.config import from_dict
 from tests.house.source import ROOT, shown, tracked
 
-DOCUMENTS = [
-    ROOT / "README.md",
-    *(path for path in tracked() if path.suffix == ".md" and ROOT / "docs" in path.parents),
-]
+DOCUMENTS = [path for path in tracked() if path.suffix == ".md"]
+#: those for people who begin: all their blocks are tried
+GUIDES = [path for path in DOCUMENTS if path == ROOT / "README.md" or ROOT / "docs" in path.parents]
 #: the tables that a block of a host file leaves to the rest of the file
 REST = {"database": {"main": {"conninfo": "host=db dbname=jobs"}}, "keyword": {"FETCHWORK": {}}}
+#: the end of a command within a line
+_END = re.compile(r"\|\|?|&&|;|\$\(|\)\"|\s{3,}")
 
 
-def blocks(language: str) -> Iterator[tuple[Path, str]]:
-    for path in DOCUMENTS:
-        for text in re.findall(rf"(?s)```{language}\n(.*?)```", path.read_text(encoding="utf-8")):
+def blocks(language: str, documents: Iterable[Path] = GUIDES) -> Iterator[tuple[Path, str]]:
+    for path in documents:
+        for text in re.findall(rf"(?s)```(?:{language})\n(.*?)```", path.read_text(encoding="utf-8")):
             yield path, text
 
 
+def indented(path: Path) -> str:
+    """The indented lines of a page, which are code."""
+    text = re.sub(r"(?s)```.*?```", "", path.read_text(encoding="utf-8"))
+    return "".join(re.findall(r"(?m)^    (.*\n)", text))
+
+
+def _words(command: str) -> list[str]:
+    try:
+        return shlex.split(command)
+    except ValueError:
+        # the end of a quote is on another line, or behind the end of the command
+        return re.sub(r"[\\\"']", "", command).split()
+
+
 def command_lines() -> Iterator[tuple[str, list[str]]]:
-    """Our command lines with their words, without here-documents and what is piped."""
-    for path, text in blocks("sh"):
-        for line in re.sub(r"(?s)<<'?(\w+)'?\n.*?\n\1\n", "\n", text).splitlines():
-            for part in re.split(r"\|\|?|&&|;|\$\(|\)\"", line.partition(" #")[0]):
-                words = shlex.split(part) if part.count('"') % 2 == 0 else part.replace('"', "").split()
+    """Our command lines in blocks of code, with their words, without here-documents and what is piped."""
+    code = [*blocks("sh|console", DOCUMENTS), *((path, indented(path)) for path in DOCUMENTS)]
+    for path, text in code:
+        for line in re.sub(r"(?s)\\\n|<<'?(\w+)'?\n.*?\n\1\n", "", text).splitlines():
+            for part in _END.split(re.sub(r"^[$#] ", "", line).partition(" #")[0]):
+                words = _words(part)
                 while words and "=" in words[0]:
                     del words[0]
-                if words and words[0].rpartition("/")[2] == "fetchwork":
+                if len(words) > 1 and words[0].rpartition("/")[2] == "fetchwork":
                     yield f"{shown(path)}: {line}", words[1:]
 
 
@@ -47,7 +63,10 @@ def parsed(words: list[str], group: click.Group, parent: click.Context | None = 
     """Read a command line as click does, and do nothing of it; raises click.UsageError."""
     # a file of the example need not be here
     context = group.make_context("fetchwork", words, parent)
-    name, command, rest = group.resolve_command(context, [*context._protected_args, *context.args])
+    left = [*context._protected_args, *context.args]
+    if not left:
+        return
+    name, command, rest = group.resolve_command(context, left)
     assert command is not None
     if isinstance(command, click.Group):
         parsed(rest, command, context)
@@ -63,7 +82,7 @@ def test_an_unknown_option_or_command_is_noticed() -> None:
 
 def test_each_command_line_is_one_that_the_command_takes() -> None:
     lines = list(command_lines())
-    assert len(lines) > 30
+    assert len(lines) > 60
     wrong = []
     for where, words in lines:
         try:
