@@ -17,6 +17,7 @@ import fetchwork
 from fetchwork.cli import COMMANDS, main_group
 from fetchwork.codes import EventType
 from fetchwork.config.reference import SECTIONS, plain_value
+from fetchwork.queue.events.jobevents import MY_TYPES
 
 ROOT = Path(__file__).parents[1]
 SQL = ROOT / "sql"
@@ -24,7 +25,8 @@ GRANTS = (SQL / "grants.sql").read_text()
 #: tables among the views of sql/grants.sql: the schema's version, and the rules for attributes
 TABLES = {"migration", "attribute"}
 
-_HELP_WIDTH = 100
+#: as many characters as a block of code shows
+_HELP_WIDTH = 88
 
 
 def filled(text: str) -> str:
@@ -308,10 +310,25 @@ def hold_names() -> dict[int, str]:
     return {int(code): name for code, name in re.findall(r"WHEN (\d+) THEN '(\w+)'", text)}
 
 
+def faults() -> dict[int, str]:
+    """The faults that lead to a hold code, from the table of STATES.md, which tests compare with a schedd."""
+    page = (ROOT / "fetchwork/STATES.md").read_text(encoding="utf-8")
+    rows = page[page.index("| HoldReasonCode |") :].partition("\n\n")[0].splitlines()[2:]
+    found: dict[int, str] = {}
+    for row in rows:
+        codes, fault, _ = (cell.strip() for cell in row.strip("|").split(" | ", 2))
+        for code in re.findall(r"\d+", codes.partition("/")[0]):
+            found[int(code)] = f"{found[int(code)]}; {fault}" if int(code) in found else fault
+    return found
+
+
 def _hold_codes() -> str:
-    return _table(
-        ("HoldReasonCode", "name"), *((str(code), _code(name)) for code, name in hold_names().items())
-    )
+    names, causes = hold_names(), faults()
+    rows = [
+        (str(code), _code(names.get(code, "Unspecified")), causes.get(code, ""))
+        for code in sorted({*names, *causes})
+    ]
+    return _table(("HoldReasonCode", "name", "fault"), *rows)
 
 
 def events() -> dict[int, str]:
@@ -320,7 +337,8 @@ def events() -> dict[int, str]:
 
 
 def _events() -> str:
-    return _table(("type", "name"), *((f"{number:03}", _code(name)) for number, name in events().items()))
+    rows = [(f"{number:03}", _code(name), _code(MY_TYPES[number])) for number, name in events().items()]
+    return _table(("type", "name", "MyType"), *rows)
 
 
 PARTS: dict[str, Callable[[], str]] = {
