@@ -96,6 +96,7 @@ GRANT EXECUTE ON FUNCTION
     fetchwork.waiting_autoclusters,
     fetchwork.prospects,
     fetchwork.first_idle,
+    fetchwork.recent_failures,
     fetchwork.watch_output,
     fetchwork.sends_notifications
 TO fetchwork_submitter, fetchwork_reader, fetchwork_agent, fetchwork_access_point, fetchwork_admin;

@@ -406,6 +406,7 @@
 \ir functions/reading/waiting_autoclusters.sql
 \ir functions/reading/prospects.sql
 \ir functions/reading/first_idle.sql
+\ir functions/reading/recent_failures.sql
 \ir functions/reading/watch_output.sql
 
 -- plans: the planner's settings of functions.

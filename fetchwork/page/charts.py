@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fetchwork.db.calls import reading
 from fetchwork.page.acting import ActingSession
 from fetchwork.page.problem import Problem
 from fetchwork.queue.reading.views import Json
@@ -13,33 +14,10 @@ RANGES = {
     "day": (86400, 900),
     "week": (7 * 86400, 2 * 3600),
 }
-#: ended runs that are read for an hour's charts and failures
-MOST_RUNS = 200_000
-MOST_FAILURES = 20_000
+#: failed runs of the last hour that are told by reason and host, the latest ones
+MOST_FAILURES = 5_000
 #: owners with a line of their last hour
 OWNERS = 12
-
-# counts by quarter of an hour; an hour has shorter steps, and reads the runs themselves
-_COUNTS = """
-    SELECT c.owner, c.started_at, c.ended_at, c.runs, c.badruns AS bad, c.waits
-    FROM fetchwork.run_counts AS c
-    WHERE c.ended_at > now() - interval '{seconds} s'
-"""
-_RUNS = """
-    SELECT
-        r.owner, r.started_at, r.ended_at, 1::bigint AS runs, (r.outcome <> 'completed')::integer AS bad,
-        '{}'::integer [] AS waits
-    FROM (
-        SELECT r.owner, r.started_at, r.ended_at, r.outcome
-        FROM fetchwork.runs AS r
-        WHERE r.ended_at BETWEEN now() - interval '1 hour' AND 'infinity' AND r.started_at IS NOT NULL
-        LIMIT %s
-    ) AS r
-    UNION ALL
-    SELECT c.owner, c.started_at, c.ended_at, 0, 0, c.waits
-    FROM fetchwork.run_counts AS c
-    WHERE c.ended_at > now() - interval '75 minutes'
-"""
 
 # "running" at the end of a step: the jobs that run now, without later starts, with later ends
 _RANGE = """
@@ -54,9 +32,9 @@ counts AS MATERIALIZED (
     SELECT
         date_bin(interval '{step} s', c.started_at, 'epoch') AS started,
         date_bin(interval '{step} s', c.ended_at, 'epoch') AS ended,
-        c.runs, c.bad, c.waits
-    FROM ({counts}) AS c
-    WHERE c.owner = coalesce(%s, c.owner)
+        c.runs, c.badruns AS bad, c.waits
+    FROM fetchwork.run_counts AS c
+    WHERE c.ended_at > now() - interval '{seconds} s' AND c.owner = coalesce(%s, c.owner)
 ),
 live AS MATERIALIZED (
     SELECT
@@ -119,35 +97,12 @@ SELECT extract(epoch FROM now() - least(
 """
 
 _OWNERS = """
-SELECT r.owner, extract(epoch FROM date_bin('5 minutes', r.ended_at, 'epoch'))::bigint AS at, count(*) AS ends
-FROM (
-    SELECT r.owner, r.ended_at
-    FROM fetchwork.runs AS r
-    WHERE r.ended_at BETWEEN now() - interval '1 hour' AND 'infinity'
-    LIMIT %s
-) AS r
+SELECT
+    c.owner, extract(epoch FROM date_bin('5 minutes', c.ended_at, 'epoch'))::bigint AS at,
+    sum(c.runs)::bigint AS ends
+FROM fetchwork.run_counts AS c
+WHERE c.ended_at > now() - interval '1 hour' AND c.runs > 0
 GROUP BY 1, 2
-"""
-
-_FAILURES = """
-SELECT f.what, f.host, count(*) AS runs, min(f.jobid) AS jobid
-FROM (
-    SELECT
-        r.host, r.jobid,
-        CASE
-            WHEN r.outcome <> 'completed' THEN concat_ws(': ', replace(r.outcome, '_', ' '), r.reason)
-            WHEN r.exitsignal IS NOT NULL THEN format('ended by signal %%s', r.exitsignal)
-            WHEN r.exitcode <> 0 THEN format('ended with exit code %%s', r.exitcode)
-        END AS what
-    FROM (
-        SELECT r.host, r.jobid, r.outcome, r.reason, r.exitcode, r.exitsignal
-        FROM fetchwork.runs AS r
-        WHERE r.ended_at BETWEEN now() - interval '1 hour' AND 'infinity'
-        LIMIT %s
-    ) AS r
-) AS f
-WHERE f.what IS NOT NULL
-GROUP BY f.what, f.host
 """
 
 
@@ -164,29 +119,28 @@ def charts(session: ActingSession, *, span: str | None, owner: str | None) -> Js
     if span not in RANGES:
         raise Problem(400, "bad request", f"range is '{span}'; allowed: {', '.join(RANGES)}")
     seconds, step = RANGES[span]
-    hour = span == "hour"
-    statement = _RANGE.replace("{counts}", _RUNS if hour else _COUNTS)
-    statement = statement.replace("{seconds}", str(seconds)).replace("{step}", str(step))
-    values = [*([MOST_RUNS] if hour else []), owner, owner]
-    rows = [dict(row) for row in session.database.query(statement, values)]
+    statement = _RANGE.replace("{seconds}", str(seconds)).replace("{step}", str(step))
+    rows = [dict(row) for row in session.database.query(statement, [owner, owner])]
     return {"range": span, "owner": owner, "rows": rows}
 
 
 def last_hour(session: ActingSession) -> Json:
-    """The last hour's ends of each owner by five minutes, and its failed runs by reason and by host."""
+    """The last hour's ends of each owner by five minutes, and its latest failed runs by reason and host."""
     owners: dict[str, dict[int, int]] = {}
-    ended = session.database.query(_OWNERS, [MOST_RUNS])
-    for row in ended:
+    for row in session.database.query(_OWNERS):
         owners.setdefault(row["owner"], {})[row["at"]] = row["ends"]
     busiest = sorted(owners, key=lambda owner: (-sum(owners[owner].values()), owner))[:OWNERS]
     reasons: dict[str, Json] = {}
     hosts: dict[str, int] = {}
-    for row in session.database.query(_FAILURES, [MOST_FAILURES]):
-        reason = reasons.setdefault(row["what"], {"runs": 0, "jobid": row["jobid"]})
-        reason["runs"] += row["runs"]
-        host = row["host"] or ""
-        hosts[host] = hosts.get(host, 0) + row["runs"]
+    failures = session.database.run(reading.recent_failures(most=MOST_FAILURES))
+    for failure in failures:
+        jobid = f"{failure.cluster_id}.{failure.proc_id}"
+        reason = reasons.setdefault(failure.what, {"runs": 0, "jobid": jobid})
+        reason["runs"] += 1
+        host = failure.host or ""
+        hosts[host] = hosts.get(host, 0) + 1
     return {
+        "all_failures": len(failures) < MOST_FAILURES,
         "owners": {owner: owners[owner] for owner in busiest},
         "reasons": sorted(reasons.items(), key=lambda item: -item[1]["runs"])[:8],
         "hosts": sorted(hosts.items(), key=lambda item: -item[1])[:8],

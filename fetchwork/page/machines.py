@@ -12,8 +12,9 @@ from fetchwork.queue.reading.views import Json, Row
 
 #: slots that are shown one by one; of a larger pool each host is one bar
 MOST_SLOTS = 2000
-#: ended runs of a host that its page shows
+#: ended runs of a host that its page shows, and that it counts
 LAST_RUNS = 50
+MOST_ENDS = 10_000
 _ACTIVE = ("Busy", "Suspended")
 
 _CELLS = """
@@ -45,6 +46,8 @@ WITH ended AS MATERIALIZED (
         extract(epoch FROM r.started_at)::float8 AS started, extract(epoch FROM r.ended_at)::float8 AS ended
     FROM fetchwork.runs AS r
     WHERE r.host = %s AND r.ended_at BETWEEN now() - interval '1 hour' AND 'infinity'
+    ORDER BY r.ended_at DESC
+    LIMIT %s
 )
 SELECT e.*, t.ends, t.failed
 FROM ended AS e
@@ -101,8 +104,12 @@ def host(session: ActingSession, *, name: str) -> Json:
 
 def host_hour(session: ActingSession, *, name: str) -> Json:
     """The runs that ended on a host in the last hour: their numbers, and the last ones."""
-    rows = session.database.query(_ENDED, [name, LAST_RUNS])
-    return {"rows": rows, **({key: rows[0][key] if rows else 0 for key in ("ends", "failed")})}
+    rows = session.database.query(_ENDED, [name, MOST_ENDS, LAST_RUNS])
+    return {
+        "rows": rows,
+        "most": MOST_ENDS,
+        **({key: rows[0][key] if rows else 0 for key in ("ends", "failed")}),
+    }
 
 
 def problems(ad: Json) -> list[str]:

@@ -1030,7 +1030,8 @@ CREATE TABLE fetchwork.tally (
 COMMENT ON TABLE fetchwork.tally IS 'jobs counted by autocluster and batch, without what is in tally_change';
 
 CREATE TABLE fetchwork.run_count (
-    ended timestamptz NOT NULL,                 -- the quarter of an hour in which they ended
+    -- five minutes in which they ended; a quarter of an hour if that is over two hours ago
+    ended timestamptz NOT NULL,
     started timestamptz NOT NULL,               -- and in which they began; of waits: the job's first run
     owner text NOT NULL,
     runs bigint NOT NULL,                       -- that had started
@@ -1093,6 +1094,11 @@ CREATE INDEX run_history_ended ON fetchwork.run_history USING brin (ended_at) WI
 );
 CREATE INDEX run_history_run ON fetchwork.run_history (run_id);
 CREATE INDEX run_history_job ON fetchwork.run_history (cluster_id, proc_id);
+-- of one host
+CREATE INDEX run_history_host ON fetchwork.run_history (host_id, ended_at);
+-- the few that a person looks for first
+CREATE INDEX run_history_failed ON fetchwork.run_history (ended_at)
+WHERE outcome <> 'completed' OR report ->> 'ExitCode' <> '0' OR report ? 'ExitSignal';
 
 -- Columns that "job" has too mean the same there.
 CREATE TABLE fetchwork.job_history (

@@ -1,7 +1,8 @@
--- Runs that ended in the last week and started before, counted by owner and by the quarters of an hour of
--- their start and end; with a sample of the waits for their first start of the jobs that ended then, and the
--- longest of these waits. Runs that functions/maintenance/count_runs.sql has not counted yet are a row each;
--- for a range with two ends the planner rightly expects few.
+-- Runs that ended in the last week and started before, counted by owner and by the five minutes of their
+-- start and end (quarters of an hour where the end is over two hours ago); with a sample of the waits for
+-- their first start of the jobs that ended then, and the longest of these waits. Runs that
+-- functions/maintenance/count_runs.sql has not counted yet are a row each; for a range with two ends the
+-- planner rightly expects few.
 CREATE OR REPLACE VIEW fetchwork.run_counts WITH (security_barrier) AS
 SELECT
     u.owner,
@@ -18,8 +19,8 @@ FROM (
     UNION ALL
     SELECT
         h.owner,
-        date_bin('15 minutes', h.ended_at, 'epoch'),
-        date_bin('15 minutes', h.started_at, 'epoch'),
+        date_bin('5 minutes', h.ended_at, 'epoch'),
+        date_bin('5 minutes', h.started_at, 'epoch'),
         1,
         CASE WHEN h.outcome <> 'completed' THEN 1 ELSE 0 END,
         '{}',
@@ -33,8 +34,8 @@ FROM (
     UNION ALL
     SELECT
         j.owner,
-        date_bin('15 minutes', j.completed_at, 'epoch'),
-        date_bin('15 minutes', j.first_start_at, 'epoch'),
+        date_bin('5 minutes', j.completed_at, 'epoch'),
+        date_bin('5 minutes', j.first_start_at, 'epoch'),
         0,
         0,
         ARRAY[w.wait_s],

@@ -180,7 +180,14 @@ def test_the_charts_do_not_show_others_jobs(serve: Serve, busy: DirectQueue) -> 
     theirs = serve(header="X-User")
     text = theirs.get("/charts", headers={"X-User": "alice"}).text
     assert "2 starts" in text and "1 running now" in text
-    assert "bob" not in theirs.get("/hour", headers={"X-User": "alice"}).text
+    ((run_id, token),) = busy.rows(
+        "SELECT r.run_id, r.token FROM fetchwork.run AS r"
+        " JOIN fetchwork.job AS j USING (cluster_id, proc_id) WHERE j.owner = 'bob'"
+    )
+    busy.call("finish", run_id=run_id, token=token, hook_reason="exit", report={**EXITED, "ExitCode": 77})
+    assert "exit code 77" in theirs.get("/hour", headers={"X-User": "bob"}).text
+    hour = theirs.get("/hour", headers={"X-User": "alice"}).text
+    assert "bob" not in hour and "exit code 77" not in hour
     assert "No job ran" in theirs.get("/charts?owner=bob", headers={"X-User": "alice"}).text
 
 

@@ -1,5 +1,6 @@
-"""Ended runs, counted by quarters of an hour: the same before and after the count, and each run once."""
+"""Ended runs, counted by their times: the same before and after the count, and each run once."""
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -8,10 +9,14 @@ from tests.conftest import Connect
 from tests.support.direct_queue import DirectQueue
 
 _ALL = """
-SELECT c.owner, c.ended_at, c.started_at, sum(c.runs), sum(c.badruns), max(c.longestwait),
-    (SELECT array_agg(w ORDER BY w) FROM fetchwork.run_counts AS o CROSS JOIN unnest(o.waits) AS w
-     WHERE (o.owner, o.ended_at, o.started_at) = (c.owner, c.ended_at, c.started_at))
+SELECT
+    c.owner, date_bin('15 minutes', c.ended_at, 'epoch') AS ended,
+    date_bin('15 minutes', c.started_at, 'epoch') AS started,
+    sum(c.runs), sum(c.badruns), max(c.longestwait),
+    array_agg(w.wait_s ORDER BY w.wait_s) FILTER (WHERE w.wait_s IS NOT NULL)
 FROM fetchwork.run_counts AS c
+-- a row has one wait at most here
+LEFT JOIN LATERAL unnest(c.waits) AS w (wait_s) ON true
 GROUP BY 1, 2, 3
 ORDER BY 1, 2, 3
 """
@@ -80,6 +85,29 @@ def test_what_is_counted_is_what_was_there(ended: DirectQueue) -> None:
     # no run is counted twice
     count(ended)
     assert rows(ended) == before
+
+
+def test_counts_are_by_five_minutes_and_in_two_hours_by_quarters(ended: DirectQueue) -> None:
+    count(ended)
+    recent = "ended_at > now() - interval '115 minutes'"
+    assert ended.rows(
+        f"SELECT ended_at FROM fetchwork.run_counts WHERE {recent} AND runs > 0 ORDER BY 1"
+    ) == ended.rows(
+        f"SELECT date_bin('5 minutes', ended_at, 'epoch') FROM fetchwork.run_history WHERE {recent} ORDER BY 1"
+    )
+    ended.connection.execute("DELETE FROM fetchwork.run_count")
+    ended.connection.execute(
+        "INSERT INTO fetchwork.run_count"
+        " SELECT q.at + m.m, q.at + m.m - interval '20 minutes', 'alice', 1, 0, '{5}', 5"
+        " FROM date_bin('15 minutes', now() - interval '150 minutes', 'epoch') AS q (at)"
+        " CROSS JOIN unnest(ARRAY['5 minutes', '10 minutes']::interval []) AS m (m)"
+    )
+    ended.connection.execute("UPDATE fetchwork.counted SET up_to = up_to - interval '1 minute'")
+    ended.connection.execute("SELECT fetchwork.count_runs()")
+    assert ended.rows(
+        "SELECT ended - started, runs, waits, longest_wait, ended = date_bin('15 minutes', ended, 'epoch')"
+        " FROM fetchwork.run_count"
+    ) == [(timedelta(minutes=15), 2, [5, 5], 5, True)]
 
 
 def test_runs_that_end_now_are_counted_in_a_while(ended: DirectQueue) -> None:

@@ -94,6 +94,22 @@ def first_idle(*, autoclusters: Sequence[int]) -> Call[list[FirstIdle]]:
 
 
 @dataclass(frozen=True, slots=True)
+class Failure(Record):
+    """A run that failed, and how."""
+
+    cluster_id: int
+    proc_id: int
+    #: None for a host that was forgotten
+    host: str | None
+    what: str
+
+
+def recent_failures(*, most: int) -> Call[list[Failure]]:
+    """The latest failed runs of the last hour, at most so many, of the Owners that the caller may see."""
+    return records_of(Failure, "recent_failures", given(locals()))
+
+
+@dataclass(frozen=True, slots=True)
 class OutputChunk(Record):
     """A part of a run's output; without a stream it gives the run's state alone."""
 

@@ -1,9 +1,9 @@
--- Counts the runs and jobs that ended since the last call, by quarter of an hour and owner, for the view
--- run_counts: charts of a busy day would otherwise read millions of rows. maintain_queue calls it. A call
--- counts at most a quarter of an hour, up to a minute ago, because earlier transactions may still be open;
--- the ends of a longer transaction are not counted. Counts are kept for eight days. Of the waits for a first
--- start it keeps a sample of about 60 a call: each n-th in the order of the owners, and the first of each
--- owner.
+-- Counts the runs and jobs that ended since the last call by owner, for the view run_counts: charts of a busy
+-- day would otherwise read millions of rows. They are counted by five minutes, and those of over two hours
+-- ago by quarters of an hour. maintain_queue calls it. A call counts at most a quarter of an hour, up to a
+-- minute ago, because earlier transactions may still be open; the ends of a longer transaction are not
+-- counted. Counts are kept for eight days. Of the waits for a first start it keeps a sample of about 60 a
+-- call: each n-th in the order of the owners, and the first of each owner.
 -- Locks: the row of "counted"; a concurrent call returns at once.
 CREATE OR REPLACE FUNCTION fetchwork.count_runs()
 RETURNS void
@@ -12,6 +12,7 @@ AS $$
 DECLARE
     since timestamptz;
     until timestamptz;
+    fine_since timestamptz;
 BEGIN
     SELECT greatest(c.up_to, date_bin('15 minutes', now() - interval '25 hours', 'epoch'))
     INTO since
@@ -25,8 +26,8 @@ BEGIN
     SELECT e.ended, e.started, e.owner, sum(e.runs), sum(e.bad_runs), '{}', NULL
     FROM (
         SELECT
-            date_bin('15 minutes', h.ended_at, 'epoch') AS ended,
-            date_bin('15 minutes', h.started_at, 'epoch') AS started,
+            date_bin('5 minutes', h.ended_at, 'epoch') AS ended,
+            date_bin('5 minutes', h.started_at, 'epoch') AS started,
             h.owner,
             count(*) AS runs,
             count(*) FILTER (WHERE h.outcome <> 'completed') AS bad_runs
@@ -48,8 +49,8 @@ BEGIN
         max(n.wait_s)
     FROM (
         SELECT
-            date_bin('15 minutes', j.completed_at, 'epoch') AS ended,
-            date_bin('15 minutes', j.first_start_at, 'epoch') AS started,
+            date_bin('5 minutes', j.completed_at, 'epoch') AS ended,
+            date_bin('5 minutes', j.first_start_at, 'epoch') AS started,
             j.owner,
             extract(epoch FROM j.first_start_at - j.q_date)::integer AS wait_s,
             row_number() OVER each_owner AS of_owner,
@@ -61,6 +62,35 @@ BEGIN
     ) AS n
     GROUP BY n.ended, n.started, n.owner
     ON CONFLICT (ended, started, owner) DO UPDATE SET
+        waits = k.waits || excluded.waits,
+        longest_wait = greatest(k.longest_wait, excluded.longest_wait);
+    fine_since := date_bin('15 minutes', now() - interval '2 hours', 'epoch');
+    WITH fine AS (
+        DELETE FROM fetchwork.run_count AS k
+        -- from before the last call on, as that may be long ago
+        WHERE k.ended >= least(since, fine_since) - interval '150 minutes' AND k.ended < fine_since
+            AND (k.ended, k.started) <> (
+                date_bin('15 minutes', k.ended, 'epoch'), date_bin('15 minutes', k.started, 'epoch')
+            )
+        RETURNING k.*
+    )
+    INSERT INTO fetchwork.run_count AS k (ended, started, owner, runs, bad_runs, waits, longest_wait)
+    SELECT
+        date_bin('15 minutes', p.ended, 'epoch'), date_bin('15 minutes', p.started, 'epoch'), p.owner,
+        sum(p.runs), sum(p.bad_runs),
+        coalesce(array_agg(p.wait_s) FILTER (WHERE p.wait_s IS NOT NULL), '{}'),
+        max(p.longest_wait)
+    FROM (
+        SELECT f.ended, f.started, f.owner, f.runs, f.bad_runs, f.longest_wait, NULL AS wait_s
+        FROM fine AS f
+        UNION ALL
+        SELECT f.ended, f.started, f.owner, 0, 0, NULL, w.wait_s
+        FROM fine AS f
+        CROSS JOIN LATERAL unnest(f.waits) AS w (wait_s)
+    ) AS p
+    GROUP BY 1, 2, 3
+    ON CONFLICT (ended, started, owner) DO UPDATE SET
+        runs = k.runs + excluded.runs, bad_runs = k.bad_runs + excluded.bad_runs,
         waits = k.waits || excluded.waits,
         longest_wait = greatest(k.longest_wait, excluded.longest_wait);
     DELETE FROM fetchwork.run_count AS k
