@@ -63,7 +63,9 @@ def parsed(words: list[str], group: click.Group, parent: click.Context | None = 
     """Read a command line as click does, and do nothing of it; raises click.UsageError."""
     # a file of the example need not be here
     context = group.make_context("fetchwork", words, parent)
-    left = [*context._protected_args, *context.args]
+    # click before 8.2 has it without the underscore
+    first = vars(context).get("_protected_args", vars(context).get("protected_args", []))
+    left = [*first, *context.args]
     if not left:
         return
     name, command, rest = group.resolve_command(context, left)
