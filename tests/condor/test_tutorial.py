@@ -24,6 +24,9 @@ HOST = "tutorial.example.org"
 #: the blocks that install: what they would install is there
 INSTALLED = ("apt-get install condor python3-venv postgresql-client\n", "python3 -m venv ~/fetchwork\n")
 
+#: the file that README's commands submit, as the job 42
+SLEEP_SUB = "printf 'executable = /bin/sleep\\narguments = 1\\nqueue\\n' > sleep.sub"
+
 _MACHINE = """
 set -e
 machine=$1 venv=$2 source=$3 name=$4
@@ -54,8 +57,12 @@ class Block(NamedTuple):
 def blocks(page: Path = TUTORIAL) -> list[Block]:
     text = page.read_text(encoding="utf-8")
     found = re.findall(r"(?s)```sh\n(.*?)```(?:\n\n```text\n(.*?)```)?", text)
-    assert text.count("```text") == sum(bool(shown) for _, shown in found)
     return [Block(commands, shown.splitlines()) for commands, shown in found]
+
+
+def shown_on(page: Path) -> int:
+    """The number of blocks that have lines to compare."""
+    return sum(bool(block.shown) for block in blocks(page))
 
 
 @contextlib.contextmanager
@@ -124,6 +131,7 @@ def test_the_tutorial_ends_with_a_dag_on_two_hosts_and_files_that_travelled(
     root: CondorRoot, public_directory: Callable[[], Path]
 ) -> None:
     first, second, *steps = blocks()
+    assert all(page.read_text().count("```text") == shown_on(page) for page in (TUTORIAL, WHY))
     assert (first.commands, second.commands.startswith(INSTALLED[1])) == (INSTALLED[0], True)
     with account(root, public_directory()) as alice:
         # the last command of the second block
@@ -132,7 +140,7 @@ def test_the_tutorial_ends_with_a_dag_on_two_hosts_and_files_that_travelled(
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="makes a machine of its own, which only root can")
-def test_the_recording_in_the_readme_and_the_how_to_of_jobs_that_do_not_run_are_true(
+def test_commands_of_the_readme_and_of_the_how_to_about_waiting_jobs_do_what_they_show(
     root: CondorRoot, public_directory: Callable[[], Path]
 ) -> None:
     recording = re.search(r"(?s)```console\n(.*?)```", README.read_text(encoding="utf-8"))
@@ -142,7 +150,12 @@ def test_the_recording_in_the_readme_and_the_how_to_of_jobs_that_do_not_run_are_
         for command, shown in re.findall(r"(?m)^\$ (.*)\n((?:(?!\$ ).*\n)*)", recording[1])
     ]
     assert len(recorded) == 2
+    submitting = [block for block in blocks(README) if "sleep.sub" in block.commands]
+    assert len(submitting) == 2
     _, second, up, named, *_ = blocks()
     with account(root, public_directory()) as alice:
         alice.run(second.commands.splitlines()[-1])
         follow(alice, [up, named, *recorded, *blocks(WHY)])
+        status, output = alice.run(f"{SLEEP_SUB}\npsql -c \"SELECT setval('fetchwork.cluster_id', 41)\"")
+        assert status == 0, output
+        follow(alice, submitting)
