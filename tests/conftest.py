@@ -28,6 +28,7 @@ from xdist.scheduler import LoadScopeScheduling
 
 from fetchwork import log
 from fetchwork.pool.postgres import SUPERUSER, PostgresServer, server_version, system_programs
+from tests.support.clocks import clock  # noqa: F401 - a fixture
 from tests.support.direct_queue import DirectQueue
 from tests.support.heavy import mark_further_cases
 from tests.support.kept import TEMPLATE, is_kept, kept_database

@@ -125,7 +125,7 @@ class AccessPoint:
         self._accounts: dict[int, tuple[float, Account]] = {}
         self._acting: bool | None = None
         self._stopping = asyncio.Event()
-        self._started_at = time.time()
+        self._started_at = time.monotonic()
 
     async def run(self) -> None:
         """Serve until SIGTERM."""
@@ -379,7 +379,7 @@ class AccessPoint:
             "version": __version__,
             "pid": os.getpid(),
             "name": self.settings.name,
-            "uptime_s": int(time.time() - self._started_at),
+            "uptime_s": int(time.monotonic() - self._started_at),
             "serves": "everybody" if self._me == 0 else pwd.getpwuid(self._me).pw_name,
             "min_uid": self.settings.min_uid,
             "database": self._database.problem or "up",

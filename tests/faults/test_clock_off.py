@@ -1,7 +1,4 @@
-"""Clocks that are off, or are set: leases and fences are the database's, so nothing goes wrong.
-
-libfaketime sets the clock of a process by a file that it reads at each call.
-"""
+"""Clocks that are off, or are set: leases and fences are the database's, so nothing goes wrong."""
 
 import os
 import subprocess
@@ -19,11 +16,8 @@ from fetchwork.hook.spool import Spool
 from fetchwork.pool.postgres import PostgresServer
 from tests.faults.conftest import SETTINGS
 from tests.faults.harness import UNTIL_TOLD, Pool
+from tests.support.clocks import DAY_S, Clock, needs_library
 from tests.support.waiting import PATIENCE_S
-
-LIBRARY = next(Path("/usr/lib").glob("*/faketime/libfaketime.so.1"), None)
-needs_library = pytest.mark.skipif(LIBRARY is None, reason="no clocks to set: libfaketime is not installed")
-DAY_S = 86400
 
 LEASE_S = 6
 HOUR_S = 3600
@@ -87,42 +81,6 @@ async def test_a_clock_that_is_set_while_jobs_run_loses_none_and_runs_none_twice
     assert pool.faults() == []
     assert pool.overlaps() == []
     assert pool.value("SELECT count(*) FROM fetchwork.run_history WHERE outcome <> 'completed'") == 0
-
-
-class Clock:
-    """A clock that libfaketime sets in the processes with this environment."""
-
-    def __init__(self, file: Path) -> None:
-        self.file = file
-        self.set(0)
-        file.chmod(0o644)
-
-    def set(self, ahead_s: int) -> None:
-        """Set the clock; monotonic clocks go on, as on a machine whose clock is set."""
-        beside = self.file.with_suffix(".new")
-        beside.write_text(f"{ahead_s:+}\n")
-        beside.chmod(0o644)
-        beside.rename(self.file)
-
-    @property
-    def environment(self) -> dict[str, str]:
-        """The variables that put a process under this clock."""
-        return {
-            "LD_PRELOAD": str(LIBRARY),
-            "FAKETIME_TIMESTAMP_FILE": str(self.file),
-            "FAKETIME_NO_CACHE": "1",
-            "FAKETIME_DONT_FAKE_MONOTONIC": "1",
-        }
-
-    @property
-    def wrapper(self) -> list[str]:
-        """A command before a program that is to be under this clock."""
-        return ["env", *(f"{name}={value}" for name, value in self.environment.items())]
-
-
-@pytest.fixture
-def clock(public_directory: Callable[[], Path]) -> Clock:
-    return Clock(public_directory() / "clock")
 
 
 class _ClockedServer(PostgresServer):
