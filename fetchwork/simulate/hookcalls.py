@@ -64,7 +64,8 @@ class Step(NamedTuple):
     slot: FetchingSlot
 
 
-Watch = Callable[[Step], None]
+#: called at each step; the hook stands still until what it returns is awaited
+Watch = Callable[[Step], Awaitable[None] | None]
 #: exit status of a hook that was killed
 KILLED = -9
 
@@ -147,7 +148,7 @@ class Hooks:
             check=check,
         )
         try:
-            self._step(name, "begin", slot)
+            await self._step(name, "begin", slot)
             if name not in _OF_RUNNER:
                 await self._clock.sleep(self._start_s)
             reply = await self._ask_until(began + self._deadlines_s[name], request, slot, parent)
@@ -184,7 +185,7 @@ class Hooks:
                 streams = await self._connect(parent)
                 try:
                     reply = await self._exchange(streams, request, slot)
-                    self._step(request.name, "answered", slot)
+                    await self._step(request.name, "answered", slot)
                     return reply
                 finally:
                     streams[1].close()
@@ -197,7 +198,7 @@ class Hooks:
         incoming, outgoing = streams
         outgoing.write(encode_request(request))
         await outgoing.drain()
-        self._step(request.name, "sent", slot)
+        await self._step(request.name, "sent", slot)
         reader = ReplyReader()
         while True:
             data = await incoming.read(65536)
@@ -207,9 +208,10 @@ class Hooks:
             if (reply := reader.next_reply()) is not None:
                 return reply
 
-    def _step(self, hook: str, phase: str, slot: FetchingSlot) -> None:
-        if self._watch is not None:
-            self._watch(Step(hook, phase, slot))
+    async def _step(self, hook: str, phase: str, slot: FetchingSlot) -> None:
+        still = None if self._watch is None else self._watch(Step(hook, phase, slot))
+        if still is not None:
+            await still
 
     def _undelivered(self, request: Request, spool: bool = True) -> Outcome:
         if request.name == "fetch_work":

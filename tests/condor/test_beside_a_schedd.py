@@ -6,10 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from fetchwork.db.database import Database
 from fetchwork.pool import PersonalPool
 from fetchwork.pool.condorroot import VENV, CondorRoot
 from tests.condor.sides import CONFIG, HOST, Sides
 from tests.support.new_job import TRUE_OF_A_NEW_JOB
+from tests.support.waiting import until
 
 PROGRAM = Path(__file__).parent / "beside_schedd.py"
 
@@ -117,6 +119,9 @@ DIFFERENT = {
 
 
 def test_ads_have_the_attributes_and_values_of_a_schedd_s(sides: Sides) -> None:
+    # the agent reports slots every few seconds, and jobs that start before have no provisioned resources
+    with Database(sides.pool.conninfo) as database:
+        until(lambda: database.query("SELECT name FROM fetchwork.slot WHERE name ~ '^slot1@'"), "the slot")
     theirs, ours = sides.ask("ads")
     assert ours.keys() == theirs.keys()
     for sort, ad in theirs.items():

@@ -47,6 +47,36 @@ DESCRIPTIONS = {
     "policies": "max_retries = 3\nperiodic_hold = time() > 5\non_exit_hold = ExitCode =!= 0\nqueue",
     "files": "should_transfer_files = YES\ntransfer_input_files = a, b/\ntransfer_output_files = c\nqueue",
     "no file transfer": "should_transfer_files = NO\nrequirements = Memory > 5\nqueue",
+    "a slice": "arguments = $(x) $(Step) $(ItemIndex)\nqueue 2 x in [1:3] (a, b, c, d)",
+    "files as items": "arguments = $Fn(f)\nqueue f matching files *.dat",
+    "a list with commas": "arguments = $(a) $(b)\nqueue a,b from (\n1, 2 3\n4 5, 6\n)",
+    "a here document": "unread @=end\n a\n  b\n@end\narguments = a \\\n  b\nqueue",
+    "an included file": "include : included\narguments = $(of_it)\nqueue",
+    "more macro functions": "n = 3\narguments = $CHOICE(n,a,b,c,d) $SUBSTR(n,0,1) $REAL(n,%.2f)\nqueue",
+    "defaults of macros": "arguments = $(none:a b) $(DOLLAR)(x) $$(Arch) $$([TARGET.Cpus + 1])\nqueue",
+    "resources": "request_cpus = 2\nrequest_gpus = 1\ngpus_minimum_memory = 4GB\nrequest_foo = 1\nqueue",
+    "an environment of both forms": "env = A=1;B=2\nqueue",
+    "variables of the submitter": 'getenv = NO_SUCH, FW_*\nenvironment = "A=1"\nqueue',
+    "a group": "accounting_group = g.h\naccounting_group_user = u\nconcurrency_limits = a:2, b\nqueue",
+    "held": "hold = true\nqueue 2",
+    "signals": "kill_sig = SIGUSR1\nremove_kill_sig = 9\njob_max_vacate_time = 30\nqueue",
+    "streams and logs": "input = i\noutput = o.$(Process)\nerror = e\nlog = a.log\nlog_xml = true\nqueue 2",
+    "kept": "leave_in_queue = JobStatus == 4\nstream_output = true\njob_lease_duration = 600\nqueue",
+    "limits of time": "allowed_execute_duration = 60\nallowed_job_duration = 2 * 60\nqueue",
+    "a later start": "deferral_time = 2000000000\ndeferral_window = 60\nqueue",
+    "a schedule": "cron_minute = 0\ncron_hour = 1-5/2\ncron_window = 60\nqueue",
+    "a container": "universe = container\ncontainer_image = docker://a/b:c\nqueue",
+    "docker": "universe = docker\ndocker_image = a/b\ndocker_network_type = host\nqueue",
+    "checkpoints": "checkpoint_exit_code = 85\ntransfer_checkpoint_files = a, b\nqueue",
+    "files by URL": "transfer_input_files = http://a/b, c\noutput_destination = https://a/d\nqueue",
+    "remaps": 'transfer_output_files = a, b\ntransfer_output_remaps = "a=/x/a;b = c"\nqueue',
+    "few at a time": "max_idle = 2\nqueue 5",
+    "the scheduler's own": "universe = scheduler\non_exit_remove = ExitCode == 0\nqueue",
+    "ranks": "rank = Memory\npriority = -3\nnotification = Error\nnotify_user = a@b\nqueue",
+    "letters of other languages": 'arguments = "Ä ж"\n+Text = "é"\nbatch_name = ñ\nqueue',
+    "no universe for this queue": "universe = parallel\nmachine_count = 2\nqueue",
+    "no number": "request_cpus = two +\nqueue",
+    "a condition without an end": "if true\nqueue",
     "a line that is none": "foo bar\nqueue",
     "no such universe": "universe = moon\nqueue",
 }
@@ -101,6 +131,9 @@ def jobs(text: str) -> list[dict[str, Any]] | str:
 @pytest.mark.newest
 @pytest.mark.parametrize("name", DESCRIPTIONS)
 def test_both_readers_make_the_same_jobs(name: str, by_program: Callable[[str], Any]) -> None:
+    for file in ("one.dat", "two.dat"):
+        Path(file).touch()
+    Path("included").write_text("of_it = 7\n")
     text = f"executable = /bin/true\n{DESCRIPTIONS[name]}\n"
     assert by_program(text) == jobs(text)
 

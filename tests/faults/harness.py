@@ -55,6 +55,8 @@ DEADLINES_S = {
 }
 #: no hook gives up by itself: only the agent's answer ends a wait
 PATIENT = dict.fromkeys(DEADLINES_S, 2 * PATIENCE_S)
+#: HTCondor calls them for each job
+HOOKS = ("fetch_work", "reply_fetch", "prepare_job", "update_job_info", "job_exit")
 AGENT = {"lease_s": 15}
 KEYWORD = {"max_fetch_wait_s": 2, "fetch_delay_s": 1}
 

@@ -5,9 +5,7 @@ import itertools
 import pytest
 
 from fetchwork.simulate.hookcalls import PHASES, HookKilled, Step
-from tests.faults.harness import Pool
-
-HOOKS = ("fetch_work", "reply_fetch", "prepare_job", "update_job_info", "job_exit")
+from tests.faults.harness import HOOKS, Pool
 
 
 @pytest.mark.parametrize("hook", HOOKS)

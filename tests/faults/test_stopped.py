@@ -1,11 +1,14 @@
-"""An agent, the processes that evaluate for it, or the database stand still for a while (SIGSTOP)."""
+"""An agent, the processes that evaluate for it, a hook or the database stand still for a while (SIGSTOP)."""
 
+import asyncio
 import os
 import signal
+from collections.abc import Awaitable
 
 import pytest
 
-from tests.faults.harness import DEADLINES_S, UNTIL_TOLD, Pool, SimulatedHost, descendants
+from fetchwork.simulate.hookcalls import PHASES, Step
+from tests.faults.harness import DEADLINES_S, HOOKS, PATIENT, UNTIL_TOLD, Pool, SimulatedHost, descendants
 
 
 def _reported_jobs(host: SimulatedHost) -> set[bytes]:
@@ -96,3 +99,35 @@ async def test_a_database_that_stands_still_while_jobs_end_loses_no_result(pool:
     await pool.until_done()
     assert pool.faults() == []
     assert pool.value("SELECT count(*) FROM fetchwork.run_history WHERE outcome <> 'completed'") == 0
+
+
+#: in the agent: an offer is over while a hook stands still
+_SHORT_OFFERS = """
+from fetchwork.handlers.requests import offer
+offer.OFFER_S = 1.0
+"""
+STILL_S = 3.0
+
+
+@pytest.mark.parametrize("hook", HOOKS)
+async def test_jobs_of_a_hook_that_stands_still_end_once_all_the_same(pool: Pool, hook: str) -> None:
+    # slot 1 has a hook that stands still before its request, slot 2 after it, slot 3 after the answer
+    phases = dict(enumerate(PHASES, start=1))
+
+    def watch(step: Step) -> Awaitable[None] | None:
+        if (step.hook, step.phase) != (hook, phases.get(step.slot.number)):
+            return None
+        del phases[step.slot.number]
+        return asyncio.sleep(STILL_S)
+
+    # the hook goes on where it stood: it is not over its time
+    pool.deadlines_s = PATIENT
+    await pool.add_host(slots=4, watch=watch, prelude=_SHORT_OFFERS)
+    # the first update comes after a second, and its hook ends with its job
+    seconds = STILL_S + 2 if hook == "update_job_info" else 0.5
+    pool.submit([seconds] * 12)
+    await pool.until(lambda: not phases)
+    await pool.until_done()
+    assert pool.faults() == []
+    assert pool.overlaps() == []
+    assert pool.value("SELECT count(*) FROM fetchwork.job_history WHERE job_status = 4") == 12

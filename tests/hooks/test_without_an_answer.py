@@ -1,7 +1,10 @@
 """A hook whose agent is away, deaf, slow, mad, or dies: it never hangs, and never prints much."""
 
+import contextlib
 import os
+import signal
 import socket
+import struct
 import subprocess
 import time
 from typing import Any
@@ -9,7 +12,7 @@ from typing import Any
 import pytest
 
 from fetchwork.hook.spool import Spool
-from fetchwork.hook.wire import HOOKS, Reply
+from fetchwork.hook.wire import HOOKS, Reply, encode_reply
 from tests.hooks.conftest import Behave, Done, Hooks, StandIn
 from tests.support.waiting import PATIENCE_S
 
@@ -229,6 +232,56 @@ def test_a_stderr_that_nobody_reads_does_not_hold_a_hook_up(hooks: Hooks) -> Non
     assert run.returncode == 0
     os.close(read)
     os.close(write)
+
+
+# -- a hook that stands still (SIGSTOP)
+
+
+def stops(agent: StandIn, connection: socket.socket) -> None:
+    """Take the request, and stop its hook until the deadline is over; then answer or be silent."""
+    agent.read(connection)
+    pid = struct.unpack("3i", connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))[0]
+    os.kill(pid, signal.SIGSTOP)
+    # the deadline is a second; the timer's signal, which ends a hook that hangs, comes two later
+    time.sleep(1.1)
+    os.kill(pid, signal.SIGCONT)
+
+
+def stops_and_is_silent(agent: StandIn, connection: socket.socket) -> None:
+    stops(agent, connection)
+    agent.over.wait(20)
+
+
+def stops_and_answers(agent: StandIn, connection: socket.socket) -> None:
+    with contextlib.suppress(OSError):
+        stops(agent, connection)
+        connection.sendall(encode_reply(Reply()))
+
+
+@pytest.mark.parametrize("name", HOOKS)
+def test_a_hook_that_stands_still_past_its_deadline_gives_up_and_loses_no_report(
+    hooks: Hooks, name: str
+) -> None:
+    hooks.configure(deadline_s=1)
+    hooks.agent(stops_and_is_silent)
+    done = hooks.run(name, *ARGS.get(name, []), stdin=JOB)
+    check_outcome(name, done)
+    assert 1.1 < done.seconds < BOUND_S
+    reports = Spool(str(hooks.spool)).read().reports
+    assert [report.request.body for report in reports] == ([JOB] if name == "job_exit" else [])
+
+
+@pytest.mark.parametrize("name", HOOKS)
+def test_an_answer_that_comes_while_a_hook_stands_still_is_taken_or_given_up(hooks: Hooks, name: str) -> None:
+    hooks.configure(deadline_s=1)
+    agent = hooks.agent(stops_and_answers)
+    done = hooks.run(name, *ARGS.get(name, []), stdin=JOB)
+    if done.stderr:
+        check_outcome(name, done)
+    else:
+        assert (done.returncode, done.stdout) == (0, b"")
+    # a report that was delivered may be in the spool as well: it counts once
+    assert [request.body for request in agent.requests] == [JOB]
 
 
 # -- hook.conf

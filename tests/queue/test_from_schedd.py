@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
+import fetchwork.modules
 from fetchwork.queue import Queue
+from fetchwork.queue.reading.views import HISTORY
 from fetchwork.queue.submitting.jobads import read_ads
 from tests.queue.conftest import Run
 
@@ -116,3 +118,17 @@ def test_ads_of_no_schedd_are_submitted_as_before(fetchwork: Run, queue: Queue, 
 def test_options_that_do_not_go_together_are_refused(fetchwork: Run) -> None:
     assert fetchwork("submit", "--originals", "hold", "x.sub").status == 2
     assert fetchwork("submit", "--from-schedd", "ap", "-a", "x = 1").status == 2
+
+
+def _attributes(version: str) -> set[str]:
+    """Those of all jobs in the recorded queue and history of a schedd."""
+    texts = [(DATA / f"{version}.{name}").read_text() for name in ("queue.ads", "history")]
+    return set(re.findall(r"^(\w+) = ", "\n".join(texts), re.M))
+
+
+def test_attributes_that_are_new_in_htcondor_25_are_listed() -> None:
+    document = Path(fetchwork.modules.__file__).with_name("DIFFERENCES.md").read_text()
+    listed = dict(re.findall(r"^\| `(\w+)` \| (.*) \|$", document, re.M))
+    assert listed.keys() == _attributes("25.14.1") - _attributes("23.9.6")
+    for name, here in listed.items():
+        assert (name.lower() in HISTORY.names) != here.startswith("no: ")
