@@ -29,6 +29,20 @@ SELECT
 FROM fetchwork.jobs AS j
 WHERE j.clusterid = %s
 """
+# a DAG's own cluster, or that of the DAG whose node it is
+_DAG = """
+SELECT
+    CASE
+        WHEN j.ad ->> 'Cmd' LIKE '%%condor_dagman' THEN j.clusterid::text
+        ELSE j.ad ->> 'DAGManJobId'
+    END AS dag
+FROM (
+    SELECT q.ad, q.clusterid FROM fetchwork.jobs AS q WHERE q.clusterid = %s
+    UNION ALL
+    SELECT h.ad, h.clusterid FROM fetchwork.history AS h WHERE h.clusterid = %s
+) AS j
+LIMIT 1
+"""
 _BATCH = f"SELECT {_COUNTED} FROM fetchwork.batches WHERE owner = %s AND jobbatchname = %s"  # noqa: S608
 _OF_CLUSTER = "h.clusterid = %s"
 # the owner's last jobs, by an index; the batch among them
@@ -123,11 +137,13 @@ def cluster(session: ActingSession, *, cluster: str) -> Json:
     owner = queued["owner"] or ended["owner"]
     if owner is None:
         raise Problem(404, "not found", f"cluster '{cluster}' has no jobs, or is not yours")
+    (of,) = session.database.query(_DAG, [cluster, cluster])
     counts = {**queued, "completed": ended["completed"], "removed": ended["removed"]}
     return {
         "constraint": f"ClusterId == {cluster}",
         "owner": owner,
         "batch": queued["batch"] or ended["batch"],
+        "dag": of["dag"],
         "progress": _progress(counts),
         "ended": ended,
     }

@@ -10,8 +10,9 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 from starlette.routing import Route
 
+from fetchwork.dag import drawing
 from fetchwork.explain.judging import VERDICTS
-from fetchwork.page import charts, groups, machines, questions, timeline
+from fetchwork.page import charts, dags, groups, machines, questions, timeline
 from fetchwork.page.acting import Person
 from fetchwork.page.actions import Actions
 from fetchwork.page.forms import STATES, constraint_of
@@ -51,6 +52,7 @@ class Pages:
             Route("/held", self.held),
             Route("/find", self.find),
             Route("/clusters/{cluster}", self.cluster),
+            Route("/clusters/{cluster}/dag", self.dag),
             Route("/batches", self.batch),
             Route("/jobs", self.jobs),
             Route("/jobs/{job}", self.job),
@@ -163,8 +165,19 @@ class Pages:
         """One cluster: its progress, run times and ends."""
         cluster = request.path_params["cluster"]
         answer = await self._workers.ask(request.state.person, groups.cluster, cluster=cluster)
+        return self.render(request, "group.html", name=f"Cluster {cluster}", most=groups.MOST_JOBS, **answer)
+
+    async def dag(self, request: Request) -> Response:
+        """One DAG: its graph, with the states of its nodes."""
+        cluster = request.path_params["cluster"]
+        answer = await self._workers.ask(request.state.person, dags.dag, cluster=cluster)
         return self.render(
-            request, "group.html", name=f"Cluster {cluster}", most=groups.MOST_JOBS, dag=None, **answer
+            request,
+            "dag.html",
+            name=f"DAG {cluster}",
+            box_width=drawing.WIDTH,
+            box_height=drawing.HEIGHT,
+            **answer,
         )
 
     async def batch(self, request: Request) -> Response:

@@ -14,6 +14,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from fetchwork.classad.exprform import expr_text
 from fetchwork.codes import STATUS_NAMES
+from fetchwork.dag import drawing
 from fetchwork.page import machines, timeline
 from fetchwork.queue.reading.views import Row
 
@@ -162,6 +163,7 @@ def environment() -> Environment:
         status=status,
     )
     jinja.filters.update(short=short, clock=clock, ago=ago, host_path=host_path)
+    jinja.filters["node_name"] = drawing.short
     jinja.filters["when"] = jinja.get_template("when.html").module.when  # type: ignore[attr-defined]
     jinja.globals.update(bars=bars, line=line, scale=scale, spark=spark)
     jinja.globals.update(drawn=timeline.drawn, outcome=timeline.outcome, problems=machines.problems)

@@ -1,8 +1,10 @@
 """A watcher of a job's output: a command in a process, and the page."""
 
+import contextlib
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -39,10 +41,17 @@ class Tail:
         self.process.wait()
 
 
-def on_page(pool: PersonalPool, job: str) -> tuple[str, Any]:
-    """A job's output on its page, and the data for the page's script."""
+@contextlib.contextmanager
+def page_of(pool: PersonalPool) -> Iterator[TestClient]:
+    """The page of a pool, for a client that may see all of it."""
     sign_in = SignIn(token="a-token-of-the-tests")
     headers = {"Authorization": "Bearer a-token-of-the-tests"}
     with TestClient(application(pool.conninfo, sign_in), headers=headers) as page:
+        yield page
+
+
+def on_page(pool: PersonalPool, job: str) -> tuple[str, Any]:
+    """A job's output on its page, and the data for the page's script."""
+    with page_of(pool) as page:
         path = f"/jobs/{job}/output"
         return page.get(path).text, page.get(path, headers={"Accept": "application/json"}).json()

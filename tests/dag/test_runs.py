@@ -13,6 +13,7 @@ import pytest
 from fetchwork import compiler
 from fetchwork.classad import bindings
 from fetchwork.client.link import Link
+from tests.condor.watching import page_of
 from tests.conftest import WITHOUT_COMPILER
 from tests.dag.case import FILES, SERIAL, described, nodes
 from tests.dag.sides import Dag, Point, Queue, Schedd, Side, dagman, on_both
@@ -316,6 +317,10 @@ def test_a_dag_can_be_looked_at(queue: Queue) -> None:
     assert ">done" in picture
     assert ">running" in picture
     assert ">waits" in picture
+    with page_of(queue.pool) as page:
+        shown = page.get(f"/clusters/{dag.cluster}/dag").text
+    assert "<title>A: done</title>" in shown and "<title>B: running</title>" in shown
+    assert "1 not submitted yet" in shown
     go(dag)
     assert dag.wait() == 0, dag.tail
     ended = queue.fetchwork(dag.directory, "dag", "status", str(dag.cluster), "--json")

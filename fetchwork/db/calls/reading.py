@@ -62,8 +62,8 @@ class DagCluster(Record):
     cluster_id: int
 
 
-def dag_clusters(*, dags: Sequence[int], owner: str) -> Call[list[DagCluster]]:
-    """The clusters of the nodes of the given DAGs that have jobs of an Owner in the queue."""
+def dag_clusters(*, dags: Sequence[int], owner: str, ended: bool = False) -> Call[list[DagCluster]]:
+    """The clusters of the nodes of the given DAGs that have jobs of an Owner in the queue, or had some."""
     return records_of(DagCluster, "dag_clusters", given(locals()))
 
 
