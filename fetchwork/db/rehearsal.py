@@ -95,6 +95,8 @@ GROUP BY c.oid, c.relkind
 ORDER BY 1
 """
 _ASIDE = "fetchwork_set_aside"
+#: milliseconds that a plan waits for a lock of another session
+LOCK_MS = 5000
 
 
 @dataclass(frozen=True)
@@ -121,8 +123,13 @@ class Plan:
 
 
 def plan(conninfo: str) -> Plan:
-    """Do the upgrade and undo it; raises as ``schema.upgrade`` does."""
+    """Do the upgrade and undo it; raises as ``schema.upgrade`` does.
+
+    Raises DatabaseUnavailable if another session has a lock for ``LOCK_MS``.
+    """
     with Database(conninfo, application_name="fetchwork db") as database, database.transaction(undone=True):
+        # jobs wait behind a plan that waits for a lock
+        database.query("SELECT set_config('lock_timeout', %s, true)", [f"{LOCK_MS}ms"])
         there = schema.status_of(database).is_there
         before = _objects(database) if there else {}
         known = database.query("SELECT array_agg(oid) AS oids FROM pg_class WHERE relkind IN ('r', 'p', 'v')")

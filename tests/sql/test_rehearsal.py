@@ -10,7 +10,8 @@ from psycopg.conninfo import make_conninfo
 from fetchwork.cli import run
 from fetchwork.db import rehearsal, schema
 from fetchwork.db.rehearsal import Difference
-from fetchwork.errors import DatabaseRefused, SchemaMismatch
+from fetchwork.errors import DatabaseRefused, DatabaseUnavailable, SchemaMismatch
+from tests.conftest import Connect
 from tests.sql.test_upgrade import catalog
 from tests.support.direct_queue import DirectQueue
 from tests.support.later_schema import MIGRATIONS, later_schema
@@ -125,3 +126,14 @@ def test_plan_names_migrations_changes_and_locks_and_changes_nothing(
     assert catalog(conninfo) == before
     with pytest.raises(SchemaMismatch, match="another version of the schema"):
         rehearsal.check(conninfo)
+
+
+def test_plan_does_not_wait_long_for_a_lock(
+    conninfo: str, connect: Connect, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rehearsal, "LOCK_MS", 100)
+    with connect().transaction() as held:
+        held.connection.execute("LOCK fetchwork.owners IN ACCESS SHARE MODE")
+        with pytest.raises(DatabaseUnavailable, match=r"cannot apply 'views/owners.sql': .*lock timeout"):
+            rehearsal.plan(conninfo)
+    assert rehearsal.plan(conninfo).changes == []
