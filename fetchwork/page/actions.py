@@ -43,6 +43,16 @@ _QUEUE_CHANGES: Final = {
     "drain": {"draining": True},
     "open": {"draining": False},
 }
+#: change of a queue -> what becomes of how many of its jobs
+QUEUE_EFFECTS: Final = {
+    "pause": ["Idle jobs that do not start any more: {IdleJobs}.", "Running jobs that go on: {RunningJobs}."],
+    "resume": ["Idle jobs that may start again: {IdleJobs}."],
+    "drain": [
+        "New submissions to it are refused.",
+        "Jobs in it that still run to their end: {IdleJobs} idle, {RunningJobs} running.",
+    ],
+    "open": ["It takes new submissions again."],
+}
 # each part is read backwards by its key
 _LAST = """
 SELECT a.*, extract(epoch FROM a.action_at)::float8 AS at
@@ -96,8 +106,8 @@ class Actions:
         """The paths of these pages."""
         return [
             Route("/actions", self.actions),
-            Route("/jobs/act", self.act, methods=["POST"]),
-            Route("/queues/{name}", self.change_queue, methods=["POST"]),
+            Route("/jobs/act", self.act, methods=["GET", "POST"]),
+            Route("/queues/{name}", self.change_queue, methods=["GET", "POST"]),
         ]
 
     async def actions(self, request: Request) -> Response:
@@ -109,11 +119,10 @@ class Actions:
     async def act(self, request: Request) -> Response:
         """Act on jobs: on the ticked ones, or on all that the filter selects.
 
-        The first time it only shows what will become of how many, and asks.
+        The first time, and by a link, it only shows what will become of how many, and asks.
         """
         person: Person = request.state.person
-        form = await form_of(request)
-        self._sign_in.check_form(request, person, form.get("form_key", [None])[0])
+        form = await self._form(request)
         (action,) = form.get("action", [""])[:1]
         if action not in questions.ACTIONS:
             raise Problem(
@@ -148,13 +157,32 @@ class Actions:
         )
 
     async def change_queue(self, request: Request) -> Response:
-        """Pause, resume, drain or open a queue."""
+        """Pause, resume, drain or open a queue, after a question as for jobs."""
         person: Person = request.state.person
-        form = await form_of(request)
-        self._sign_in.check_form(request, person, form.get("form_key", [None])[0])
-        change = _QUEUE_CHANGES.get(form.get("change", [""])[0])
-        if change is None:
-            raise Problem(400, "bad request", f"change is not one of {', '.join(_QUEUE_CHANGES)}")
+        form = await self._form(request)
+        change = form.get("change", [""])[0]
+        if change not in _QUEUE_CHANGES:
+            raise Problem(400, "bad request", f"change is '{change}'; allowed: {', '.join(_QUEUE_CHANGES)}")
         name = request.path_params["name"]
-        await self._workers.ask(person, questions.set_queue, writes=True, name=name, changes=change)
+        if form.get("confirmed", [""])[0] != "yes":
+            queues = await self._workers.ask(person, questions.queues)
+            queue = next((ad for ad in queues if ad["Name"] == name), None)
+            if queue is None:
+                raise Problem(404, "not found", f"there is no queue '{name}'")
+            said = [effect.format(**queue) for effect in QUEUE_EFFECTS[change]]
+            return self._render(request, "change.html", name=name, change=change, effects=said)
+        changes = _QUEUE_CHANGES[change]
+        await self._workers.ask(person, questions.set_queue, writes=True, name=name, changes=changes)
         return RedirectResponse("/queues", 303)
+
+    async def _form(self, request: Request) -> dict[str, list[str]]:
+        """The fields of a form of this service, or of a link, which confirms nothing; raises Problem."""
+        person: Person = request.state.person
+        if request.method == "POST":
+            form = await form_of(request)
+            self._sign_in.check_form(request, person, form.get("form_key", [None])[0])
+            return form
+        if not person.may_write:
+            raise Problem(403, "not allowed", "this service only shows: it was started without --write")
+        given = request.query_params
+        return {name: given.getlist(name) for name in given if name != "confirmed"}

@@ -12,6 +12,8 @@ from fetchwork.queue.reading.views import Json, Row
 
 #: slots that are shown one by one; of a larger pool each host is one bar
 MOST_SLOTS = 2000
+#: hosts in the table below the map
+MOST_HOSTS = 200
 #: ended runs of a host that its page shows, and that it counts
 LAST_RUNS = 50
 MOST_ENDS = 10_000
@@ -78,12 +80,17 @@ def pool(session: ActingSession, *, constraint: str) -> Json:
     else:
         blocks = bars(cells)
     shown = [
-        {**ad, "block": blocks.get(ad["Machine"])}
+        {
+            **ad,
+            "block": block,
+            "Alerts": ", ".join(problems(ad)),
+            "Slots": sum(block["counts"].values()) if block else 0,
+        }
         for ad in hosts
-        if ad["Machine"] in blocks or not constraint
+        if (block := blocks.get(ad["Machine"])) or not constraint
     ]
     shown.sort(key=lambda ad: (not problems(ad), ad["Machine"]))
-    return {"hosts": shown, "slots": slots}
+    return {"hosts": shown, "slots": slots, "most_hosts": MOST_HOSTS}
 
 
 def host(session: ActingSession, *, name: str) -> Json:

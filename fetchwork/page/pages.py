@@ -19,11 +19,14 @@ from fetchwork.page.forms import STATES, constraint_of
 from fetchwork.page.problem import Problem
 from fetchwork.page.search import Page
 from fetchwork.page.signin import SignIn
+from fetchwork.page.tables import Table
 from fetchwork.page.workers import Workers
 from fetchwork.queue.reading.views import Json
 
 #: jobs on a page
 JOBS_A_PAGE = 50
+#: jobs that are sorted by any of their attributes; more keep their own order
+MOST_SORTED = 5000
 #: seconds for which charts are cached
 CHARTS_S = 20.0
 #: the last positions of the script that follows a job's output
@@ -83,7 +86,8 @@ class Pages:
         answer = await self._workers.ask(request.state.person, questions.overview)
         given = {name: text for name in ("range", "owner") if (text := request.query_params.get(name))}
         charts_at = "/charts" + ("?" + urlencode(given) if given else "")
-        return self.render(request, "overview.html", charts_at=charts_at, **answer)
+        tables = {of: Table(request, of, f"{of}-") for of in ("owners", "queues")}
+        return self.render(request, "overview.html", charts_at=charts_at, tables=tables, **answer)
 
     async def charts(self, request: Request) -> Response:
         """Charts of a range; a part of the overview that may take longer."""
@@ -122,7 +126,8 @@ class Pages:
         return await self._listing(request, "history")
 
     async def _listing(self, request: Request, of: str, **more: object) -> Response:
-        constraint, found, problem = await self._search(request, of)
+        table = Table(request, of)
+        constraint, found, problem = await self._search(request, of, table)
         return self.render(
             request,
             f"{of}.html",
@@ -132,22 +137,37 @@ class Pages:
             constraint=constraint,
             given={"owner": "", "state": "", "constraint": "", "after": "", **request.query_params},
             more=_more(request, found.after),
+            table=table,
+            most_sorted=MOST_SORTED,
             **more,
         )
 
-    async def _search(self, request: Request, of: str) -> tuple[str, Page, Problem | None]:
+    async def _search(self, request: Request, of: str, table: Table) -> tuple[str, Page, Problem | None]:
         """The constraint of a filter, a page of ads, and the problem if the filter is wrong."""
         try:
             constraint = constraint_of(request)
             after = request.query_params.get("after")
-            found = await self._workers.ask(
-                request.state.person,
-                questions.page,
-                of=of,
-                constraint=constraint,
-                after=after,
-                limit=JOBS_A_PAGE,
-            )
+            if table.sorted_by is None:
+                found = await self._workers.ask(
+                    request.state.person,
+                    questions.page,
+                    of=of,
+                    constraint=constraint,
+                    after=after,
+                    limit=JOBS_A_PAGE,
+                )
+            else:
+                found = await self._workers.ask(
+                    request.state.person,
+                    questions.sorted_page,
+                    of=of,
+                    constraint=constraint,
+                    column=table.sorted_by,
+                    down=table.down,
+                    most=MOST_SORTED,
+                    after=after,
+                    limit=JOBS_A_PAGE,
+                )
         except Problem as problem:
             # the page keeps the text that was typed
             if problem.status != 400:
@@ -227,7 +247,7 @@ class Pages:
     async def slots(self, request: Request) -> Response:
         """The map of the pool, and its slots."""
         constraint = request.query_params.get("constraint", "")
-        found: Json = {"hosts": [], "slots": []}
+        found: Json = {"hosts": [], "slots": [], "most_hosts": 0}
         problem = None
         try:
             found = await self._workers.ask(request.state.person, machines.pool, constraint=constraint)
@@ -236,13 +256,17 @@ class Pages:
                 raise
             problem = wrong
         status = problem.status if problem else 200
-        return self.render(request, "slots.html", status, problem=problem, constraint=constraint, **found)
+        tables = {of: Table(request, of, f"{of}-") for of in ("hosts", "slots")}
+        return self.render(
+            request, "slots.html", status, problem=problem, constraint=constraint, tables=tables, **found
+        )
 
     async def host(self, request: Request) -> Response:
         """One host: its alerts, slots and runs."""
         name = request.path_params["name"]
         answer = await self._workers.ask(request.state.person, machines.host, name=name)
-        return self.render(request, "host.html", name=name, **answer)
+        tables = {of: Table(request, of, f"{of}-") for of in ("runs", "slots")}
+        return self.render(request, "host.html", name=name, tables=tables, **answer)
 
     async def host_hour(self, request: Request) -> Response:
         """A host's ended runs; a part of its page that may take longer."""
@@ -252,19 +276,23 @@ class Pages:
 
     async def queues(self, request: Request) -> Response:
         """The queues."""
-        queues = await self._workers.ask(request.state.person, questions.listed, of="queues")
+        queues = await self._workers.ask(request.state.person, questions.queues)
         limits = await self._workers.ask(request.state.person, questions.listed, of="limits")
-        return self.render(request, "queues.html", queues=queues, limits=limits)
+        return self.render(
+            request, "queues.html", queues=queues, limits=limits, table=Table(request, "queues")
+        )
 
     async def submitters(self, request: Request) -> Response:
         """Submitters and their usage."""
         submitters = await self._workers.ask(request.state.person, questions.listed, of="submitters")
-        return self.render(request, "submitters.html", submitters=submitters)
+        return self.render(
+            request, "submitters.html", submitters=submitters, table=Table(request, "submitters")
+        )
 
 
 def _more(request: Request, after: str | None) -> str | None:
     """The link to the next page."""
     if after is None:
         return None
-    given = {name: value for name, value in request.query_params.items() if name != "after"}
-    return f"{request.url.path}?" + urlencode({**given, "after": after})
+    given = [item for item in request.query_params.multi_items() if item[0] != "after"]
+    return f"{request.url.path}?" + urlencode([*given, ("after", after)])

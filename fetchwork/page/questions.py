@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from fetchwork.classad.bindings import JobAction
 from fetchwork.codes import JobStatus
@@ -10,7 +11,8 @@ from fetchwork.db.calls import administration
 from fetchwork.explain.job import analyze
 from fetchwork.page.acting import ActingSession
 from fetchwork.page.problem import Problem
-from fetchwork.page.search import Page, search
+from fetchwork.page.search import Page, in_order, search
+from fetchwork.page.tables import Column
 from fetchwork.queue import changing
 from fetchwork.queue.ask import Memory, collected
 from fetchwork.queue.events.reader import Reader
@@ -67,7 +69,7 @@ def overview(session: ActingSession) -> Json:
     return {
         "totals": totals,
         "owners": sorted(session.run(summaries.totals("owner")), key=lambda row: -row["jobs"])[:20],
-        "queues": _all(session, QUEUES),
+        "queues": queues(session),
         "slots": session.run(summaries.slot_states()),
         "hosts": session.run(summaries.host_counts()),
         "demand": session.run(summaries.demand())[:10],
@@ -90,6 +92,28 @@ def page(
 ) -> Page:
     """A page of a long view that a constraint selects: jobs, history, runs."""
     return search(session, LONG[of], constraint, after=after, limit=limit, projection=projection)
+
+
+def sorted_page(
+    session: ActingSession,
+    *,
+    of: str,
+    constraint: str,
+    column: Column,
+    down: bool,
+    most: int,
+    after: str | None,
+    limit: int,
+) -> Page:
+    """A page of jobs or history in a column's order; in the view's own, and so marked, if they are many."""
+    # a cursor of the view's own order, if it was used for the pages before
+    found = None
+    if "~" not in (after or ""):
+        found = in_order(
+            session, LONG[of], constraint, column, down=down, most=most, after=after, limit=limit
+        )
+        after = None if found is None else after
+    return found or replace(search(session, LONG[of], constraint, after=after, limit=limit), sorted=False)
 
 
 def count(session: ActingSession, *, constraint: str) -> Json:
@@ -135,6 +159,16 @@ def why(session: ActingSession, *, job: str) -> Json:
 def listed(session: ActingSession, *, of: str, constraint: str = "") -> list[Json]:
     """The ads of a short view: slots, hosts, queues, submitters, limits."""
     return _all(session, VIEWS[of], constraint)
+
+
+def queues(session: ActingSession) -> list[Json]:
+    """The queues, each with its state for people as ``QueueState``."""
+    return [{**ad, "QueueState": _queue_state(ad)} for ad in _all(session, QUEUES)]
+
+
+def _queue_state(ad: Json) -> str:
+    states = [state for state in ("Paused", "Draining") if ad[state]]
+    return ", ".join(states).lower() or "open"
 
 
 def totals(session: ActingSession, *, by: summaries.TotalsBy | None) -> list[Json]:

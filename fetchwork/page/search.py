@@ -7,11 +7,13 @@ the next search.
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
+from fetchwork.page.tables import Column, ordered
 from fetchwork.queue.ask import Found, Memory, Steps
 from fetchwork.queue.reading.ads import stretches
 from fetchwork.queue.reading.paging import about
@@ -38,6 +40,8 @@ class Page:
     about: int | None
     #: more may be found: the time ended before the page was full
     unfinished: bool
+    #: the page has the order that was asked for
+    sorted: bool = True
 
 
 def search(
@@ -52,6 +56,73 @@ def search(
     """The next ads behind ``after``; raises ValueError for an invalid constraint or cursor."""
     key, looked_at = _read(view, after)
     return session.run(_search(view, constraint, key, looked_at, limit, projection))
+
+
+def in_order(
+    session: Session,
+    view: View,
+    constraint: str,
+    column: Column,
+    *,
+    down: bool,
+    most: int,
+    after: str | None,
+    limit: int,
+) -> Page | None:
+    """A page of the ads in the order of a column; None: they are over ``most``, or ``BUDGET_S`` is over.
+
+    ``after``: the number of ads on the pages before. Raises ValueError for an invalid one.
+    """
+    skip = after or "0"
+    if not (skip.isascii() and skip.isdigit() and len(skip) <= 6):
+        raise ValueError(f"after is '{skip[:100]}'; allowed: what the page before gave")
+    found = session.run(_few(view, constraint, column.of, most))
+    if found is None:
+        return None
+    begin, end = int(skip), int(skip) + limit
+    jobs = [(ad["ClusterId"], ad["ProcId"]) for ad in ordered(found, column, down=down)[begin:end]]
+    if not jobs:
+        return Page([], None, len(found), None, False)
+    clusters, procs = zip(*jobs, strict=True)
+    rows = session.database.query(
+        # this package makes columns and views; values travel as parameters
+        f"""
+        SELECT {view.all_columns}
+        FROM {view.source}
+        WHERE (clusterid, procid) IN (SELECT * FROM unnest(%s::integer[], %s::integer[]))
+        """,  # noqa: S608
+        [list(clusters), list(procs)],
+    )
+    ads = {(row["clusterid"], row["procid"]): view.ad(row) for row in rows}
+    shown = [ads[job] for job in jobs if job in ads]
+    return Page(shown, str(end) if end < len(found) else None, len(found), None, False)
+
+
+def _few(view: View, constraint: str, names: Sequence[str], most: int) -> Steps[list[Json] | None]:
+    """Some attributes of all selected ads, None if there are more than ``most`` or time is over."""
+    deadline = time.monotonic() + BUDGET_S
+    ads: list[Json] = []
+    projection = list(dict.fromkeys(["ClusterId", "ProcId", *names]))
+    stream = stretches(view, constraint, Memory(), projection=projection, wanted=most + 1)
+    reply: object = None
+    with contextlib.closing(stream):
+        while True:
+            try:
+                step = stream.send(reply)
+            except StopIteration:
+                return ads
+            if not isinstance(step, Found):
+                reply = yield step
+                continue
+            reply = None
+            (stretch,) = step.items
+            ads += stretch.ads
+            if len(ads) > most:
+                return None
+            if stretch.until is None:
+                return ads
+            if time.monotonic() > deadline:
+                return None
 
 
 def _search(

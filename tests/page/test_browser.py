@@ -36,6 +36,8 @@ PATHS = (
     "/", "/jobs", "/history", "/slots", "/queues", "/submitters", "/charts", "/hour", "/held",
     "/jobs/1.0", "/jobs/1.1", "/jobs/1.1/output", "/jobs/1.2", "/jobs/9.9", "/hosts/h1", "/hosts/h1/hour",
     "/clusters/1", "/batches?owner=alice&name=batch-alice", "/actions", "/find?text=nothing",
+    "/jobs?sort=-Prio&column=Job&column=Prio&column=JobUniverse", "/jobs/act?action=hold&job=1.1",
+    "/queues/default?change=pause",
 )  # fmt: skip
 
 
@@ -112,7 +114,7 @@ def test_a_filter_an_action_and_its_question(tab: Any, queue: Queue) -> None:
     submit(queue, 2)
     submit(queue, 3, "bob")
     tab.goto("/jobs")
-    tab.get_by_label("Owner").fill("bob")
+    tab.get_by_role("textbox", name="Owner").fill("bob")
     tab.get_by_role("button", name="Show").click()
     tab.wait_for_url("**/jobs?owner=bob*")
     assert tab.locator("tbody tr").count() == 3
@@ -209,8 +211,47 @@ def test_output_of_a_running_job_is_followed_while_somebody_looks(tab: Any, busy
 def test_a_queue_is_paused_by_its_button(tab: Any, queue: Queue) -> None:
     tab.goto("/queues")
     tab.get_by_role("button", name="Pause default").click()
+    tab.get_by_text("Pause default?").wait_for()
+    assert [ad["Paused"] for ad in queue.queues()] == [False]
+    tab.get_by_role("button", name="Pause").click()
     tab.get_by_role("button", name="Resume default").wait_for()
     assert [ad["Paused"] for ad in queue.queues()] == [True]
+
+
+@pytest.mark.parametrize("width", [1400, 400])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_a_table_is_sorted_and_its_columns_are_chosen_by_keyboard(
+    browser: Any, address: str, queue: Queue, width: int, scheme: str
+) -> None:
+    first, second = submit(queue, 2), submit(queue, 1, "bob")
+    context = browser.new_context(
+        base_url=address, color_scheme=scheme, viewport={"width": width, "height": 900}
+    )
+    tab = context.new_page()
+    tab.set_default_timeout(1000 * PATIENCE_S)
+    tab.goto(f"/?token={TOKEN}")
+    tab.goto("/jobs")
+    for direction, job in (("ascending", f"{first}.0"), ("descending", f"{second}.0")):
+        tab.get_by_role("link", name="Owner", exact=True).focus()
+        tab.keyboard.press("Enter")
+        tab.locator(f'th[aria-sort="{direction}"]').wait_for()
+        assert tab.locator("tbody tr td a").first.text_content() == job
+    tab.get_by_text("Columns", exact=True).focus()
+    tab.keyboard.press("Enter")
+    tab.get_by_label("Batch", exact=True).focus()
+    tab.keyboard.press("Space")
+    tab.get_by_label("Other attributes").focus()
+    tab.keyboard.type("NumJobStarts")
+    tab.keyboard.press("Enter")
+    tab.get_by_role("columnheader", name="NumJobStarts").wait_for()
+    # the order stays, and so does a page that is refreshed
+    assert tab.locator('th[aria-sort="descending"]').text_content().startswith("Owner")
+    third = submit(queue, 1, "carol")
+    list(queue.events(stop_after=0))
+    tab.get_by_role("link", name=f"{third}.0").wait_for()
+    assert tab.locator("tbody tr td a").first.text_content() == f"{third}.0"
+    assert tab.evaluate("document.documentElement.scrollWidth") <= width
+    context.close()
 
 
 def test_everything_is_reached_by_the_keyboard(tab: Any, busy: DirectQueue) -> None:

@@ -77,6 +77,14 @@ def test_the_overview_says_why_jobs_are_held(page: TestClient, queue: Queue) -> 
     assert len(rows(page.get(html.unescape(link[1])).text)) == 4
 
 
+def test_counts_of_owners_and_queues_lead_to_their_jobs(page: TestClient, busy: DirectQueue) -> None:
+    text = page.get("/").text
+    links = [html.unescape(link) for link in re.findall(r'class="number"><a href="([^"]*)">1</a>', text)]
+    assert [rows(page.get(link).text) for link in links] == [["1.2"], ["1.1"], ["2.2"], ["2.1"]]
+    both = re.findall(r'class="number"><a href="([^"]*)">2</a>', text)
+    assert rows(page.get(html.unescape(both[0])).text) == ["1.2", "2.2"]
+
+
 def test_reasons_of_others_are_not_told(serve: Serve, busy: DirectQueue) -> None:
     theirs = serve(header="X-User")
     busy.act("hold", "2.2", reason="a secret of bob's")
@@ -244,10 +252,10 @@ def test_a_large_pool_is_a_bar_for_each_host(
         " FROM fetchwork.host AS h CROSS JOIN generate_series(1, 1001) AS n"
     )
     text = page.get("/slots").text
-    assert '<ul class="map dense">' in text and "<table>" not in text
+    assert '<ul class="map dense">' in text and 'id="slots"' not in text
     assert 'aria-label="1001 drained, 1000 unclaimed"' in text
     assert '<path class="slot-unclaimed" d="M60 1h180v12h-180z"/>' in text
-    assert "<table>" in page.get('/slots?constraint=State=="Drained"').text
+    assert 'id="slots"' in page.get('/slots?constraint=State=="Drained"').text
 
 
 def test_a_cluster_shows_its_progress_run_times_and_ends(page: TestClient, busy: DirectQueue) -> None:
@@ -486,13 +494,109 @@ def test_all_that_a_filter_selects_is_counted_and_acted_on(page: TestClient, que
 
 
 def test_a_queue_is_paused_and_resumed(page: TestClient, queue: Queue) -> None:
-    key = form_key(page, "/queues")
-    page.post("/queues/default", data={"form_key": key, "change": "pause"})
-    assert [ad["Paused"] for ad in queue.queues()] == [True]
-    page.post("/queues/default", data={"form_key": key, "change": "resume"})
+    submit(queue, 3)
+    asked = page.get("/queues/default?change=pause&confirmed=yes").text
+    assert "do not start any more: 3." in asked and "Running jobs that go on: 0." in asked
+    key = there(re.search(r'name="form_key" value="([0-9a-f]+)"', asked))[1]
+    assert "do not start" in page.post("/queues/default", data={"form_key": key, "change": "pause"}).text
     assert [ad["Paused"] for ad in queue.queues()] == [False]
-    answer = page.post("/queues/absent", data={"form_key": key, "change": "pause"})
-    assert answer.status_code == 404
+    for change, paused in (("pause", True), ("resume", False)):
+        page.post("/queues/default", data={"form_key": key, "change": change, "confirmed": "yes"})
+        assert [ad["Paused"] for ad in queue.queues()] == [paused]
+    for form in ({}, {"confirmed": "yes"}):
+        data = {"form_key": key, "change": "pause", **form}
+        assert page.post("/queues/absent", data=data).status_code == 404
+    assert page.get("/queues/default?change=sell").status_code == 400
+
+
+def test_a_link_leads_to_an_action_s_question_and_does_nothing(serve: Serve, queue: Queue) -> None:
+    cluster = submit(queue, 2)
+    link = f"/jobs/act?action=hold&job={cluster}.0&confirmed=yes&reason=why"
+    asked = serve(write=True).get(link).text
+    assert "Hold <strong>1</strong> job?" in asked and 'name="reason" value="why"' in asked
+    assert not queue.query("JobStatus == 5")
+    assert serve().get(link).status_code == 403
+    assert serve().get("/queues/default?change=pause").status_code == 403
+
+
+def heads(text: str) -> dict[str, str]:
+    """The links of the headings that sort."""
+    found = re.findall(r'<a class="sort" href="([^"]*)">([^<]*)', text)
+    return {head: html.unescape(link) for link, head in found}
+
+
+def test_jobs_are_sorted_by_any_column_and_keep_the_filter(
+    page: TestClient, queue: Queue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = submit(queue, 1, priority=2)
+    second = submit(queue, 60, priority=7, request_memory=1000)
+    third = submit(queue, 1, priority=5, request_memory=3000)
+    submit(queue, 1, "bob", priority=1)
+    text = page.get("/jobs?owner=alice").text
+    assert "aria-sort" not in text
+    by_prio = heads(text)["Prio"]
+    text = page.get(by_prio).text
+    assert rows(text)[:3] == [f"{first}.0", f"{third}.0", f"{second}.0"] and len(rows(text)) == 50
+    assert '<th scope="col" class="number" aria-sort="ascending">' in text
+    more = html.unescape(there(re.search(r'<a href="([^"]*)" rel="next">', text))[1])
+    assert len(rows(page.get(more).text)) == 12
+    text = page.get(heads(text)["Prio"]).text
+    assert 'aria-sort="descending"' in text and rows(text)[0] == f"{second}.0"
+    # the filter's form keeps the order
+    assert '<input type="hidden" name="sort" value="-Prio">' in text
+    # newest first, and an attribute that the person names
+    assert rows(page.get("/jobs?sort=-Job&owner=alice").text)[:2] == [f"{third}.0", f"{second}.59"]
+    text = page.get("/jobs?column=Job&column=RequestMemory&sort=-RequestMemory&owner=alice").text
+    assert rows(text)[:2] == [f"{third}.0", f"{second}.0"] and "<td>3000</td>" in text
+    assert page.get("/jobs?sort=Nothing").status_code == 400
+    assert page.get("/jobs?sort=Job&after=x").status_code == 400
+    # too many: in their own order, page by page
+    monkeypatch.setattr(pages, "MOST_SORTED", 10)
+    text = page.get("/jobs?sort=-Prio").text
+    assert rows(text)[0] == f"{first}.0" and "can't be sorted" in text
+
+
+def test_columns_are_chosen_and_kept(page: TestClient, busy: DirectQueue) -> None:
+    text = page.get("/jobs?column=Job&column=Batch&column=JobStatus+ShouldTransferFiles").text
+    assert list(heads(text)) == ["Job", "Batch", "JobStatus", "ShouldTransferFiles"]
+    assert "<td>batch-alice</td>" in text and "<td>IF_NEEDED</td>" in text
+    assert 'name="column" value="Batch" checked>' in text and 'value="JobStatus ShouldTransferFiles"' in text
+    assert all("column=Batch" in link for link in heads(text).values())
+    # of an empty form, the usual ones
+    assert list(heads(page.get("/jobs?column=").text)) == list(heads(page.get("/jobs").text))
+    for wrong in ("/jobs?column=a;b", "/queues?column=Other"):
+        assert page.get(wrong).status_code == 400
+
+
+@pytest.mark.parametrize(
+    ("path", "prefix", "column", "cells"),
+    [
+        ("/history", "", "Owner", ["alice", "bob"]),
+        ("/slots", "hosts-", "Host", ["h1", "h2"]),
+        ("/slots", "slots-", "Slot", ["slot1@h1", "slot1@h2"]),
+        ("/", "owners-", "Owner", ["alice", "bob"]),
+        ("/submitters", "", "Submitter", ["alice", "bob"]),
+        ("/queues", "", "Queue", ["default", "other"]),
+        ("/hosts/h1", "runs-", "Owner", ["alice", "bob"]),
+    ],
+)
+def test_each_table_is_sorted_by_its_headings(
+    page: TestClient, busy: DirectQueue, path: str, prefix: str, column: str, cells: list[str]
+) -> None:
+    busy.connection.execute("SELECT fetchwork.set_queue('other', '{}')")
+    busy.connection.execute(
+        "INSERT INTO fetchwork.host (name) VALUES ('h2');"
+        "INSERT INTO fetchwork.slot (host_id, name, state, activity, cpus)"
+        " SELECT h.host_id, 'slot1@' || h.name, 'Unclaimed', 'Idle', 1 FROM fetchwork.host AS h"
+    )
+    for sign, expected in (("", cells), ("-", cells[::-1])):
+        text = page.get(f"{path}?{prefix}sort={sign}{column}").text
+        (table,) = re.findall(r"<table>(?:(?!</table>).)*aria-sort=.*?</table>", text, re.S)
+        places = [
+            re.search(rf">{re.escape(cell)}(@[^<]*)?<", table.partition("<tbody>")[2]) for cell in expected
+        ]
+        assert all(places), table
+        assert there(places[0]).start() < there(places[1]).start()
 
 
 def test_a_form_of_another_site_changes_nothing(page: TestClient, queue: Queue) -> None:

@@ -107,7 +107,7 @@ let due = false;
 let busy = false;
 
 function isUsed(place) {
-  return place.contains(document.activeElement) || place.querySelector("input:checked");
+  return place.contains(document.activeElement) || place.querySelector(":checked[name=job], :checked[name=every], .choose[open]");
 }
 
 async function refresh() {
