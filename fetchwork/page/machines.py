@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 
 from fetchwork.page import questions
@@ -12,6 +13,8 @@ from fetchwork.queue.reading.views import Json, Row
 
 #: slots that are shown one by one; of a larger pool each host is one bar
 MOST_SLOTS = 2000
+#: hosts from which the map groups them by their names
+MANY_HOSTS = 24
 #: hosts in the table below the map
 MOST_HOSTS = 200
 #: ended runs of a host that its page shows, and that it counts
@@ -91,6 +94,33 @@ def pool(session: ActingSession, *, constraint: str) -> Json:
     ]
     shown.sort(key=lambda ad: (not problems(ad), ad["Machine"]))
     return {"hosts": shown, "slots": slots, "most_hosts": MOST_HOSTS}
+
+
+def groups(hosts: Sequence[Json]) -> list[tuple[str, list[Json]]]:
+    """Hosts by their names without the numbers, 'node*.site'; one nameless group if they are few or alike.
+
+    The groups are in the order of their first hosts.
+    """
+    found: dict[str, list[Json]] = {}
+    for ad in hosts:
+        found.setdefault(re.sub("[0-9]+", "*", ad["Machine"]), []).append(ad)
+    if len(hosts) < MANY_HOSTS or not 1 < len(found) <= len(hosts) / 2:
+        return [("", list(hosts))]
+    return list(found.items())
+
+
+def summed(hosts: Sequence[Json]) -> Json:
+    """A group of hosts: its cells by state, its hosts with alerts, and the block of its whole as a bar."""
+    counts: dict[str, int] = {}
+    for ad in hosts:
+        for cell, slots in (ad["block"] or {"counts": {}})["counts"].items():
+            counts[cell] = counts.get(cell, 0) + slots
+    cells = [
+        {"machine": "", "cell": cell, "slots": slots, "cores": slots, "gpus": 0}
+        for cell, slots in sorted(counts.items())
+    ]
+    alerts = sum(1 for ad in hosts if ad["Alerts"])
+    return {"counts": counts, "alerts": alerts, "block": bars(cells).get("")}
 
 
 def host(session: ActingSession, *, name: str) -> Json:

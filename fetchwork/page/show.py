@@ -167,4 +167,5 @@ def environment() -> Environment:
     jinja.filters["when"] = jinja.get_template("when.html").module.when  # type: ignore[attr-defined]
     jinja.globals.update(bars=bars, line=line, scale=scale, spark=spark)
     jinja.globals.update(drawn=timeline.drawn, outcome=timeline.outcome, problems=machines.problems)
+    jinja.globals.update(groups=machines.groups, summed=machines.summed)
     return jinja

@@ -258,6 +258,25 @@ def test_a_large_pool_is_a_bar_for_each_host(
     assert 'id="slots"' in page.get('/slots?constraint=State=="Drained"').text
 
 
+def test_many_hosts_are_grouped_by_their_names(page: TestClient, queue: Queue, busy: DirectQueue) -> None:
+    assert "<summary><strong>" not in page.get("/slots").text
+    busy.connection.execute(
+        "INSERT INTO fetchwork.host (name, agent_version, lease_until, seen_at)"
+        " SELECT kind || n || '.site', '1', now() + interval '1 h', now()"
+        " FROM generate_series(1, 20) AS n, (VALUES ('gpu'), ('node')) AS k (kind);"
+        "INSERT INTO fetchwork.slot (host_id, name, state, activity, cpus)"
+        " SELECT h.host_id, 'slot' || n || '@' || h.name, 'Unclaimed', 'Idle', 1"
+        " FROM fetchwork.host AS h CROSS JOIN generate_series(1, 2) AS n WHERE h.name LIKE '%.site';"
+        "UPDATE fetchwork.host SET lease_until = now() - interval '1 s' WHERE name = 'gpu7.site'"
+    )
+    text = page.get("/slots").text
+    groups = re.findall(r'<details class="group" data-group="[^"]*"( open)?><summary>(.*?)</summary>', text)
+    said = [(opened, re.sub(r"<[^>]*>", "", summary).strip()) for opened, summary in groups]
+    assert (" open", "gpu*.site 20 hosts, 40 slots, 1 with alerts") in said
+    assert ("", "node*.site 20 hosts, 40 slots") in said
+    assert 'aria-label="40 unclaimed"' in text and text.count('<li class="bad">') >= 1
+
+
 def test_a_cluster_shows_its_progress_run_times_and_ends(page: TestClient, busy: DirectQueue) -> None:
     busy.connection.execute(
         "UPDATE fetchwork.job_history SET exit_code = 3, wall_s = 100 WHERE cluster_id = 1"

@@ -126,7 +126,11 @@ async function refresh() {
       return;
     }
     const loaded = [...place.querySelectorAll("[data-load]")];
+    const groups = new Map([...place.querySelectorAll("[data-group]")].map((group) => [group.dataset.group, group.open]));
     if (next) {
+      for (const group of next.querySelectorAll("[data-group]")) {
+        group.open = groups.get(group.dataset.group) ?? group.open;
+      }
       place.replaceChildren(...next.childNodes);
       // a loaded part stays until it is loaded anew
       place.querySelectorAll("[data-load]").forEach((part, n) => {
