@@ -20,6 +20,9 @@ PROGRAM = Path(__file__).parent / "beside_schedd.py"
 def sides(root: CondorRoot, make_pool: Callable[..., PersonalPool]) -> Iterator[Sides]:
     """A pool with both."""
     pool = make_pool(slots=2, config=CONFIG, host=HOST)
+    # the agent reports slots every few seconds, and jobs that start before lack their provisioned resources
+    with Database(pool.conninfo) as database:
+        until(lambda: database.query("SELECT name FROM fetchwork.slot WHERE name ~ '^slot1@'"), "the slot")
     yield Sides(pool, PROGRAM)
     pool.stop()
 
@@ -119,9 +122,6 @@ DIFFERENT = {
 
 
 def test_ads_have_the_attributes_and_values_of_a_schedd_s(sides: Sides) -> None:
-    # the agent reports slots every few seconds, and jobs that start before have no provisioned resources
-    with Database(sides.pool.conninfo) as database:
-        until(lambda: database.query("SELECT name FROM fetchwork.slot WHERE name ~ '^slot1@'"), "the slot")
     theirs, ours = sides.ask("ads")
     assert ours.keys() == theirs.keys()
     for sort, ad in theirs.items():
