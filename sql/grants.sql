@@ -224,6 +224,7 @@ TO fetchwork_host;
 
 GRANT EXECUTE ON FUNCTION
     fetchwork.renew_identity,
+    fetchwork.own_host_state,
     fetchwork.sealing_key,
     fetchwork.shares,
     fetchwork.sends_notifications

@@ -87,7 +87,7 @@ def check_paths(config: HostConfig, locate: Locator) -> Iterator[Finding]:
         )
     else:
         yield from check_agent_reads(config, locate)
-    yield from _check_secrets(config, locate)
+    yield from check_secrets(config, locate)
 
 
 def check_hooks(config: HostConfig, keyword: str, locate: Locator) -> Iterator[Finding]:
@@ -278,7 +278,7 @@ def check_socket(config: HostConfig, locate: Locator) -> Iterator[Finding]:
         )
 
 
-def _check_secrets(config: HostConfig, locate: Locator) -> Iterator[Finding]:
+def check_secrets(config: HostConfig, locate: Locator) -> Iterator[Finding]:
     """Who can read the host file? The agent's account alone should."""
     try:
         for_all = bool(locate.path.stat().st_mode & stat.S_IROTH)

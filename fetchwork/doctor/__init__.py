@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from fetchwork import config as host_file
-from fetchwork.deploy.check import Locator, check_agent_reads
+from fetchwork.deploy.check import Locator, check_agent_reads, check_secrets
 from fetchwork.deploy.condorconfig import CondorConfig
 from fetchwork.doctor import agent, condor, credentials, daemons, database, files, hooks
 from fetchwork.doctor.line import Line, failed, ok
@@ -28,7 +28,7 @@ def diagnose(path: Path, condor_config: CondorConfig | None = None) -> Iterator[
         return
     yield ok("host file", f"{path}: {config.name}, {', '.join(config.keywords_in_use())}")
     locate = Locator(path)
-    for finding in check_agent_reads(config, locate):
+    for finding in (*check_secrets(config, locate), *check_agent_reads(config, locate)):
         yield failed("host file", finding.wrong, finding.allowed)
     asked = condor_config or CondorConfig()
     running = daemons.running()

@@ -2,15 +2,18 @@
 
 import json
 import pwd
+import re
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
 from fetchwork.classad.values import ClassAd, number, truth
 from fetchwork.config import HostConfig
+from fetchwork.config.conninfo import parse
 from fetchwork.db import schema
 from fetchwork.db.database import Database
 from fetchwork.db.server import quoted
+from fetchwork.doctor import joined
 from fetchwork.doctor.line import Line, failed, ok, warned
 from fetchwork.errors import DatabaseRefused, DatabaseUnavailable
 from fetchwork.queue import Queue
@@ -24,6 +27,8 @@ _SLOTS_SHOWN = 8
 _SILENT_S = 300.0
 #: from here on the database sends no notifications (sends_notifications)
 _NOTIFICATIONS_FULL = 0.5
+#: hosts of a connection string that are this machine: a socket's directory, the loopback
+_LOCAL = re.compile(r"$|[/@]|localhost$|127(\.[0-9]+){3}$|::1$")
 
 
 class _SlotFetch(NamedTuple):
@@ -60,22 +65,64 @@ def _check_one(
         )
         return
     yield ok("database", f"{name}: PostgreSQL {row['version'].split()[0]}, role {row['role']}")
+    yield of_connection(name, config.databases[name].conninfo)
     version = list(_schema(name, database))
     yield from version
     yield _clock(name, row["now"] - (before + after) / 2, after - before)
     if any(line.verdict == "FAIL" for line in version):
+        return
+    if joined.is_joined(database):
+        yield from _check_joined(config, name, database)
         return
     role = list(_role(name, row["role"], database))
     yield from role
     if any(line.verdict == "FAIL" for line in role):
         return
     yield from _missing_queues(config, name, database)
-    yield from _largest_ad(config, name, database)
+    taken = database.query("SELECT value FROM fetchwork.settings WHERE name = 'max_ad_bytes'")[0]["value"]
+    yield from _largest_ad(config, name, taken)
     yield from _move(name, database)
     yield from _notifications(name, database)
     yield from _owners(config, name, database)
     with Queue(config.databases[name].conninfo) as queue:
         yield from _fetches(config, name, queue, row["now"])
+
+
+def _check_joined(config: HostConfig, name: str, database: Database) -> Iterator[Line]:
+    """The same of a host with an identity of its own, which reads no view."""
+    own = joined.own_state(database)
+    identity = joined.check_identity(config, name, own)
+    yield identity
+    if isinstance(own, DatabaseRefused) or identity.verdict == "FAIL":
+        return
+    wanted = {queue for used in config.keywords_in_use() for queue in _queues(config, used, name)}
+    yield from joined.check_queues(name, wanted, own)
+    yield from _largest_ad(config, name, own.max_ad_bytes)
+    yield from _accounts(config, name, dict.fromkeys(own.owners, ""))
+    yield from joined.check_offers(name, own)
+    slots = [_SlotFetch(str(one["name"]), str(one["state"]), number(one["ago_s"])) for one in own.slots]
+    if slots:
+        yield _last_fetches(config, name, slots)
+    else:
+        yield _no_slot(config, name, "")
+
+
+def of_connection(name: str, conninfo: str) -> Line:
+    """Is the connection private, and does the agent verify the server?"""
+    settings = parse(conninfo)
+    mode = settings.get("sslmode", "prefer")
+    if mode in ("verify-ca", "verify-full"):
+        return ok("server", f"{name}: encrypted, the server is verified (sslmode={mode})")
+    hosts = (settings.get("hostaddr") or settings.get("host") or "").split(",")
+    if "service" not in settings and all(_LOCAL.match(host) for host in hosts):
+        return ok("server", f"{name}: stays on this machine, the server is not verified")
+    return failed(
+        "server",
+        f"{name}: crosses a network, and the server is not verified (sslmode={mode}): others may read jobs"
+        " and pose as the database",
+        f"sslmode=verify-full and sslrootcert in [database.{name}] conninfo, or join by an invitation with"
+        " the certificate (fetchwork host invite --ca)",
+    )
 
 
 def _remedy(name: str, problem: str) -> str:
@@ -173,9 +220,8 @@ def _missing_queues(config: HostConfig, name: str, database: Database) -> Iterat
             )
 
 
-def _largest_ad(config: HostConfig, name: str, database: Database) -> Iterator[Line]:
+def _largest_ad(config: HostConfig, name: str, taken: float) -> Iterator[Line]:
     """Does HTCondor read all that submit takes?"""
-    taken = database.query("SELECT value FROM fetchwork.settings WHERE name = 'max_ad_bytes'")[0]["value"]
     read = config.host.pipe_buffer_max
     if taken > read:
         yield failed(
@@ -216,26 +262,31 @@ def _notifications(name: str, database: Database) -> Iterator[Line]:
 def _owners(config: HostConfig, name: str, database: Database) -> Iterator[Line]:
     """Is the account of every owner who has jobs for this host known here?"""
     queues = sorted({queue for used in config.keywords_in_use() for queue in _queues(config, used, name)})
-    if config.agent.user == "":
-        yield ok("owners", f"{name}: not looked at: HTCondor runs as one account, and jobs with it")
-        return
     rows = database.query(
         "SELECT owner, sum(jobs) AS jobs FROM fetchwork.totals"
         " WHERE fetchworkqueue = ANY (%s) AND jobs > 0 GROUP BY owner ORDER BY owner",
         [queues],
     )
-    unknown = [row for row in rows if not _has_account(row["owner"])]
-    for row in unknown[:_SHOWN]:
+    yield from _accounts(config, name, {row["owner"]: f" ({row['jobs']} jobs)" for row in rows})
+
+
+def _accounts(config: HostConfig, name: str, owners: Mapping[str, str]) -> Iterator[Line]:
+    """Have these owners accounts here? Each has a remark about its jobs."""
+    if config.agent.user == "":
+        yield ok("owners", f"{name}: not looked at: HTCondor runs as one account, and jobs with it")
+        return
+    unknown = [owner for owner in owners if not _has_account(owner)]
+    for owner in unknown[:_SHOWN]:
         yield failed(
             "owners",
-            f"{name}: owner '{row['owner']}' ({row['jobs']} jobs) has no account here: none can start",
-            f"make the account, or keep '{row['owner']}' to queues that this host does not draw from",
+            f"{name}: owner '{owner}'{owners[owner]} has no account here: none can start",
+            f"make the account, or keep '{owner}' to queues that this host does not draw from",
         )
     if len(unknown) > _SHOWN:
         yield failed("owners", f"{name}: and {len(unknown) - _SHOWN} more", "make their accounts")
     if not unknown:
-        who = ", ".join(str(row["owner"]) for row in rows[:_SHOWN]) or "no owner has jobs"
-        yield ok("owners", f"{name}: {who}{' ...' if len(rows) > _SHOWN else ''}")
+        who = ", ".join(list(owners)[:_SHOWN]) or "no owner has jobs"
+        yield ok("owners", f"{name}: {who}{' ...' if len(owners) > _SHOWN else ''}")
 
 
 def _fetches(config: HostConfig, name: str, queue: Queue, now: float) -> Iterator[Line]:
@@ -259,13 +310,17 @@ def _fetches(config: HostConfig, name: str, queue: Queue, now: float) -> Iterato
         others = sorted(queue.hosts(None, ["Machine", "LastHeardFrom"]), key=_last_heard, reverse=True)
         names = [str(ad["Machine"]) for ad in others if ad["Machine"] != config.name]
         known = ", ".join(map(repr, names[:3])) or "no other host"
-        yield warned(
-            "fetches",
-            f"{name}: the database has seen no slot of '{config.name}' yet (it knows: {known})",
-            "wait a FetchWorkDelay; if still none is there, see HTCondor's StartLog, and host.name",
-        )
+        yield _no_slot(config, name, f" (it knows: {known})")
         return
     yield _last_fetches(config, name, slots)
+
+
+def _no_slot(config: HostConfig, name: str, remark: str) -> Line:
+    return warned(
+        "fetches",
+        f"{name}: the database has seen no slot of '{config.name}' yet{remark}",
+        "wait a FetchWorkDelay; if still none is there, see HTCondor's StartLog, and host.name",
+    )
 
 
 def _last_heard(ad: ClassAd) -> float:

@@ -166,6 +166,7 @@ def host(
     else:
         text = text.replace("[agent]", '[agent]\nuser = "daemon"')
     (directory / "host.toml").write_text(text)
+    (directory / "host.toml").chmod(0o600)
     if os.geteuid() == 0:
         shutil.chown(directory / "host.toml", "daemon")
     settings = config.load(directory / "host.toml")

@@ -15,6 +15,7 @@ ELSEWHERE = {
     "report_runs": "runs of many tokens: below",
     "hello": "names the host: below",
     "renew_identity": "is about the caller's own identity",
+    "own_host_state": "is about the caller's own host: below",
     "autocluster_ads": "ads of the host's queues: below",
     "apply_policy": "names a job: below",
     "policy_jobs": "for trusted hosts: below",
@@ -302,6 +303,23 @@ def test_a_name_that_is_taken_or_revoked_is_given_away_by_its_own_invitation_alo
     assert refused(invited, "SELECT fetchwork.join_host('old', %s)", verifier(busy, "x")) == "FWTWO"
     for name in ("ep1", "old"):
         join(busy, invite(busy, hosts=name)[1], name)
+
+
+def test_a_host_sees_the_state_of_itself_alone(pool: Pool) -> None:
+    pool.root.call("set_queue", name="other")
+    slot = "INSERT INTO fetchwork.slot (host_id, name) VALUES (%s, %s)"
+    pool.root.connection.execute(slot, [pool.other, "slot1@theirs"])
+    pool.root.connection.execute(slot, [own_id(pool.root, "stolen"), "slot1@mine"])
+    _, elsewhere = join(pool.root, invite(pool.root, queues=["other"])[1], "elsewhere")
+    seen = "SELECT host, queues, owners, jsonb_path_query_array(slots, '$[*].name') FROM fetchwork.own_host_state()"
+    (mine,) = pool.stolen.rows(seen)
+    assert (mine[0], mine[3]) == ("stolen", ["slot1@mine"])
+    assert mine[2]
+    # no owner of jobs in queues that it was not invited for
+    assert elsewhere.rows(seen) == [("elsewhere", ["other"], [], [])]
+    assert refused(pool.root.login("fw_agent"), "SELECT fetchwork.own_host_state()") == "42501"
+    pool.root.connection.execute("UPDATE fetchwork.host_identity SET revoked_at = now()")
+    assert refused(pool.stolen, "SELECT fetchwork.own_host_state()") == "FWDEN"
 
 
 def test_a_revoked_host_is_refused_at_once_and_logs_in_no_more(pool: Pool) -> None:

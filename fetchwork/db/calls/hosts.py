@@ -121,6 +121,21 @@ class Identity(Record):
 
 
 @dataclass(frozen=True, slots=True)
+class OwnHost(Record):
+    """The state of the session's own host; ``slots`` have ``name``, ``state`` and ``ago_s`` of a fetch."""
+
+    host: str
+    copied: bool
+    valid_until: datetime
+    max_ad_bytes: float
+    claims_wait: bool
+    black_hole: str | None
+    queues: list[str]
+    owners: list[str]
+    slots: list[JsonObject]
+
+
+@dataclass(frozen=True, slots=True)
 class Revoked(Record):
     """A revoked host's invitation, whether others may still join by it, and its sessions that go on."""
 
@@ -225,6 +240,11 @@ def join_host(*, host: str, verifier: str) -> Call[Joined]:
 def renew_identity(*, generation: int, verifier: str) -> Call[Renewed]:
     """Renew the identity of the session's host; repeatable with the same verifier."""
     return one_of(Renewed, "renew_identity", given(locals()))
+
+
+def own_host_state() -> Call[OwnHost]:
+    """The state of the joined host whose session this is."""
+    return one_of(OwnHost, "own_host_state")
 
 
 def revoke_host(*, host: str) -> Call[Revoked | None]:
