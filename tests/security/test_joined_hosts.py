@@ -305,6 +305,24 @@ def test_a_name_that_is_taken_or_revoked_is_given_away_by_its_own_invitation_alo
         join(busy, invite(busy, hosts=name)[1], name)
 
 
+def test_what_administrators_do_with_hosts_is_noted(busy: Root) -> None:
+    number, invited = invite(busy, hosts="ep*")
+    join(busy, invited, "ep1")
+    busy.call("admit_host", host="ep1")
+    busy.call("revoke_host", host="ep1")
+    busy.call("uninvite", number=number)
+    busy.call("uninvite", number=number)
+    noted = (
+        "SELECT action, subject, details FROM fetchwork.actions WHERE actionid IS NOT NULL ORDER BY actionid"
+    )
+    assert busy.rows(noted) == [
+        ("invite_host", str(number), "ep*"),
+        ("admit_host", "ep1", None),
+        ("revoke_host", "ep1", None),
+        ("uninvite", str(number), None),
+    ]
+
+
 def test_a_host_sees_the_state_of_itself_alone(pool: Pool) -> None:
     pool.root.call("set_queue", name="other")
     slot = "INSERT INTO fetchwork.slot (host_id, name) VALUES (%s, %s)"

@@ -21,6 +21,7 @@ BEGIN
     IF NOT FOUND THEN
         RETURN false;
     END IF;
+    PERFORM fetchwork.note_action('admit_host', NULL, NULL, admit_host.host, NULL);
     EXECUTE format('ALTER ROLE %I VALID UNTIL %L', own.role, own.valid_until);
     RETURN true;
 END

@@ -57,6 +57,7 @@ BEGIN
         number, role, invite_host.hosts, invite_host.queues, invite_host.uses, invite_host.max_slots,
         invite_host.trusted, valid_until, session_user
     );
+    PERFORM fetchwork.note_action('invite_host', NULL, NULL, number::text, invite_host.hosts);
     database := current_database();
     RETURN NEXT;
 END

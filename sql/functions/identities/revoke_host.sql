@@ -21,6 +21,7 @@ BEGIN
     IF NOT FOUND THEN
         RETURN;
     END IF;
+    PERFORM fetchwork.note_action('revoke_host', NULL, NULL, revoke_host.host, NULL);
     sessions := fetchwork.end_login(its_role);
     SELECT v.ended_at IS NULL AND v.valid_until > clock_timestamp() AND v.used < v.uses
     INTO revoke_host.open

@@ -17,6 +17,7 @@ BEGIN
     IF NOT FOUND THEN
         RETURN false;
     END IF;
+    PERFORM fetchwork.note_action('uninvite', NULL, NULL, uninvite.number::text, NULL);
     PERFORM fetchwork.end_login(its_role);
     RETURN true;
 END
