@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import pwd
+import re
 import sys
 import time
+import tomllib
 from dataclasses import asdict
 from pathlib import Path
 
@@ -199,7 +201,7 @@ def uninvite(conninfo: str, number: int) -> None:
     type=click.Path(path_type=Path, dir_okay=False),
     default=HOST_FILE,
     show_default=True,
-    help="The host file, which is written if it is not there.",
+    help="The host file: written, or given the new conninfo if it is there.",
 )
 @click.option("--user", metavar="ACCOUNT", help="The agent's account.  [default: condor if root joins]")
 def join(invitation: str, name: str | None, database: str, state: Path, file: Path, user: str | None) -> None:
@@ -213,6 +215,7 @@ def join(invitation: str, name: str | None, database: str, state: Path, file: Pa
       fetchwork host join - < invitation
       FETCHWORK_INVITATION=fetchwork-invitation:... fetchwork host join
     """
+    from fetchwork.config import load
     from fetchwork.config.hostname import full_hostname
     from fetchwork.config.identity import InvitationText
 
@@ -220,21 +223,58 @@ def join(invitation: str, name: str | None, database: str, state: Path, file: Pa
         invitation = sys.stdin.readline()
     invited = InvitationText.decode(invitation)
     account = user or ("condor" if os.geteuid() == 0 else None)
+    there = load(file) if file.exists() else None
     _make_state(state, account)
-    conninfo = _joined(invited, name or full_hostname(), state / database)
-    if file.exists():
+    conninfo = _joined(invited, name or (there.name if there else full_hostname()), state / database)
+    if there is not None:
+        if _change_host_file(file, database, conninfo):
+            click.echo(f"joined; '{file}' has the new connection: next is `fetchwork config install`")
+            return
         click.echo(f"joined; '{file}' is there already, and needs in [database.{database}]:")
         click.echo(f'conninfo = "{conninfo}"')
         return
     queues = ", ".join(f'"{queue}"' for queue in invited.queues)
     named = f'[host]\nname = "{name}"\n\n' if name else ""
-    file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text(
-        f'{named}[database.{database}]\nconninfo = "{conninfo}"\n\n'
-        f"[keyword.FETCHWORK]\nqueues = [{queues}]\n",
-        encoding="utf-8",
+    text = (
+        f'{named}[database.{database}]\nconninfo = "{conninfo}"\n\n[keyword.FETCHWORK]\nqueues = [{queues}]\n'
     )
-    click.echo(f"joined; wrote '{file}': next is `fetchwork config install`")
+    _write_host_file(file, text, state)
+    click.echo(f"joined; wrote '{file}': next is `fetchwork config install && condor_restart`")
+
+
+def _change_host_file(file: Path, database: str, conninfo: str) -> bool:
+    """Replace the conninfo of a database in a host file; False if it is not one line there."""
+    before = file.read_text(encoding="utf-8")
+    section = re.compile(
+        rf"(?ms)^(\[database\.{re.escape(database)}\]\s*?\n(?:(?!\[)[^\n]*\n)*?conninfo\s*=\s*)[^\n]*"
+    )
+    after = section.sub(lambda found: f'{found[1]}"{conninfo}"', before, count=1)
+    wanted = tomllib.loads(before)
+    wanted.get("database", {}).get(database, {})["conninfo"] = conninfo
+    if tomllib.loads(after) != wanted:
+        return False
+    status = file.stat()
+    beside = file.with_name(f"{file.name}.new")
+    beside.unlink(missing_ok=True)
+    with os.fdopen(
+        os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8"
+    ) as out:
+        if os.geteuid() == 0:
+            os.fchown(out.fileno(), status.st_uid, status.st_gid)
+        os.fchmod(out.fileno(), status.st_mode & 0o777)
+        out.write(after)
+    beside.rename(file)
+    return True
+
+
+def _write_host_file(file: Path, text: str, state: Path) -> None:
+    """Write a host file for the agent's account alone, which owns the directory of the identity."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    with os.fdopen(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as out:
+        if os.geteuid() == 0:
+            owner = state.stat()
+            os.fchown(out.fileno(), owner.st_uid, owner.st_gid)
+        out.write(text)
 
 
 def _make_state(state: Path, account: str | None) -> None:

@@ -1,7 +1,6 @@
 """An execute host made by the README's commands, run one after the other on a Debian with HTCondor."""
 
 import contextlib
-import io
 import os
 import re
 import subprocess
@@ -10,17 +9,17 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from psycopg.conninfo import conninfo_to_dict, make_conninfo
-
-from fetchwork.cli import run
 from fetchwork.db.database import Database
 from fetchwork.pool.condorroot import OWN_ROOT, CondorRoot
 from fetchwork.pool.machine import RootMachine
-from fetchwork.pool.postgres import PostgresServer
+from fetchwork.pool.postgres import PostgresServer, system_programs
+from fetchwork.process import account
 from tests.support.waiting import PATIENCE_S
 
 README = Path(__file__).parents[2] / "README.md"
 HOST = "ep.example.org"
+#: the server's name in the README
+DATABASE = "db.example.org"
 PROGRAM = "/opt/fetchwork/bin/fetchwork"
 CORES = 4
 
@@ -117,12 +116,11 @@ def debian(root: CondorRoot, directory: Path, cores: int = CORES) -> Iterator[De
         shell.wait()
 
 
-def commands() -> list[str]:
-    """The commands of the README's section, each with its here-document."""
-    section = README.read_text().partition("## An execute host in five commands")[2]
-    block = re.search(r"```sh\n(.*?)```", section, re.S)
-    assert block
-    return re.split(r"\n\n(?=[a-z/])", block[1].strip())
+def commands() -> tuple[list[str], list[str]]:
+    """The commands of the README's section: those of the administrator, and those on the host."""
+    section = README.read_text().partition("## An execute host in three commands")[2]
+    administrator, host = re.findall(r"```sh\n(.*?)```", section, re.S)[:2]
+    return administrator.strip().split("\n\n"), host.strip().split("\n\n")
 
 
 @dataclass
@@ -151,42 +149,85 @@ class ReadmeHost:
         return told[-1]
 
 
+_OPENSSL = """
+set -e
+openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj "/CN=authority" -keyout root.key -out root.crt
+openssl req -new -newkey rsa:2048 -nodes -subj "/CN=$1" -keyout server.key -out server.csr
+printf 'subjectAltName=DNS:%s' "$1" > names
+openssl x509 -req -in server.csr -CA root.crt -CAkey root.key -CAcreateserial -days 2 \\
+    -extfile names -out server.crt
+"""
+
+
+@contextlib.contextmanager
+def server_with_tls(directory: Path) -> Iterator[tuple[PostgresServer, Path]]:
+    """A PostgreSQL of the system whose certificate an authority of its own signed; and that one's."""
+    certificates = directory / "certificates"
+    certificates.mkdir()
+    subprocess.run(
+        ["sh", "-c", _OPENSSL, "openssl", DATABASE], cwd=certificates, check=True, capture_output=True
+    )
+    owner = account("postgres", "nobody")
+    for path in (certificates, certificates / "server.key", certificates / "server.crt"):
+        os.chown(path, owner.pw_uid, owner.pw_gid)
+    settings = {
+        "ssl": "on",
+        "ssl_cert_file": str(certificates / "server.crt"),
+        "ssl_key_file": str(certificates / "server.key"),
+    }
+    server = PostgresServer(
+        directory / "postgres", programs=system_programs(), settings=settings, durable=False
+    )
+    server.start()
+    try:
+        yield server, certificates / "root.crt"
+    finally:
+        server.stop("immediate")
+
+
 @contextlib.contextmanager
 def readme_host(
-    root: CondorRoot, directory: Path, postgres: PostgresServer, *, cores: int = CORES, more: str = ""
+    root: CondorRoot,
+    directory: Path,
+    postgres: PostgresServer,
+    authority: Path | None = None,
+    *,
+    cores: int = CORES,
+    more: str = "",
 ) -> Iterator[ReadmeHost]:
-    """Follow the README on a Debian of its own, with a database and a role of its own.
+    """Follow the README on a Debian of its own, with a database of its own.
 
+    ``authority`` has the certificate of the server's authority; without it the server is not verified.
     ``more`` is added to the host file.
     """
-    pip, init, file, install, restart = commands()
+    (init, invite), (pip, join, install) = commands()
     assert pip == "python3 -m venv /opt/fetchwork && /opt/fetchwork/bin/pip install ."
-    dbname, role = f"readme_{os.getpid()}", f"readme_host_{os.getpid()}"
+    dbname = f"readme_{os.getpid()}"
     postgres.create_database(dbname)
-    administrator = postgres.conninfo(dbname)
-    words = re.fullmatch(rf'{PROGRAM} --dsn ".*" (db init --agent-role) fetchwork_host', init)
-    assert words
-    with contextlib.redirect_stdout(io.StringIO()) as output_of_init:
-        assert run(["--dsn", administrator, *words[1].split(), role]) == 0
-    password = re.search(rf"role {role}, password (\S+)", output_of_init.getvalue())
-    assert password
-    server = {name: str(value) for name, value in conninfo_to_dict(administrator).items()}
-    conninfo = make_conninfo(
-        host=server["host"], port=server["port"], dbname=dbname, user=role, password=password[1]
-    )
-    file = re.sub(r'(?m)^conninfo = ".*"$', f'conninfo = "{conninfo}"', file)
-    assert "host=db.example.org" not in file
-    assert file.endswith("\nEND")
-    file = f"{file.removesuffix('END')}{more}END"
-    with Database(administrator) as database, debian(root, directory, cores) as machine:
+    server = f"host={DATABASE} port={postgres.port} dbname={dbname}"
+
+    with Database(postgres.conninfo(dbname)) as database, debian(root, directory, cores) as machine:
+
+        def run(command: str) -> str:
+            status, output = machine.run(command.replace(f"host={DATABASE} dbname=jobs", server))
+            assert status == 0, output
+            return output
+
+        run(f"echo 127.0.0.1 {DATABASE} >> /etc/hosts")
+        if authority is None:
+            invite = invite.replace(" --ca root.crt", "")
+        else:
+            run(f"cat > root.crt <<'END'\n{authority.read_text()}END")
+        password = f"PGPASSWORD={postgres.password}"
+        run(f"{password} {init}")
+        invitation = re.search(r"(?m)^fetchwork-invitation:\S+$", run(f"{password} {invite}"))
+        assert invitation
         try:
-            for command in (file, install, restart):
-                status, output = machine.run(command)
-                assert status == 0, output
+            run(join.replace("INVITATION", invitation[0]))
+            run(f"cat >> /etc/fetchwork/host.toml <<'END'\n{more}END")
+            run(install)
             yield ReadmeHost(machine, database)
         finally:
             machine.run("condor_off -fast -master; sleep 2")
-            database.query(
-                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = %s", [role]
-            )
-            database.query(f"DROP ROLE {role}")
+            database.query("SELECT fetchwork.uninvite(number) FROM fetchwork.invitations()")
+            database.query("SELECT fetchwork.revoke_host(host) FROM fetchwork.identities()")

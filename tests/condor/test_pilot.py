@@ -8,8 +8,9 @@ from pathlib import Path
 
 import psycopg
 import pytest
-from psycopg.conninfo import conninfo_to_dict, make_conninfo
+from click.testing import CliRunner
 
+from fetchwork.cli import host as host_command
 from fetchwork.db.calls import files
 from fetchwork.db.database import Database
 from fetchwork.pool import demo
@@ -37,9 +38,10 @@ def commands() -> list[str]:
 class Pilots:
     """The pilots of ``ACCOUNTS``."""
 
-    def __init__(self, machine: Debian, database: Database) -> None:
+    def __init__(self, machine: Debian, database: Database, invitation: str) -> None:
         self.machine = machine
         self.database = database
+        self.invitation = invitation
 
     def directory(self, account: str) -> str:
         return f"/srv/{account}/pilot"
@@ -48,11 +50,12 @@ class Pilots:
         """Run a command of the page under the account, in its own directory."""
         command = command.replace(f"{DIRECTORY}/venv", "/opt/fetchwork/venv")
         command = command.replace(DIRECTORY, self.directory(account))
-        words = f"setpriv --reuid={account} --regid={account} --clear-groups env HOME=/tmp sh -c"
+        words = f"setpriv --reuid={account} --regid={account} --clear-groups env HOME=/tmp"
+        words = f"{words} FETCHWORK_INVITATION={self.invitation} sh -c"
         return self.machine.run(f"{words} {shlex.quote(command)}")
 
     def doctor(self, account: str) -> tuple[int, str]:
-        return self.run(account, commands()[2])
+        return self.run(account, commands()[3])
 
     def master(self, account: str) -> str:
         return self.machine.run(f"pgrep -u {account} -x condor_master")[1].strip()
@@ -62,15 +65,14 @@ class Pilots:
 def pilots(
     root: CondorRoot, public_directory: Callable[[], Path], conninfo: str, connection: psycopg.Connection
 ) -> Iterator[Pilots]:
-    role = f"pilots_{os.getpid()}"
-    connection.execute(f"CREATE ROLE {role} LOGIN PASSWORD 'secret' IN ROLE fetchwork_agent")
+    words = ["--dsn", conninfo, "invite", "--uses", str(len(ACCOUNTS))]
+    invited = CliRunner().invoke(host_command.cli, words, catch_exceptions=False)
+    invitation = invited.stdout.strip()
+    assert re.fullmatch(r"fetchwork-invitation:\S+", invitation)
     text = (EXAMPLES / "pilot.toml").read_text()
-    server = {name: str(value) for name, value in conninfo_to_dict(conninfo).items()}
-    mine = make_conninfo(**{**server, "user": role, "password": "secret"})
-    text = re.sub(r'(?m)^conninfo = ".*"$', f'conninfo = "{mine}"', text)
     text = text.replace(f"{DIRECTORY}/venv", "/opt/fetchwork/venv")
     with debian(root, public_directory()) as machine, Database(conninfo) as database:
-        made = Pilots(machine, database)
+        made = Pilots(machine, database, invitation)
         for account in ACCOUNTS:
             directory = made.directory(account)
             machine.run(f"install -d -o {account} {directory}")
@@ -85,15 +87,15 @@ def pilots(
             for account in ACCOUNTS:
                 machine.run(f"pkill -QUIT -u {account} -x condor_master")
             machine.run("sleep 2")
-            connection.execute(
-                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = %s", [role]
-            )
-    connection.execute(f"DROP ROLE {role}")
+            connection.execute("SELECT fetchwork.uninvite(number) FROM fetchwork.invitations()")
+            connection.execute("SELECT fetchwork.revoke_host(host) FROM fetchwork.identities()")
 
 
 def test_two_pilots_start_as_their_page_says_and_run_jobs_beside_each_other(pilots: Pilots) -> None:
-    install, start, _ = commands()
+    join, install, start, _ = commands()
     for account in ACCOUNTS:
+        status, output = pilots.run(account, join)
+        assert status == 0, output
         status, output = pilots.run(account, install)
         assert status == 0, output
         assert f"start the pilot with CONDOR_CONFIG={pilots.directory(account)}/condor_config" in output
@@ -146,8 +148,7 @@ def test_two_pilots_start_as_their_page_says_and_run_jobs_beside_each_other(pilo
 def test_a_pilot_that_shares_no_file_system_runs_the_demo(
     pilots: Pilots, conninfo: str, public_directory: Callable[[], Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    install, start, _ = commands()
-    for command in (install, start):
+    for command in commands()[:3]:
         status, output = pilots.run("alice", command)
         assert status == 0, output
     database = pilots.database

@@ -13,8 +13,10 @@ from typing import Literal
 
 import psycopg
 import pytest
+from click.testing import CliRunner
 
 from fetchwork import config
+from fetchwork.cli import host as host_command
 from fetchwork.cli import run
 from fetchwork.deploy import UNIT_FILE, compiled, render
 from fetchwork.deploy import hooks as hookinstall
@@ -56,6 +58,7 @@ def test_nothing_fails_on_a_host_where_nothing_is_wrong(
         "memory",
         "files",
         "database",
+        "server",
         "schema",
         "clock",
         "role",
@@ -182,6 +185,66 @@ def test_database_down(host: TestHost) -> None:
     port = text.partition("port=")[2].split()[0].rstrip('"')
     host.file.write_text(text.replace(f"port={port}", "port=1"))
     host.fails(subject="database", text="main: database does not answer", remedy="[database.main] conninfo")
+
+
+@pytest.mark.parametrize(
+    ("words", "verdict", "text"),
+    [
+        ("host=db.example.org sslmode=require", "FAIL", "not verified (sslmode=require)"),
+        ("host=127.0.0.1,db.example.org", "FAIL", "not verified (sslmode=prefer)"),
+        ("host=localhost hostaddr=192.0.2.1", "FAIL", "crosses a network"),
+        ("service=jobs", "FAIL", "crosses a network"),
+        ("host=db.example.org sslmode=verify-ca", "ok", "the server is verified (sslmode=verify-ca)"),
+        ("host=db.example.org sslmode=verify-full", "ok", "the server is verified"),
+        ("host=/run/postgresql dbname=jobs", "ok", "stays on this machine"),
+        ("dbname=jobs", "ok", "stays on this machine"),
+        ("host=localhost,127.0.0.1,::1", "ok", "stays on this machine"),
+    ],
+)
+def test_connection_that_is_not_verified(words: str, verdict: str, text: str) -> None:
+    line = database.of_connection("main", words)
+    assert line.verdict == verdict
+    assert text in line.text
+
+
+def test_password_in_a_host_file_that_others_can_read(host: TestHost) -> None:
+    host.file.chmod(0o644)
+    host.fails(subject="host file", text="everyone can read", remedy="chmod o-r")
+
+
+@root_only
+def test_host_that_joined(host: TestHost, conninfo: str) -> None:
+    def run_host(*words: object) -> str:
+        ended = CliRunner().invoke(
+            host_command.cli, ["--dsn", conninfo, *map(str, words)], catch_exceptions=False
+        )
+        assert ended.exit_code == 0, ended.output
+        return ended.stdout
+
+    def role() -> Line:
+        (line,) = [line for line in host.diagnose() if line.subject == "role"]
+        return line
+
+    there = ["--config", host.file, "--state", host.directory / "identity", "--user", "daemon"]
+    invitation = run_host("invite", "--queue", "default").splitlines()[0]
+    assert "has the new connection" in run_host("join", invitation, *there)
+    assert "password=" not in host.file.read_text()
+    assert host.failures() == []
+    assert role().text.startswith("main: joined as 'test.example.org', until ")
+    (line,) = [line for line in host.diagnose() if line.subject == "fetches"]
+    assert "has seen no slot" in line.text
+    ad = {"Cmd": "/bin/true", "Owner": "nosuchperson"}
+    host.connection.execute("SELECT fetchwork.submit_many(ARRAY[%s]::jsonb[])", [json.dumps(ad)])
+    host.fails(subject="owners", text="'nosuchperson' has no account here")
+    host.connection.execute("UPDATE fetchwork.host_identity SET copied_at = now()")
+    assert (role().verdict, "two hosts have the identity" in role().text) == ("FAIL", True)
+    host.connection.execute("SELECT fetchwork.admit_host('test.example.org')")
+    host.file.write_text(host.file.read_text().replace('"test.example.org"', '"other.example.org"'))
+    assert "is that of 'test.example.org'" in role().text
+    host.file.write_text(host.file.read_text().replace('"other.example.org"', '"test.example.org"'))
+    host.connection.execute("UPDATE fetchwork.host_identity SET revoked_at = now()")
+    assert (role().verdict, "host admit" in role().remedy) == ("FAIL", True)
+    host.connection.execute("SELECT fetchwork.revoke_host('test.example.org')")
 
 
 def test_role_without_an_agents_rights(host: TestHost, agent_role: tuple[str, str]) -> None:
