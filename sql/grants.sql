@@ -97,6 +97,8 @@ GRANT EXECUTE ON FUNCTION
     fetchwork.prospects,
     fetchwork.first_idle,
     fetchwork.recent_failures,
+    fetchwork.host_ends,
+    fetchwork.batch_ends,
     fetchwork.watch_output,
     fetchwork.sends_notifications
 TO fetchwork_submitter, fetchwork_reader, fetchwork_agent, fetchwork_access_point, fetchwork_admin;

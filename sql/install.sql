@@ -408,6 +408,8 @@
 \ir functions/reading/prospects.sql
 \ir functions/reading/first_idle.sql
 \ir functions/reading/recent_failures.sql
+\ir functions/reading/host_ends.sql
+\ir functions/reading/batch_ends.sql
 \ir functions/reading/watch_output.sql
 
 -- plans: the planner's settings of functions.

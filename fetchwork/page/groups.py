@@ -7,6 +7,7 @@ import re
 from collections.abc import Sequence
 from urllib.parse import quote, urlencode
 
+from fetchwork.db.calls import reading
 from fetchwork.page.acting import ActingSession
 from fetchwork.page.problem import Problem
 from fetchwork.queue.reading.views import Json, Row
@@ -44,25 +45,21 @@ FROM (
 LIMIT 1
 """
 _BATCH = f"SELECT {_COUNTED} FROM fetchwork.batches WHERE owner = %s AND jobbatchname = %s"  # noqa: S608
-_OF_CLUSTER = "h.clusterid = %s"
-# the owner's last jobs, by an index; the batch among them
-_OF_BATCH = "h.owner = %s"
+_OF_CLUSTER = """
+SELECT
+    h.jobid, h.owner, h.jobbatchname AS batch, h.jobstatus, h.exitcode, h.exitsignal,
+    h.remotewallclocktime AS wall, h.lastremotehost AS slot, h.completed_at
+FROM fetchwork.history AS h
+WHERE h.clusterid = %s
+ORDER BY h.completed_at DESC
+LIMIT %s
+"""
 _ENDED = """
-WITH last AS MATERIALIZED (
-    SELECT
-        h.jobid, h.owner, h.jobbatchname AS batch, h.totalsubmitprocs AS submitted, h.jobstatus, h.exitcode,
-        h.exitsignal, h.remotewallclocktime AS wall, h.lastremotehost AS slot, h.completed_at
-    FROM fetchwork.history AS h
-    WHERE {which}
-    ORDER BY h.completed_at DESC
-    LIMIT %s
-),
-ended AS MATERIALIZED (
+WITH ended AS MATERIALIZED (
     SELECT
         l.*, l.exitsignal IS NOT NULL OR l.exitcode <> 0 AS failed,
         max(l.wall) OVER () AS longest
-    FROM last AS l
-    WHERE %s::text IS NULL OR l.batch = %s
+    FROM ({last}) AS l
 )
 SELECT
     (SELECT count(*) FROM ended) AS jobs,
@@ -76,7 +73,6 @@ SELECT
     ) AS median,
     (SELECT min(e.owner) FROM ended AS e) AS owner,
     (SELECT min(e.batch) FROM ended AS e) AS batch,
-    (SELECT max(e.submitted) FROM ended AS e) AS submitted,
     (
         SELECT coalesce(json_agg(b), '[]')
         FROM (
@@ -133,7 +129,7 @@ def cluster(session: ActingSession, *, cluster: str) -> Json:
     if not re.fullmatch("[0-9]{1,9}", cluster):
         raise Problem(400, "bad request", f"'{cluster}' is not a cluster; allowed: a number")
     (queued,) = session.database.query(_CLUSTER, [cluster])
-    ended = _ended(session, _OF_CLUSTER, [cluster], None)
+    ended = _ended(session, _OF_CLUSTER, [cluster, MOST_JOBS])
     owner = queued["owner"] or ended["owner"]
     if owner is None:
         raise Problem(404, "not found", f"cluster '{cluster}' has no jobs, or is not yours")
@@ -154,18 +150,20 @@ def batch(session: ActingSession, *, owner: str, name: str) -> Json:
     rows = session.database.query(_BATCH, [owner, name])
     if not rows:
         raise Problem(404, "not found", f"{owner} has no batch '{name}', or it is not yours")
+    ends, parameters = reading.batch_ends(owner=owner, batch=name, most=MOST_JOBS).statement()
+    ends = f"SELECT b.*, NULL AS owner, NULL AS batch FROM ({ends}) AS b"  # noqa: S608 - a call
     return {
         "constraint": f"Owner == {json.dumps(owner)} && JobBatchName == {json.dumps(name)}",
         "owner": owner,
         "batch": name,
         "progress": _progress(rows[0]),
-        "ended": _ended(session, _OF_BATCH, [owner], name),
+        "ended": _ended(session, ends, parameters),
     }
 
 
-def _ended(session: ActingSession, which: str, of: Sequence[str], name: str | None) -> Json:
-    statement = _ENDED.format(which=which, bars=BARS, first=FIRST)
-    (row,) = session.database.query(statement, [*of, MOST_JOBS, name, name])
+def _ended(session: ActingSession, last: str, parameters: Sequence[object]) -> Json:
+    statement = _ENDED.format(last=last, bars=BARS, first=FIRST)
+    (row,) = session.database.query(statement, parameters)
     found = {bar["n"]: bar for bar in row["bars"]}
     none = {"jobs": 0, "good": 0, "bad": 0}
     return {**row, "bars": [found.get(n, none) for n in range(1, BARS + 1)] if found else []}

@@ -6,12 +6,13 @@ import json
 import re
 from collections.abc import Sequence
 
+from fetchwork.db.calls import reading
 from fetchwork.page import questions
 from fetchwork.page.acting import ActingSession
 from fetchwork.page.problem import Problem
 from fetchwork.queue.reading.views import Json, Row
 
-#: slots that are shown one by one; of a larger pool each host is one bar
+#: slots that are shown one by one; of a larger pool each host is one bar, unless a constraint is given
 MOST_SLOTS = 2000
 #: hosts from which the map groups them by their names
 MANY_HOSTS = 24
@@ -49,10 +50,7 @@ WITH ended AS MATERIALIZED (
     SELECT
         r.jobid, r.owner, r.remotehost, r.outcome, r.reason, r.exitcode, r.exitsignal,
         extract(epoch FROM r.started_at)::float8 AS started, extract(epoch FROM r.ended_at)::float8 AS ended
-    FROM fetchwork.runs AS r
-    WHERE r.host = %s AND r.ended_at BETWEEN now() - interval '1 hour' AND 'infinity'
-    ORDER BY r.ended_at DESC
-    LIMIT %s
+    FROM ({ends}) AS r
 )
 SELECT e.*, t.ends, t.failed
 FROM ended AS e
@@ -72,13 +70,16 @@ LIMIT %s
 def pool(session: ActingSession, *, constraint: str) -> Json:
     """The hosts, those with problems first, each with its ``block`` of the map; and the slots' ads.
 
-    A large pool without a constraint has no ``slots``: the block of a host is then one bar.
+    A large pool without a constraint has no ``slots``: the block of a host is then one bar. With a constraint
+    they are the first ``MOST_SLOTS`` that it selects; ``more``: it may select others, too.
     """
     hosts = questions.listed(session, of="hosts")
+    more = False
     slots: list[Json] | None = None
     cells = [] if constraint else session.database.query(_CELLS)
     if sum(row["slots"] for row in cells) <= MOST_SLOTS:
-        slots = questions.listed(session, of="slots", constraint=constraint)
+        slots = questions.listed(session, of="slots", constraint=constraint, limit=MOST_SLOTS)
+        more = bool(constraint) and len(slots) == MOST_SLOTS
         blocks = slot_map(slots)
     else:
         blocks = bars(cells)
@@ -93,7 +94,7 @@ def pool(session: ActingSession, *, constraint: str) -> Json:
         if (block := blocks.get(ad["Machine"])) or not constraint
     ]
     shown.sort(key=lambda ad: (not problems(ad), ad["Machine"]))
-    return {"hosts": shown, "slots": slots, "most_hosts": MOST_HOSTS}
+    return {"hosts": shown, "slots": slots, "more": more, "most_hosts": MOST_HOSTS}
 
 
 def groups(hosts: Sequence[Json]) -> list[tuple[str, list[Json]]]:
@@ -141,7 +142,8 @@ def host(session: ActingSession, *, name: str) -> Json:
 
 def host_hour(session: ActingSession, *, name: str) -> Json:
     """The runs that ended on a host in the last hour: their numbers, and the last ones."""
-    rows = session.database.query(_ENDED, [name, MOST_ENDS, LAST_RUNS])
+    ends, parameters = reading.host_ends(host=name, most=MOST_ENDS).statement()
+    rows = session.database.query(_ENDED.format(ends=ends), [*parameters, LAST_RUNS])
     return {
         "rows": rows,
         "most": MOST_ENDS,

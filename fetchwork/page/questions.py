@@ -156,9 +156,9 @@ def why(session: ActingSession, *, job: str) -> Json:
     return analyze(session, *_one(job)).to_json()
 
 
-def listed(session: ActingSession, *, of: str, constraint: str = "") -> list[Json]:
-    """The ads of a short view: slots, hosts, queues, submitters, limits."""
-    return _all(session, VIEWS[of], constraint)
+def listed(session: ActingSession, *, of: str, constraint: str = "", limit: int = -1) -> list[Json]:
+    """The ads of a short view: slots, hosts, queues, submitters, limits; the first ones with a limit."""
+    return _all(session, VIEWS[of], constraint, limit)
 
 
 def queues(session: ActingSession) -> list[Json]:
@@ -238,8 +238,8 @@ def submit(session: ActingSession, *, common: Json, own: list[Json], key: str | 
     return {"cluster": result.cluster(), "first_proc": result.first_proc(), "num_procs": result.num_procs()}
 
 
-def _all(session: ActingSession, view: View, constraint: str = "") -> list[Json]:
-    return session.run(collected(ads(view, constraint, Memory())))
+def _all(session: ActingSession, view: View, constraint: str = "", limit: int = -1) -> list[Json]:
+    return session.run(collected(ads(view, constraint, Memory(), limit=limit)))
 
 
 def _one(job: str) -> tuple[int, int]:

@@ -6,8 +6,10 @@
 
 The service runs as ``fetchwork serve`` does, with its worker processes, and is asked over a socket, all pages
 in turn: so the machine's other load affects every page. A first turn is not counted; then there are 21. The
-median, the 90th percentile and the longest are printed. These pages are unfiltered, or filtered by an indexed
-attribute. Then filters without an index: the time until the first progress message, until the first rows
+median, the 90th percentile and the longest are printed, and the CPU time of a request, which other load
+affects little: that of the service with its workers, and that of its database sessions. These pages are
+unfiltered, or filtered by an indexed attribute. Then pages of a pool with 64 000 slots more, of 1 000 hosts.
+Then filters without an index: the time until the first progress message, until the first rows
 (goal: 2 s), and until the end, page by page as a browser goes on.
 
 Before that the ended runs are counted as the leader counts them each minute; the longest time for a quarter
@@ -18,6 +20,7 @@ page's median; the goal is 100 ms.
 """
 
 import html
+import os
 import re
 import statistics
 import threading
@@ -33,7 +36,7 @@ from fetchwork.page import pages
 from fetchwork.page.application import application
 from fetchwork.page.signin import SignIn
 from fetchwork.pool.ports import free_port
-from tests.benchmarks import frame
+from tests.benchmarks import cpu, frame
 from tests.benchmarks.bench_tracking import CLUSTER, SETTINGS, fill
 
 TOKEN = "a-token-of-the-benchmark"
@@ -48,6 +51,7 @@ PAGES = {
     "running jobs": "/jobs?state=running",
     "jobs of a cluster": "/jobs?constraint=" + quote("ClusterId == 77"),
     "a job in the queue": "/jobs/77.7",
+    "why a job is idle": "/jobs/77.7/why",
     "a job of history": "/jobs/{ended}.7",
     "history": "/history",
     "history of an owner": "/history?owner=owner3",
@@ -76,6 +80,14 @@ PAGES = {
 }
 #: so many hosts have this many slots each, for the map; its goal is 300 ms
 HOSTS, SLOTS = 1000, 64
+LARGE_PAGES = {
+    "map": "/slots",
+    "slots of a constraint": "/slots?constraint=" + quote('Machine == "large77"'),
+    "no slots": "/slots?constraint=" + quote("Cpus > 100"),
+    "all slots": "/slots?constraint=" + quote('State == "Unclaimed"'),
+    "a host": "/hosts/large77",
+    "overview": "/",
+}
 _LARGE_POOL = f"""
 INSERT INTO fetchwork.host (name, agent_version, lease_until)
 SELECT 'large' || n, '1', now() + interval '1 day' FROM generate_series(1, {HOSTS}) AS n;
@@ -159,32 +171,40 @@ def count_runs(conninfo: str) -> float:
             before = row
 
 
-def measure(service: Service, jobs: int, rounds: int) -> float:
-    """Print the time of each page; return the slowest median, in ms."""
-    paths = {name: path.format(ended=jobs // CLUSTER + 5) for name, path in PAGES.items()}
+def measure(service: Service, conninfo: str, paths: dict[str, str], rounds: int) -> float:
+    """Print the times of each page; return the slowest median, in ms."""
     times: dict[str, list[float]] = {name: [] for name in paths}
-    for number in range(rounds + 1):
-        for name, path in paths.items():
-            taken = 1000 * service.get(path)[0]
-            if number:
-                times[name].append(taken)
+    cpu_s = {name: [0.0, 0.0] for name in paths}
+    with psycopg.connect(conninfo, autocommit=True) as connection:
+        for number in range(rounds + 1):
+            for name, path in paths.items():
+                before = (cpu.family_s(os.getpid()), cpu.backends_s(connection))
+                taken = 1000 * service.get(path)[0]
+                after = (cpu.family_s(os.getpid()), cpu.backends_s(connection))
+                if number:
+                    times[name].append(taken)
+                    cpu_s[name] = [s + b - a for s, a, b in zip(cpu_s[name], before, after, strict=True)]
     medians = {name: statistics.median(taken) for name, taken in times.items()}
     for name, all_of_it in times.items():
         ninth, longest = sorted(all_of_it)[int(len(all_of_it) * 0.9)], max(all_of_it)
-        print(f"  {name:28} {medians[name]:8.1f} ms   90% {ninth:8.1f} ms   longest {longest:8.1f} ms")
+        ours, theirs = (1000 * seconds / rounds for seconds in cpu_s[name])
+        print(
+            f"  {name:28} {medians[name]:8.1f} ms   90% {ninth:8.1f}   longest {longest:8.1f}"
+            f"   CPU {ours:6.1f} + {theirs:6.1f} of the database",
+            flush=True,
+        )
     slowest = max(medians, key=lambda name: medians[name])
     print(f"  slowest: {slowest}")
     return medians[slowest]
 
 
 def large_pool(service: Service, conninfo: str, rounds: int) -> None:
-    """Print the time of the map with ``HOSTS`` hosts more."""
+    """Print the times of the pages that show all hosts, with ``HOSTS`` hosts more."""
     with psycopg.connect(conninfo, autocommit=True) as connection:
         for statement in _LARGE_POOL.split(";\n"):
             connection.execute(statement)
-    service.get("/slots")
-    times = [1000 * service.get("/slots")[0] for _ in range(rounds)]
-    print(f"  {f'{HOSTS} hosts x {SLOTS} slots':28} {statistics.median(times):8.1f} ms")
+    print(f"\nwith {HOSTS} hosts x {SLOTS} slots:")
+    measure(service, conninfo, LARGE_PAGES, rounds)
 
 
 def search(service: Service, path: str) -> str:
@@ -232,7 +252,8 @@ def main() -> None:
         pages.CHARTS_S = 0.0
         service = Service(conninfo)
         try:
-            slowest = measure(service, arguments.jobs, arguments.rounds)
+            paths = {name: path.format(ended=arguments.jobs // CLUSTER + 5) for name, path in PAGES.items()}
+            slowest = measure(service, conninfo, paths, arguments.rounds)
             large_pool(service, conninfo, arguments.rounds)
             last = arguments.jobs // CLUSTER
             oldest = (arguments.jobs + arguments.history) // CLUSTER

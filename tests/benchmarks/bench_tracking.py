@@ -63,7 +63,7 @@ SELECT md5(n::text)::uuid, 'owner' || n % {owners}, 'owner' || n % {owners}, 'de
 FROM generate_series(1, {kinds}) AS n;
 
 INSERT INTO fetchwork.batch (owner, name)
-SELECT 'owner' || n % {owners}, 'batch' || n FROM generate_series(1, 2000) AS n;
+SELECT 'owner' || n % {owners}, 'batch' || n FROM generate_series(0, 1999) AS n;
 
 INSERT INTO fetchwork.cluster (cluster_id, ad, submitted_by)
 SELECT n, jsonb_build_object('Cmd', '/bin/sleep', 'Owner', 'owner' || n % {owners}, 'Iwd', '/home/owner', 'Out', 'out', 'Err', 'err',
@@ -95,7 +95,7 @@ INSERT INTO fetchwork.job_history (
     num_starts, num_completions, num_holds, num_not_started, num_evicted, num_lost, wall_s, user_cpu_s, sys_cpu_s,
     exit_by_signal, exit_code, slot, owner, queue, facts, ad)
 SELECT c.cluster_id, n, 4, 0, c.cluster_id % {kinds} + 1, c.cluster_id % 2000 + 1, d.at - make_interval(secs => 13 * n), d.at, d.at - make_interval(secs => 10 * n), d.at - make_interval(secs => 10 * n),
-    1, 1, 0, 0, 0, 0, 60, 1, 1, false, 0, 'slot1@ep', c.ad ->> 'Owner', 'default',
+    1, 1, 0, 0, 0, 0, 60, 1, 1, false, CASE WHEN n % 50 = 7 THEN 1 ELSE 0 END, 'slot1@ep', c.ad ->> 'Owner', 'default',
     '{{"LastJobStatus": 2, "LastMatchTime": 1700000000, "LastRemoteHost": "slot1@ep", "LastRemoteWallClockTime": 60.0, "CommittedTime": 60}}',
     jsonb_build_object('Args', n::text)
 FROM fetchwork.cluster AS c CROSS JOIN generate_series(0, {cluster} - 1) AS n
@@ -104,7 +104,7 @@ WHERE c.cluster_id > {jobs} / {cluster} ORDER BY d.at;
 
 INSERT INTO fetchwork.run_history (run_id, cluster_id, proc_id, autocluster_id, owner, host_id, state, outcome, weight, token, slot, claimed_at, started_at, ended_at, report)
 SELECT nextval('fetchwork.run_id'), h.cluster_id, h.proc_id, h.autocluster_id, h.owner, 1, 'running', 'completed', 1, gen_random_uuid(), h.slot,
-    h.first_start_at, h.first_start_at, h.completed_at, '{{"ExitCode": 0}}'
+    h.first_start_at, h.first_start_at, h.completed_at, jsonb_build_object('ExitCode', h.exit_code)
 FROM fetchwork.job_history AS h;
 
 INSERT INTO fetchwork.event (event_type, cluster_id, proc_id, at, info)

@@ -27,6 +27,21 @@ def test_readers_agents_and_administrators_see_all_jobs(busy: Root, role: str) -
         assert owners_seen(queue, view) == {"alice", "bob"}, view
 
 
+def test_a_submitter_sees_the_ends_of_his_own_jobs_alone(busy: Root) -> None:
+    on_hosts = (
+        "SELECT e.owner FROM fetchwork.hosts AS h CROSS JOIN LATERAL fetchwork.host_ends(h.machine, 9) AS e"
+    )
+    of_bob = "SELECT jobid FROM fetchwork.batch_ends('bob', 'batch-bob', 9)"
+    for role, owners, jobs in (
+        ("fw_reader", {("alice",), ("bob",)}, [("2.0",)]),
+        ("fw_alice", {("alice",)}, []),
+        ("fw_bob", {("bob",)}, [("2.0",)]),
+    ):
+        session = busy.login(role)
+        assert set(session.rows(on_hosts)) == owners, role
+        assert session.rows(of_bob) == jobs, role
+
+
 MEMBERS = [role for role, member_of in ROLES.items() if member_of]
 
 
@@ -167,7 +182,7 @@ def test_nobody_alters_functions_views_or_the_schema(busy: Root) -> None:
 # the functions that each role may call; all others are forbidden to all roles
 FOR_EVERYONE = {
     "invoker", "sees_all", "is_admin", "own_owners", "acting_for", "asker", "job_id", "parse_job_id", "shares", "is_expression", "attribute_of", "integer_of", "memory_use", "vacate_s", "dag_counts", "default_attributes",
-    "can_be_undefined", "event_window", "may_sequence_events", "log_clusters", "dag_clusters", "scheduler_clusters", "is_log_of", "named_jobs", "job_edge", "run_edge", "history_edge", "waiting_autoclusters", "prospects", "first_idle", "recent_failures", "watch_output", "sends_notifications", "sealing_key",
+    "can_be_undefined", "event_window", "may_sequence_events", "log_clusters", "dag_clusters", "scheduler_clusters", "is_log_of", "named_jobs", "job_edge", "run_edge", "history_edge", "waiting_autoclusters", "prospects", "first_idle", "recent_failures", "host_ends", "batch_ends", "watch_output", "sends_notifications", "sealing_key",
 }  # fmt: skip
 OF_SUBMITTERS = {
     "submit", "submit_many", "submit_cluster", "submit_ads", "reserve_cluster", "note_submission", "submitted_as", "begin_submission", "submit_noted", "lacking_contents", "end_content", "add_job_files", "add_job_key", "job_outputs", "output_clusters", "awaited_owners", "checkpoint_owners", "awaited_outputs", "drop_outputs", "left_checkpoints", "forget_checkpoint", "not_brought",

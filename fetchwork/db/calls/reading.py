@@ -110,6 +110,46 @@ def recent_failures(*, most: int) -> Call[list[Failure]]:
 
 
 @dataclass(frozen=True, slots=True)
+class HostEnd(Record):
+    """A run that ended on a host."""
+
+    jobid: str
+    owner: str
+    remotehost: str
+    outcome: str
+    reason: str | None
+    exitcode: int | None
+    exitsignal: int | None
+    #: None if the job never started
+    started_at: datetime | None
+    ended_at: datetime
+
+
+def host_ends(*, host: str, most: int) -> Call[list[HostEnd]]:
+    """The latest ends on a host in the last hour, at most so many, of the Owners that the caller may see."""
+    return records_of(HostEnd, "host_ends", given(locals()))
+
+
+@dataclass(frozen=True, slots=True)
+class BatchEnd(Record):
+    """An ended job of a batch."""
+
+    jobid: str
+    jobstatus: int
+    exitcode: int | None
+    exitsignal: int | None
+    #: seconds
+    wall: float
+    slot: str | None
+    completed_at: datetime
+
+
+def batch_ends(*, owner: str, batch: str, most: int) -> Call[list[BatchEnd]]:
+    """The jobs of a batch among the owner's latest ended jobs, of which so many are read."""
+    return records_of(BatchEnd, "batch_ends", given(locals()))
+
+
+@dataclass(frozen=True, slots=True)
 class OutputChunk(Record):
     """A part of a run's output; without a stream it gives the run's state alone."""
 
