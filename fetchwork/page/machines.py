@@ -10,6 +10,7 @@ from fetchwork.db.calls import reading
 from fetchwork.page import questions
 from fetchwork.page.acting import ActingSession
 from fetchwork.page.problem import Problem
+from fetchwork.page.tables import natural
 from fetchwork.queue.reading.views import Json, Row
 
 #: slots that are shown one by one; of a larger pool each host is one bar, unless a constraint is given
@@ -78,7 +79,7 @@ def pool(session: ActingSession, *, constraint: str) -> Json:
     slots: list[Json] | None = None
     cells = [] if constraint else session.database.query(_CELLS)
     if sum(row["slots"] for row in cells) <= MOST_SLOTS:
-        slots = questions.listed(session, of="slots", constraint=constraint, limit=MOST_SLOTS)
+        slots = _slots(session, constraint, limit=MOST_SLOTS)
         more = bool(constraint) and len(slots) == MOST_SLOTS
         blocks = slot_map(slots)
     else:
@@ -93,7 +94,7 @@ def pool(session: ActingSession, *, constraint: str) -> Json:
         for ad in hosts
         if (block := blocks.get(ad["Machine"])) or not constraint
     ]
-    shown.sort(key=lambda ad: (not problems(ad), ad["Machine"]))
+    shown.sort(key=lambda ad: (not ad["Alerts"], natural(ad["Machine"])))
     return {"hosts": shown, "slots": slots, "more": more, "most_hosts": MOST_HOSTS}
 
 
@@ -130,7 +131,7 @@ def host(session: ActingSession, *, name: str) -> Json:
     found = questions.listed(session, of="hosts", constraint=here)
     if not found:
         raise Problem(404, "not found", f"no host '{name}' has asked for work")
-    slots = questions.listed(session, of="slots", constraint=here)
+    slots = _slots(session, here)
     return {
         "host": found[0],
         "problems": problems(found[0]),
@@ -138,6 +139,11 @@ def host(session: ActingSession, *, name: str) -> Json:
         "block": slot_map(slots).get(name),
         "runs": session.database.query(_LIVE, [name]),
     }
+
+
+def _slots(session: ActingSession, constraint: str, *, limit: int = -1) -> list[Json]:
+    found = questions.listed(session, of="slots", constraint=constraint, limit=limit)
+    return sorted(found, key=lambda ad: (natural(ad["Machine"]), natural(ad["Name"])))
 
 
 def host_hour(session: ActingSession, *, name: str) -> Json:

@@ -233,7 +233,12 @@ def _rank(value: object) -> tuple[int, object]:
         return 0, value
     if isinstance(value, tuple):
         return 1, value
-    return 2, str(value).lower()
+    return 2, natural(str(value))
+
+
+def natural(text: str) -> list[tuple[int, str]]:
+    """The sort key of a name by its words and numbers: slot2 before slot10."""
+    return [(int(number or 0), word) for word, number in re.findall("([^0-9]*)([0-9]*)", text.lower())]
 
 
 def _is_attribute(name: str) -> bool:

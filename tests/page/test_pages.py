@@ -211,8 +211,8 @@ def test_the_map_shows_a_running_slot_busy_and_a_silent_host(page: TestClient, b
     )
     text = page.get("/slots").text
     assert 'aria-label="2 busy, 1 unclaimed"' in text
-    assert '<path class="slot-busy" d="M1 1h38v12h-38zM41 1h38v12h-38z"/>' in text
-    assert '<path class="slot-gpus" d="M83 7h4"/>' in text
+    assert '<path class="slot-busy" d="M1 1h38v12h-38zM51 1h38v12h-38z"/>' in text
+    assert '<path class="slot-gpus" d="M43 7h4"/>' in text
     assert '<td class="number">4</td>' in text and 'class="bad"' not in text
     busy.connection.execute("UPDATE fetchwork.host SET lease_until = now() - interval '1 s'")
     assert 'class="bad"' in page.get("/slots").text
@@ -280,6 +280,17 @@ def test_many_hosts_are_grouped_by_their_names(page: TestClient, queue: Queue, b
     assert (" open", "gpu*.site 20 hosts, 40 slots, 1 with alerts") in said
     assert ("", "node*.site 20 hosts, 40 slots") in said
     assert 'aria-label="40 unclaimed"' in text and text.count('<li class="bad">') >= 1
+
+
+def test_names_are_in_the_order_of_their_numbers(page: TestClient, busy: DirectQueue) -> None:
+    busy.connection.execute(
+        "INSERT INTO fetchwork.slot (host_id, name, state, activity, cpus)"
+        " SELECT h.host_id, 'part' || n || '@h1', 'Unclaimed', 'Idle', 1"
+        " FROM fetchwork.host AS h CROSS JOIN generate_series(1, 11) AS n WHERE h.name = 'h1'"
+    )
+    numbers = [str(n) for n in range(1, 12)]
+    for path, order in (("/slots", 1), ("/hosts/h1?slots-sort=Slot", 1), ("/slots?slots-sort=-Slot", -1)):
+        assert re.findall("<td>part([0-9]+)@h1</td>", page.get(path).text) == numbers[::order]
 
 
 def test_a_cluster_shows_its_progress_run_times_and_ends(page: TestClient, busy: DirectQueue) -> None:
