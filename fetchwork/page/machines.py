@@ -164,6 +164,8 @@ def problems(ad: Json) -> list[str]:
         found.append("silent" if ad.get("AgentVersion") else "without an agent")
     if ad.get("BlackHole"):
         found.append("fails one job after the other")
+    if ad.get("CopiedSince"):
+        found.append("its identity was found on two machines")
     return found
 
 

@@ -22,6 +22,9 @@ SELECT
                 (SELECT fetchwork.sees_all(current_user))
                 OR f.owner = ANY ((SELECT fetchwork.own_owners(current_user))::text [])
             )
-    ) AS failing_owners
+    ) AS failing_owners,
+    -- its identity was found on two machines
+    CASE WHEN i.revoked_at IS NULL THEN i.copied_at END AS copied_at
 FROM fetchwork.host AS h
+LEFT JOIN fetchwork.host_identity AS i ON i.host_id = h.host_id
 WHERE NOT h.access_point;

@@ -234,6 +234,9 @@ def test_a_host_has_a_page_of_its_slots_runs_and_alerts(serve: Serve, busy: Dire
     assert rows(hour) == ["1.0"] and "1 run ended, 0 of them failed." in hour and "exit code 0" in hour
     busy.connection.execute("UPDATE fetchwork.host SET lease_until = now() - interval '1 s'")
     assert "Alerts: silent." in theirs.get("/hosts/h1", headers=alice).text
+    busy.copy_identity()
+    text = theirs.get("/hosts/h1", headers=alice).text
+    assert "Alerts: silent, its identity was found on two machines." in text
     assert theirs.get("/hosts/h9", headers=alice).status_code == 404
     assert "no host" in theirs.get('/hosts/h9"%20||%20true', headers=alice).text
 

@@ -91,7 +91,14 @@ def test_jobs_are_counted_by_state_submitter_and_queue(registry: CollectorRegist
     assert [value(read, name, submitter="bob", queue="default") for name in states] == [2, 2, 0, 0]
     assert value(read, "NumUsers") == 2
     assert value(read, "DatabaseUp") == 1
-    assert value(read, "HostsAlive") == 1
+    assert (value(read, "HostsAlive"), value(read, "HostsCopied")) == (1, 0)
+
+
+def test_hosts_with_a_copied_identity_are_counted(registry: CollectorRegistry, queue: Queue) -> None:
+    submit(queue, 1)
+    queue.direct.started()
+    queue.direct.copy_identity()
+    assert value(samples(text_of(registry)), "HostsCopied") == 1
 
 
 def test_the_oldest_idle_job_has_an_age(registry: CollectorRegistry, queue: Queue) -> None:

@@ -372,11 +372,14 @@ def test_a_copied_identity_is_noticed_at_its_second_renewal(busy: Root) -> None:
     assert (renewed["generation_now"], renewed["copied"]) == (2, False)
     (found,) = second.call("renew_identity", generation=1, verifier=verifier(busy, "of-second"))
     assert found["copied"] is True
+    shown = "SELECT machine FROM fetchwork.hosts WHERE copied_at IS NOT NULL"
+    assert busy.rows(shown) == [("ep1",)]
     for queue in (first, second):
         assert queue.call("claim_many", **wants(busy, own)) == []
     # running jobs go on
     assert first.scalar("accept", run_id=got["run_id"], token=got["token"]) is True
     assert busy.scalar("admit_host", host="ep1") is True
+    assert busy.rows(shown) == []
     (healed,) = second.call("renew_identity", generation=1, verifier=verifier(busy, "of-second"))
     assert healed["copied"] is False
     session(busy, role, "of-second")

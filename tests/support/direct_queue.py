@@ -245,6 +245,17 @@ class DirectQueue:
         """The fence's answer, None for go."""
         return self.of(run, "start", starter=starter, **arguments)
 
+    def copy_identity(self) -> None:
+        """Each host joined by one invitation, and its identity was found on two machines."""
+        self.connection.execute(
+            "INSERT INTO fetchwork.invitation (number, role, hosts, uses, trusted, valid_until, invited_by)"
+            " VALUES (1, 'invited', '*', 9, false, now(), 'postgres')"
+        )
+        self.connection.execute(
+            "INSERT INTO fetchwork.host_identity (host_id, role, invitation, verifier, valid_until, copied_at)"
+            " SELECT host_id, 'role ' || host_id, 1, '', 'infinity', now() FROM fetchwork.host"
+        )
+
     def started(self, slot: str = "slot1@h1", **arguments: Any) -> Claimed:
         """A run that passed the fence."""
         run = self.claim(slot, **arguments)

@@ -48,17 +48,19 @@ _HOST_COUNTS = """
 SELECT
     count(*) FILTER (WHERE alive) AS alive,
     count(*) FILTER (WHERE NOT alive AND runs > 0) AS silent,
-    count(*) FILTER (WHERE black_hole_since_at IS NOT NULL) AS black_holes
+    count(*) FILTER (WHERE black_hole_since_at IS NOT NULL) AS black_holes,
+    count(copied_at) AS copied
 FROM fetchwork.hosts
 """
 
 
 class HostCounts(TypedDict):
-    """Numbers of live hosts, of hosts with runs whose agent's lease is over, and of black holes."""
+    """Numbers of hosts: alive; with runs, their lease over; black holes; with a copied identity."""
 
     alive: int
     silent: int
     black_holes: int
+    copied: int
 
 
 def host_counts() -> Steps[HostCounts]:

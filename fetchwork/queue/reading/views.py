@@ -299,6 +299,7 @@ HOSTS = View(
         "BlackHole": "boolean",
         "BlackHoleSince": "integer",
         "NextProbe": "integer",
+        "CopiedSince": "integer",
     },
     order=("machine",),
     expressions={
@@ -309,6 +310,7 @@ HOSTS = View(
         "BlackHole": "black_hole_since_at IS NOT NULL",
         "BlackHoleSince": _epoch("black_hole_since_at"),
         "NextProbe": _epoch("next_probe_at"),
+        "CopiedSince": _epoch("copied_at"),
     },
 )
 
