@@ -13,8 +13,10 @@ from fetchwork.page.problem import Problem
 from fetchwork.page.tables import natural
 from fetchwork.queue.reading.views import Json, Row
 
-#: slots that are shown one by one; of a larger pool each host is one bar, unless a constraint is given
+#: slots that are shown one by one; of a larger pool each host is one bar
 MOST_SLOTS = 2000
+#: slots of a constraint that are shown, one page of the database's rows
+FIRST_SLOTS = 1000
 #: hosts from which the map groups them by their names
 MANY_HOSTS = 24
 #: hosts in the table below the map
@@ -72,15 +74,16 @@ def pool(session: ActingSession, *, constraint: str) -> Json:
     """The hosts, those with problems first, each with its ``block`` of the map; and the slots' ads.
 
     A large pool without a constraint has no ``slots``: the block of a host is then one bar. With a constraint
-    they are the first ``MOST_SLOTS`` that it selects; ``more``: it may select others, too.
+    they are the first ``FIRST_SLOTS`` that it selects; ``more``: it may select others, too.
     """
     hosts = questions.listed(session, of="hosts")
     more = False
     slots: list[Json] | None = None
     cells = [] if constraint else session.database.query(_CELLS)
     if sum(row["slots"] for row in cells) <= MOST_SLOTS:
-        slots = _slots(session, constraint, limit=MOST_SLOTS)
-        more = bool(constraint) and len(slots) == MOST_SLOTS
+        limit = FIRST_SLOTS if constraint else MOST_SLOTS
+        slots = _slots(session, constraint, limit=limit)
+        more = bool(constraint) and len(slots) == limit
         blocks = slot_map(slots)
     else:
         blocks = bars(cells)
