@@ -273,6 +273,7 @@ GRANT EXECUTE ON FUNCTION
     fetchwork.identities,
     fetchwork.revoke_host,
     fetchwork.admit_host,
+    fetchwork.forget_host,
     fetchwork.after_restore,
     fetchwork.resume_offers,
     fetchwork.publish_credential_key,

@@ -52,6 +52,7 @@
 \ir functions/identities/revoke_host.sql
 \ir functions/identities/admit_host.sql
 \ir functions/identities/own_host_state.sql
+\ir functions/identities/forget_host.sql
 \ir functions/identities/forget_identities.sql
 
 -- functions/settings: The numbers of an administrator: settings, queues, submitters, concurrency limits.

@@ -55,6 +55,7 @@ def _seconds(context: click.Context, parameter: click.Parameter, value: str) -> 
 )
 @click.option("--max-slots", metavar="N", type=int, help="Jobs that each host may have at once.")
 @click.option("--trusted", is_flag=True, help="They also judge the policies of all waiting jobs.")
+@click.option("--ephemeral", is_flag=True, help="Pilots: each is forgotten an hour after its last beat.")
 @click.option(
     "--ca",
     type=click.Path(path_type=Path, exists=True, dir_okay=False),
@@ -71,6 +72,7 @@ def invite(
     valid: float,
     max_slots: int | None,
     trusted: bool,
+    ephemeral: bool,
     ca: Path | None,
     address: str | None,
     as_json: bool,
@@ -99,6 +101,7 @@ def invite(
                 valid_s=valid,
                 max_slots=max_slots,
                 trusted=trusted,
+                ephemeral=ephemeral,
             )
         )
     server.update(dbname=made.database, user=made.role)
@@ -404,3 +407,26 @@ def admit(context: click.Context, host: str) -> None:
         click.echo(f"host {host} has no identity that could be admitted", err=True)
         context.exit(1)
     click.echo(f"host {host} is let in again")
+
+
+@cli.command()
+@click.argument("host")
+@click.pass_context
+def forget(context: click.Context, host: str) -> None:
+    """Delete a host that is gone, with its identity; its name is free again.
+
+    Its agent must have been silent for a lease; 'fetchwork host revoke' ends a host that is not gone.
+
+    \b
+    Example:
+      fetchwork host forget ep17.example.org
+    """
+    from fetchwork.db.calls import hosts
+    from fetchwork.db.database import Database
+
+    with Database(context.obj) as database:
+        forgotten = database.run(hosts.forget_host(host=host))
+    if not forgotten:
+        click.echo(f"there is no host {host}", err=True)
+        context.exit(1)
+    click.echo(f"host {host} is forgotten")

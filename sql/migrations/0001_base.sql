@@ -475,6 +475,7 @@ CREATE TABLE fetchwork.invitation (
     used integer NOT NULL DEFAULT 0,
     max_slots integer,                          -- so many live runs may each have; null: any number
     trusted boolean NOT NULL,                   -- they do tasks that show the jobs of other hosts
+    ephemeral boolean NOT NULL,                 -- they are forgotten an hour after their last beat
     valid_until timestamptz NOT NULL,
     invited_by text NOT NULL,
     invited_at timestamptz NOT NULL DEFAULT now(),

@@ -160,3 +160,10 @@ def test_what_is_no_invitation_is_refused_without_being_shown(text: str, directo
     )
     assert "is incomplete" in str(ended.exception)
     assert not (directory / "id").exists()
+
+
+def test_a_host_that_is_gone_is_forgotten(conninfo: str, joined: Path) -> None:
+    assert "is forgotten" in run(conninfo, "forget", "ep1")
+    assert json.loads(run(conninfo, "list", "--json")) == []
+    with pytest.raises(psycopg.OperationalError):
+        psycopg.connect(conninfo_in(joined))

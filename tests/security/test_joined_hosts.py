@@ -1,14 +1,17 @@
 """The role of one host is refused with another host's ids and tokens, and with used-up invitations."""
 
 import secrets
+import threading
 from dataclasses import dataclass
 from typing import Any
 
 import psycopg
+import psycopg.sql
 import pytest
 
 from tests.security.conftest import Root
 from tests.support.direct_queue import DirectQueue
+from tests.support.waiting import PATIENCE_S, until
 
 #: functions that name neither a host nor a run, and the reason why a host may call them
 ELSEWHERE = {
@@ -405,6 +408,7 @@ def test_who_is_no_administrator_neither_invites_nor_revokes(busy: Root) -> None
             "uninvite(1)",
             "revoke_host('x')",
             "admit_host('x')",
+            "forget_host('x')",
         ):
             assert refused(busy.login(role), f"SELECT fetchwork.{call}") == "42501", (role, call)
     (row,) = busy.login("fw_admin").call("invite_host", verifier=made)
@@ -435,3 +439,73 @@ def test_maintenance_drops_the_roles_of_what_is_over(pool: Pool) -> None:
     root.connection.execute("UPDATE fetchwork.invitation SET valid_until = now() - interval '1 s'")
     root.connection.execute("SELECT fetchwork.forget_identities()")
     assert root.value(made, role) == 0
+
+
+def roles(root: Root) -> set[str]:
+    return {role for (role,) in root.rows("SELECT rolname FROM pg_roles WHERE rolname ~ '^fetchwork_host_'")}
+
+
+def test_a_host_that_is_gone_is_forgotten_with_its_role_and_a_live_one_is_not(pool: Pool) -> None:
+    root = pool.root
+    own = own_id(root, "stolen")
+    # the lease of h1 is alive
+    assert refused(root, "SELECT fetchwork.forget_host('h1')") == "FWTWO"
+    (got,) = pool.stolen.call("claim_many", **wants(root, own))
+    assert refused(root, "SELECT fetchwork.forget_host('stolen')") == "FWTWO"
+    pool.stolen.call("reject", run_id=got["run_id"], token=got["token"], reason="x")
+    assert root.scalar("forget_host", host="stolen") is True
+    assert pool.role not in roles(root)
+    with pytest.raises(psycopg.OperationalError):
+        pool.stolen.rows("SELECT 1")
+    assert root.scalar("forget_host", host="stolen") is False
+    # the name is free, for an invitation that does not name it too
+    join(root, invite(root)[1], "stolen")
+
+
+def test_ephemeral_hosts_are_forgotten_an_hour_after_they_fell_silent(busy: Root) -> None:
+    _, pilots = invite(busy, uses=3, ephemeral=True)
+    gone, _ = join(busy, pilots, "gone")
+    alive, _ = join(busy, pilots, "alive")
+    runs, session_of = join(busy, pilots, "runs")
+    stays, _ = join(busy, invite(busy)[1], "stays")
+    session_of.call("claim_many", **wants(busy, own_id(busy, "runs")))
+    old = "now() - interval '61 min'"
+    busy.connection.execute(f"UPDATE fetchwork.host_identity SET joined_at = {old}")
+    busy.connection.execute(f"UPDATE fetchwork.host SET seen_at = {old} WHERE name <> 'alive'")
+    busy.connection.execute("SELECT fetchwork.forget_identities()")
+    assert gone not in roles(busy)
+    assert {alive, runs, stays} <= roles(busy)
+    assert busy.value("SELECT count(*) FROM fetchwork.host WHERE name = 'gone'") == 0
+
+
+def test_the_last_use_of_an_invitation_lets_one_of_two_hosts_in(busy: Root) -> None:
+    number, first = invite(busy, uses=1)
+    role = busy.value("SELECT role FROM fetchwork.invitation WHERE number = %s", number)
+    busy.connection.execute(
+        psycopg.sql.SQL("ALTER ROLE {} PASSWORD {}").format(psycopg.sql.Identifier(role), "again")
+    )
+    second = session(busy, role, "again")
+    made = [verifier(busy, name) for name in ("ep1", "ep2")]
+    answers: list[object] = []
+
+    def come(queue: DirectQueue, name: str, secret: str) -> None:
+        try:
+            answers.append(queue.rows("SELECT role FROM fetchwork.join_host(%s, %s)", name, secret))
+        except psycopg.Error as error:
+            answers.append(error.sqlstate)
+
+    with busy.connection.transaction():
+        # both wait for the invitation's row
+        busy.rows("SELECT FROM fetchwork.invitation WHERE number = %s FOR UPDATE", number)
+        both = [
+            threading.Thread(target=come, args=one)
+            for one in ((first, "ep1", made[0]), (second, "ep2", made[1]))
+        ]
+        for one in both:
+            one.start()
+        until(lambda: busy.value("SELECT count(*) FROM pg_locks WHERE NOT granted") == 2, "both to wait")
+    for one in both:
+        one.join(PATIENCE_S)
+    assert [answer for answer in answers if isinstance(answer, str)] == ["FWDEN"]
+    assert len(answers) == 2
+    assert busy.value("SELECT used FROM fetchwork.invitation WHERE number = %s", number) == 1

@@ -81,6 +81,7 @@ class Invitation(Record):
     used: int
     max_slots: int | None
     trusted: bool
+    ephemeral: bool
     valid_until: datetime
     invited_by: str
     ended_at: datetime | None
@@ -212,6 +213,7 @@ def invite_host(
     valid_s: float = 3600,
     max_slots: int | None = None,
     trusted: bool = False,
+    ephemeral: bool = False,
 ) -> Call[Invited]:
     """Make an invitation for hosts whose names fit the pattern ``hosts``."""
     return one_of(Invited, "invite_host", given(locals()))
@@ -255,3 +257,11 @@ def revoke_host(*, host: str) -> Call[Revoked | None]:
 def admit_host(*, host: str) -> Call[bool]:
     """Let a host in again whose identity is over or was copied; False if it has none."""
     return value_of("admit_host", given(locals()))
+
+
+def forget_host(*, host: str) -> Call[bool]:
+    """Delete a host that is gone, with its identity; False if there is none.
+
+    HostTaken while its agent has a live lease or it has live runs.
+    """
+    return value_of("forget_host", given(locals()))

@@ -9,6 +9,7 @@ RETURNS TABLE (
     used integer,
     max_slots integer,
     trusted boolean,
+    ephemeral boolean,
     valid_until timestamptz,
     invited_by text,
     invited_at timestamptz,
@@ -23,8 +24,8 @@ BEGIN
     PERFORM fetchwork.require_admin();
     RETURN QUERY
     SELECT
-        v.number, v.hosts, v.queues, v.uses, v.used, v.max_slots, v.trusted, v.valid_until, v.invited_by,
-        v.invited_at, v.ended_at,
+        v.number, v.hosts, v.queues, v.uses, v.used, v.max_slots, v.trusted, v.ephemeral, v.valid_until,
+        v.invited_by, v.invited_at, v.ended_at,
         (
             SELECT count(*)
             FROM fetchwork.host_identity AS i

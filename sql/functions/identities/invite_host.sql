@@ -3,7 +3,8 @@
 -- verifier is made of.
 -- hosts: a pattern of their names, with * and ?. queues: those that they serve; NULL: all. uses: so many
 -- hosts may join. max_slots: so many live runs may each host have. trusted: they do the tasks that show the
--- jobs of other hosts (policies of jobs that wait, deletes in buckets).
+-- jobs of other hosts (policies of jobs that wait, deletes in buckets). ephemeral: pilots, which are
+-- forgotten an hour after their last beat.
 -- Errors: FWDEN, FWINV, FWNOT (a queue).
 CREATE OR REPLACE FUNCTION fetchwork.invite_host(
     verifier text,
@@ -12,7 +13,8 @@ CREATE OR REPLACE FUNCTION fetchwork.invite_host(
     uses integer DEFAULT 1,
     valid_s double precision DEFAULT 3600,
     max_slots integer DEFAULT NULL,
-    trusted boolean DEFAULT false
+    trusted boolean DEFAULT false,
+    ephemeral boolean DEFAULT false
 )
 RETURNS TABLE (number integer, role name, database name, valid_until timestamptz)
 LANGUAGE plpgsql
@@ -51,11 +53,11 @@ BEGIN
     INTO invite_host.number, invite_host.role
     FROM fetchwork.make_login('fetchwork_invited', invite_host.verifier, valid_until) AS m;
     INSERT INTO fetchwork.invitation (
-        number, role, hosts, queues, uses, max_slots, trusted, valid_until, invited_by
+        number, role, hosts, queues, uses, max_slots, trusted, ephemeral, valid_until, invited_by
     )
     VALUES (
         number, role, invite_host.hosts, invite_host.queues, invite_host.uses, invite_host.max_slots,
-        invite_host.trusted, valid_until, session_user
+        invite_host.trusted, invite_host.ephemeral, valid_until, session_user
     );
     PERFORM fetchwork.note_action('invite_host', NULL, NULL, number::text, invite_host.hosts);
     database := current_database();

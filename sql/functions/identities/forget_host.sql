@@ -1,0 +1,42 @@
+-- For an administrator: deletes a host that is gone, with its identity and its slots; its ended runs keep its
+-- name in the history. The name is free again, also that of a revoked host. False if there is no such host.
+-- Errors: FWDEN, FWTWO (its agent has a live lease, it has live runs, or it is an access point). Locks: the
+-- host.
+CREATE OR REPLACE FUNCTION fetchwork.forget_host(host text)
+RETURNS boolean
+LANGUAGE plpgsql
+SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    gone fetchwork.host;
+    its_role name;
+BEGIN
+    PERFORM fetchwork.require_admin();
+    SELECT h.*
+    INTO gone
+    FROM fetchwork.host AS h
+    WHERE h.name = forget_host.host
+    FOR UPDATE;
+    IF NOT FOUND THEN
+        RETURN false;
+    END IF;
+    IF gone.access_point
+        OR gone.lease_until > clock_timestamp()
+        OR EXISTS (SELECT FROM fetchwork.run AS r WHERE r.host_id = gone.host_id)
+    THEN
+        RAISE EXCEPTION 'host % has a live agent or live runs, or is an access point; allowed: one whose '
+            'lease is over, which `fetchwork host revoke` brings about',
+            quote_literal(gone.name) USING ERRCODE = 'FWTWO';
+    END IF;
+    SELECT i.role
+    INTO its_role
+    FROM fetchwork.host_identity AS i
+    WHERE i.host_id = gone.host_id;
+    DELETE FROM fetchwork.host AS h
+    WHERE h.host_id = gone.host_id;
+    PERFORM fetchwork.end_login(its_role);
+    PERFORM fetchwork.note_action('forget_host', NULL, NULL, gone.name, NULL);
+    RETURN true;
+END
+$$;
