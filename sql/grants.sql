@@ -274,6 +274,7 @@ GRANT EXECUTE ON FUNCTION
     fetchwork.revoke_host,
     fetchwork.admit_host,
     fetchwork.forget_host,
+    fetchwork.require_join,
     fetchwork.after_restore,
     fetchwork.resume_offers,
     fetchwork.publish_credential_key,

@@ -31,6 +31,7 @@
 \ir functions/access/note_action.sql
 \ir functions/access/is_joined_host.sql
 \ir functions/access/own_host.sql
+\ir functions/access/must_join.sql
 \ir functions/access/is_own_host.sql
 \ir functions/access/require_host.sql
 \ir functions/access/is_trusted_host.sql
@@ -53,6 +54,7 @@
 \ir functions/identities/admit_host.sql
 \ir functions/identities/own_host_state.sql
 \ir functions/identities/forget_host.sql
+\ir functions/identities/require_join.sql
 \ir functions/identities/forget_identities.sql
 
 -- functions/settings: The numbers of an administrator: settings, queues, submitters, concurrency limits.

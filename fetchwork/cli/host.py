@@ -430,3 +430,29 @@ def forget(context: click.Context, host: str) -> None:
         click.echo(f"there is no host {host}", err=True)
         context.exit(1)
     click.echo(f"host {host} is forgotten")
+
+
+@cli.command(name="require-join")
+@click.option("--force", "forced", is_flag=True, help="Even if hosts that have not joined are at work.")
+@click.option("--off", is_flag=True, help="Serve hosts that share a role again.")
+@click.pass_obj
+def require_join(conninfo: str, forced: bool, off: bool) -> None:
+    """Serve joined hosts alone: those that share a role are refused from now on.
+
+    Until then both kinds are served beside each other, so that a pool moves over while it runs.
+
+    \b
+    Example:
+      fetchwork host require-join
+    """
+    from fetchwork.db.calls import hosts
+    from fetchwork.db.database import Database
+
+    with Database(conninfo) as database:
+        shared = database.run(hosts.require_join(required=not off, forced=forced))
+    if off:
+        click.echo("hosts that share a role are served again")
+        return
+    click.echo("hosts that have not joined are refused from now on")
+    if shared:
+        click.echo(f"these roles still read all jobs; drop those that hosts share: {', '.join(shared)}")

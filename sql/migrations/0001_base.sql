@@ -124,6 +124,8 @@ VALUES
         'longest such backoff'),
     ('host_identity', 86400, 'seconds',
         'so long is the identity of a host that joined valid; its agent renews it after two thirds of that'),
+    ('require_join', 0, '0 or 1',
+        '1: only hosts that joined by an invitation are served (`fetchwork host require-join`)'),
     ('host_lease', 60, 'seconds',
         'the runs of an agent that is silent for so long are given up'),
     ('priority_halflife', 86400, 'seconds',

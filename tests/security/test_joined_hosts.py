@@ -409,6 +409,7 @@ def test_who_is_no_administrator_neither_invites_nor_revokes(busy: Root) -> None
             "revoke_host('x')",
             "admit_host('x')",
             "forget_host('x')",
+            "require_join()",
         ):
             assert refused(busy.login(role), f"SELECT fetchwork.{call}") == "42501", (role, call)
     (row,) = busy.login("fw_admin").call("invite_host", verifier=made)
@@ -509,3 +510,39 @@ def test_the_last_use_of_an_invitation_lets_one_of_two_hosts_in(busy: Root) -> N
     assert [answer for answer in answers if isinstance(answer, str)] == ["FWDEN"]
     assert len(answers) == 2
     assert busy.value("SELECT used FROM fetchwork.invitation WHERE number = %s", number) == 1
+
+
+def test_a_pool_moves_over_while_it_runs_and_then_refuses_the_shared_role(pool: Pool) -> None:
+    root, shared = pool.root, pool.root.login("fw_agent")
+    own = own_id(root, "stolen")
+    # both kinds are served until then
+    assert shared.call("host_runs", host_id=pool.other) != []
+    assert pool.stolen.call("host_runs", host_id=own) == []
+    assert refused(root, "SELECT fetchwork.require_join()") == "FWDEN"
+    assert shared.call("host_runs", host_id=pool.other) != []
+    roles_left = root.scalar("require_join", forced=True)
+    assert "fw_agent" in roles_left
+    assert pool.role not in roles_left
+    before = state(root)
+    for host in (pool.other, own):
+        assert refused(shared, "SELECT fetchwork.host_runs(%s)", host) == "FWDEN"
+        assert shared_claims(shared, root, host) == "FWDEN"
+    assert refused(shared, "SELECT fetchwork.hello('h1', '1', gen_random_uuid())") == "FWDEN"
+    assert refused(shared, "SELECT fetchwork.hello('new', '1', gen_random_uuid())") == "FWDEN"
+    assert refused(shared, "SELECT fetchwork.policy_jobs()") == "FWDEN"
+    # a true token is worth nothing to it either
+    finish = "SELECT fetchwork.finish(%s, %s, 'exit', '{}')"
+    assert refused(shared, finish, pool.run_id, pool.token) == "FWTOK"
+    assert state(root) == before
+    assert pool.stolen.call("host_runs", host_id=own) == []
+    (got,) = pool.stolen.call("claim_many", **wants(root, own))
+    assert got["run_id"]
+    root.call("require_join", required=False)
+    assert shared.call("host_runs", host_id=pool.other) != []
+
+
+def shared_claims(queue: DirectQueue, root: Root, host_id: int) -> object:
+    try:
+        return queue.call("claim_many", **wants(root, host_id))
+    except psycopg.Error as error:
+        return error.sqlstate

@@ -202,7 +202,7 @@ OF_CONTENTS = {"put_whole_contents", "begin_content", "put_chunk", "read_chunk",
 OF_ACCESS_POINTS = {"act_for", "sequence_events"}
 OF_ADMINISTRATORS = {
     "grant_owner", "revoke_owner", "grant_group", "revoke_group", "set_queue", "set_submitter", "set_limit", "set_setting", "set_bucket", "buckets", "clear_host", "after_restore",
-    "invite_host", "invitations", "uninvite", "identities", "revoke_host", "admit_host", "forget_host",
+    "invite_host", "invitations", "uninvite", "identities", "revoke_host", "admit_host", "forget_host", "require_join",
     "resume_offers", "publish_credential_key", "sealed_otherwise", "reseal_credential",
 }  # fmt: skip
 

@@ -260,8 +260,16 @@ def admit_host(*, host: str) -> Call[bool]:
 
 
 def forget_host(*, host: str) -> Call[bool]:
-    """Delete a host that is gone, with its identity; False if there is none.
+    """Delete a host that is gone, with its identity; False if the database does not know it.
 
     HostTaken while its agent has a live lease or it has live runs.
     """
     return value_of("forget_host", given(locals()))
+
+
+def require_join(*, required: bool = True, forced: bool = False) -> Call[list[str]]:
+    """Refuse hosts that share a role, or serve them again; the roles that they may share.
+
+    DatabaseRefused while hosts beat that have not joined, unless ``forced``.
+    """
+    return value_of("require_join", given(locals()))

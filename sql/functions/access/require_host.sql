@@ -7,9 +7,13 @@ STABLE
 AS $$
 BEGIN
     IF NOT fetchwork.is_own_host(require_host.host_id) THEN
-        RAISE EXCEPTION 'role % may not act for this host; allowed: its own, as long as its identity is '
-            'neither over nor revoked (`fetchwork host list`)',
-            quote_nullable(session_user) USING ERRCODE = 'FWDEN';
+        RAISE EXCEPTION 'role % may not act for this host; allowed: %',
+            quote_nullable(session_user),
+            CASE
+                WHEN fetchwork.must_join() THEN 'hosts that joined (`fetchwork host join`)'
+                ELSE 'its own, as long as its identity is neither over nor revoked (`fetchwork host list`)'
+            END
+            USING ERRCODE = 'FWDEN';
     END IF;
 END
 $$;
