@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import os
-import pwd
-import re
 import sys
 import time
-import tomllib
 from dataclasses import asdict
 from pathlib import Path
 
 import click
 
 from fetchwork.cli import options, output
+from fetchwork.cli.hostfile import change_host_file, make_state, write_host_file
 
 #: a directory that the agent may write: it renews the identity
 STATE = Path("/var/lib/fetchwork/identity")
@@ -227,10 +225,10 @@ def join(invitation: str, name: str | None, database: str, state: Path, file: Pa
     invited = InvitationText.decode(invitation)
     account = user or ("condor" if os.geteuid() == 0 else None)
     there = load(file) if file.exists() else None
-    _make_state(state, account)
+    make_state(state, account)
     conninfo = _joined(invited, name or (there.name if there else full_hostname()), state / database)
     if there is not None:
-        if _change_host_file(file, database, conninfo):
+        if change_host_file(file, database, conninfo):
             click.echo(f"joined; '{file}' has the new connection: next is `fetchwork config install`")
             return
         click.echo(f"joined; '{file}' is there already, and needs in [database.{database}]:")
@@ -241,55 +239,8 @@ def join(invitation: str, name: str | None, database: str, state: Path, file: Pa
     text = (
         f'{named}[database.{database}]\nconninfo = "{conninfo}"\n\n[keyword.FETCHWORK]\nqueues = [{queues}]\n'
     )
-    _write_host_file(file, text, state)
+    write_host_file(file, text, state)
     click.echo(f"joined; wrote '{file}': next is `fetchwork config install && condor_restart`")
-
-
-def _change_host_file(file: Path, database: str, conninfo: str) -> bool:
-    """Replace the conninfo of a database in a host file; False if it is not one line there."""
-    before = file.read_text(encoding="utf-8")
-    section = re.compile(
-        rf"(?ms)^(\[database\.{re.escape(database)}\]\s*?\n(?:(?!\[)[^\n]*\n)*?conninfo\s*=\s*)[^\n]*"
-    )
-    after = section.sub(lambda found: f'{found[1]}"{conninfo}"', before, count=1)
-    wanted = tomllib.loads(before)
-    wanted.get("database", {}).get(database, {})["conninfo"] = conninfo
-    if tomllib.loads(after) != wanted:
-        return False
-    status = file.stat()
-    beside = file.with_name(f"{file.name}.new")
-    beside.unlink(missing_ok=True)
-    with os.fdopen(
-        os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8"
-    ) as out:
-        if os.geteuid() == 0:
-            os.fchown(out.fileno(), status.st_uid, status.st_gid)
-        os.fchmod(out.fileno(), status.st_mode & 0o777)
-        out.write(after)
-    beside.rename(file)
-    return True
-
-
-def _write_host_file(file: Path, text: str, state: Path) -> None:
-    """Write a host file for the agent's account alone, which owns the directory of the identity."""
-    file.parent.mkdir(parents=True, exist_ok=True)
-    with os.fdopen(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as out:
-        if os.geteuid() == 0:
-            owner = state.stat()
-            os.fchown(out.fileno(), owner.st_uid, owner.st_gid)
-        out.write(text)
-
-
-def _make_state(state: Path, account: str | None) -> None:
-    """Make the directory of the identity, for the agent's account alone."""
-    state.mkdir(parents=True, exist_ok=True)
-    if account is not None and os.geteuid() == 0:
-        try:
-            owner = pwd.getpwnam(account)
-        except KeyError:
-            raise click.UsageError(f"there is no account '{account}' here; allowed: --user ACCOUNT") from None
-        os.chown(state, owner.pw_uid, owner.pw_gid)
-    state.chmod(0o700)
 
 
 def _joined(invited: object, host: str, path: Path) -> str:
