@@ -21,6 +21,8 @@ READS: Mapping[str, tuple[str, bool]] = {
     "/held": ("/held", True),
     "/actions": ("/actions", True),
     "/clusters/{cluster}": ("/clusters/1", False),
+    "/jobs/act": ("/jobs/act?action=hold&job=1.2", False),
+    "/queues/{name}": ("/queues/default?change=pause", False),
     "/batches": ("/batches?owner=alice&name=batch-alice", False),
     "/find": ("/find?text=batch-alice", False),
     "/hour": ("/hour", False),
@@ -49,8 +51,8 @@ READS: Mapping[str, tuple[str, bool]] = {
     "/api/v1/submitters": ("/api/v1/submitters", False),
     "/api/v1/limits": ("/api/v1/limits", False),
 }
-#: announces that a change happened among visible jobs, and no more; the files are public
-OTHERS = {"/live", "/static", "/healthz", "/readyz"}
+#: announces that a change happened among visible jobs, no more; files are public; test_dags tries DAGs
+OTHERS = {"/live", "/static", "/healthz", "/readyz", "/clusters/{cluster}/dag"}
 #: changing requests by method and path, about alice's jobs
 CHANGES: Mapping[tuple[str, str], list[tuple[str, dict[str, Any]]]] = {
     ("POST", "/jobs/act"): [
@@ -60,7 +62,8 @@ CHANGES: Mapping[tuple[str, str], list[tuple[str, dict[str, Any]]]] = {
         ("/jobs/act", {"action": "remove", "every": "yes", "constraint": 'Owner == "alice"'}),
     ],
     ("POST", "/queues/{name}"): [
-        (f"/queues/default?{change}", {"change": change}) for change in ("pause", "drain", "resume", "open")
+        (f"/queues/default?{change}", {"change": change, "confirmed": "yes"})
+        for change in ("pause", "drain", "resume", "open")
     ],
     ("POST", "/api/v1/jobs"): [
         ("/api/v1/jobs", {"ad": {"Cmd": "/bin/true", "Owner": "alice"}}),
