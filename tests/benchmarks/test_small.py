@@ -23,6 +23,7 @@ ARGUMENTS = {
     "fairness": "--seconds 3 --halflife 1",
     "hooks": "1",
     "hostile": "--hostile 50 --jobs 2 --rest 0 --failing 40 --flood 2",
+    "join": "--hosts 10 --roles 20 --rounds 1",
     "idle": "--agents 1 --slots 4 --seconds 2",
     "match": "--rounds 2 --share 20 --sizes none --no-fill",
     "page": "--jobs 40000 --history 5000 --rounds 1",
