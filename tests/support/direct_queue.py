@@ -248,8 +248,8 @@ class DirectQueue:
     def copy_identity(self) -> None:
         """Each host joined by one invitation, and its identity was found on two machines."""
         self.connection.execute(
-            "INSERT INTO fetchwork.invitation (number, role, hosts, uses, trusted, valid_until, invited_by)"
-            " VALUES (1, 'invited', '*', 9, false, now(), 'postgres')"
+            "INSERT INTO fetchwork.invitation (number, role, hosts, uses, trusted, ephemeral, valid_until,"
+            " invited_by) VALUES (1, 'invited', '*', 9, false, false, now(), 'postgres')"
         )
         self.connection.execute(
             "INSERT INTO fetchwork.host_identity (host_id, role, invitation, verifier, valid_until, copied_at)"
