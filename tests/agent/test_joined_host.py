@@ -16,18 +16,10 @@ from fetchwork.cli.simulate import cli as simulate
 from fetchwork.config.identity import InvitationText, next_path, read_identity, write_identity
 from fetchwork.simulate.agents import AgentProcess
 from tests.agent.conftest import Jobs, MakeAgent
+from tests.support.joining import join, run_host
 from tests.support.waiting import PATIENCE_S, until_async
 
 JOBS = 8
-
-
-def run(conninfo: str, *words: object) -> str:
-    """The output of a command of ``fetchwork host``."""
-    ended = CliRunner().invoke(
-        host_command.cli, ["--dsn", conninfo, *map(str, words)], catch_exceptions=False
-    )
-    assert ended.exit_code == 0, ended.output
-    return ended.stdout
 
 
 @pytest.fixture
@@ -38,15 +30,8 @@ def directory(public_directory: Callable[[], Path]) -> Path:
 @pytest.fixture
 def joined(conninfo: str, directory: Path) -> Path:
     """The host file of ep1, which joined."""
-    line = run(conninfo, "invite", "--queue", "default").splitlines()[0]
+    line = run_host(conninfo, "invite", "--queue", "default").splitlines()[0]
     return join(conninfo, line, directory)
-
-
-def join(conninfo: str, line: str, directory: Path, name: str = "ep1") -> Path:
-    file = directory / f"{name}-joined.toml"
-    there = ["--config", file, "--state", directory / "id", "--user", "root"]
-    run(conninfo, "join", line, "--name", name, *there)
-    return file
 
 
 def conninfo_in(file: Path) -> str:
@@ -118,8 +103,8 @@ async def test_it_goes_on_after_a_crash_between_the_database_and_its_file(
 async def test_a_revoked_host_gets_no_jobs_and_says_so(
     conninfo: str, jobs: Jobs, agent: AgentProcess
 ) -> None:
-    assert "is revoked" in run(conninfo, "revoke", "ep1")
-    assert json.loads(run(conninfo, "list", "--json"))[0]["state"] == "revoked"
+    assert "is revoked" in run_host(conninfo, "revoke", "ep1")
+    assert json.loads(run_host(conninfo, "list", "--json"))[0]["state"] == "revoked"
 
     async def says() -> bool:
         return (await agent.status())["databases"]["main"]["state"] != "up"
@@ -130,7 +115,7 @@ async def test_a_revoked_host_gets_no_jobs_and_says_so(
 
 
 def test_a_join_that_was_cut_off_is_repeated(conninfo: str, directory: Path) -> None:
-    line = run(conninfo, "invite").splitlines()[0]
+    line = run_host(conninfo, "invite").splitlines()[0]
     file = join(conninfo, line, directory)
     path = directory / "id" / "main.pgpass"
     got = read_identity(path)
@@ -144,11 +129,11 @@ def test_a_join_that_was_cut_off_is_repeated(conninfo: str, directory: Path) -> 
     assert again is not None
     assert (again.role, again.password) == (got.role, got.password)
     psycopg.connect(conninfo_in(file)).close()
-    invitations = json.loads(run(conninfo, "invitations", "--json"))
+    invitations = json.loads(run_host(conninfo, "invitations", "--json"))
     assert [(row["used"], row["uses"], row["joined"]) for row in invitations] == [(1, 1, 1)]
     number = invitations[0]["number"]
-    assert "has ended" in run(conninfo, "uninvite", number)
-    assert "had ended before" in run(conninfo, "uninvite", number)
+    assert "has ended" in run_host(conninfo, "uninvite", number)
+    assert "had ended before" in run_host(conninfo, "uninvite", number)
 
 
 @pytest.mark.parametrize(
@@ -163,7 +148,7 @@ def test_what_is_no_invitation_is_refused_without_being_shown(text: str, directo
 
 
 def test_a_host_that_is_gone_is_forgotten(conninfo: str, joined: Path) -> None:
-    assert "is forgotten" in run(conninfo, "forget", "ep1")
-    assert json.loads(run(conninfo, "list", "--json")) == []
+    assert "is forgotten" in run_host(conninfo, "forget", "ep1")
+    assert json.loads(run_host(conninfo, "list", "--json")) == []
     with pytest.raises(psycopg.OperationalError):
         psycopg.connect(conninfo_in(joined))
