@@ -8,7 +8,8 @@ import pytest
 
 from fetchwork.pool.postgres import PostgresServer
 from tests.support.direct_queue import DirectQueue
-from tests.support.kept import kept_database
+from tests.support.invariants import violations
+from tests.support.kept import kept_connection, kept_database
 from tests.support.pgbouncer import PgBouncer, program
 
 HERE = Path(__file__).parent
@@ -67,10 +68,10 @@ def queue_conninfo(
 
 
 @pytest.fixture
-def queue(queue_conninfo: str) -> Iterator[DirectQueue]:
+def queue(postgres: PostgresServer, queue_conninfo: str) -> Iterator[DirectQueue]:
     """The queue in this database, on a connection in autocommit."""
     with psycopg.connect(queue_conninfo, autocommit=True, prepare_threshold=None) as connection:
         queue = DirectQueue(connection)
         yield queue
         queue.close_others()
-        queue.check()
+        assert violations(kept_connection(postgres)) == []

@@ -65,7 +65,8 @@ WHERE datname = current_database() AND pid <> pg_backend_pid() AND backend_type 
 #: the last calls of the previous test get this many seconds, and are then ended
 _LAST_CALLS_S = 5.0
 
-_made: set[int] = set()
+# to the kept database of the server with this port: a new connection would look up the tables anew
+_connections: dict[int, psycopg.Connection] = {}
 
 
 def is_kept(module: str) -> bool:
@@ -75,41 +76,47 @@ def is_kept(module: str) -> bool:
 
 def kept_database(server: PostgresServer) -> str:
     """The superuser's connection string of a database that has only the schema."""
-    conninfo = server.conninfo("kept")
-    if server.port in _made:
-        _end_what_is_left(conninfo)
-        _put_back(conninfo)
-        return conninfo
-    _made.add(server.port)
+    if server.port in _connections:
+        connection = kept_connection(server)
+        _end_what_is_left(connection)
+        _put_back(connection)
+        return server.conninfo("kept")
     server.query(f'CREATE DATABASE kept TEMPLATE "{TEMPLATE}"')
     server.query(_SAVE, "kept")
     # an endless wait is a defect
     server.query(f"ALTER DATABASE kept SET statement_timeout = '{PATIENCE_S:.0f}s'")
-    _put_back(conninfo)
-    return conninfo
+    _put_back(kept_connection(server))
+    return server.conninfo("kept")
 
 
-def _end_what_is_left(conninfo: str) -> None:
+def kept_connection(server: PostgresServer) -> psycopg.Connection:
+    """A connection to the kept database in autocommit, which all tests share."""
+    connection = _connections.get(server.port)
+    if connection is None or connection.closed:
+        connection = psycopg.connect(server.conninfo("kept"), autocommit=True, prepare_threshold=None)
+        _connections[server.port] = connection
+    return connection
+
+
+def _end_what_is_left(connection: psycopg.Connection) -> None:
     """Let the previous test's last calls end: a server goes on with them even without a client.
 
     Their writes after the restore would be the next test's.
     """
-    with psycopg.connect(conninfo, autocommit=True) as connection:
-        end = time.monotonic() + _LAST_CALLS_S
-        while connection.execute(_BUSY).fetchone() is not None:
-            if time.monotonic() > end:
-                connection.execute(f"SELECT pg_terminate_backend(pid, 60000) FROM ({_BUSY}) AS busy")
-            time.sleep(0.01)
+    end = time.monotonic() + _LAST_CALLS_S
+    while connection.execute(_BUSY).fetchone() is not None:
+        if time.monotonic() > end:
+            connection.execute(f"SELECT pg_terminate_backend(pid, 60000) FROM ({_BUSY}) AS busy")
+        time.sleep(0.01)
 
 
-def _put_back(conninfo: str) -> None:
+def _put_back(connection: psycopg.Connection) -> None:
     for left in reversed(range(5)):
-        with psycopg.connect(conninfo) as connection:
-            try:
-                connection.execute(_PUT_BACK)
-            except psycopg.errors.DeadlockDetected:
-                # a process of the previous test may end its last call meanwhile
-                if not left:
-                    raise
-            else:
-                return
+        try:
+            connection.execute(_PUT_BACK)
+        except psycopg.errors.DeadlockDetected:
+            # a process of the previous test may end its last call meanwhile
+            if not left:
+                raise
+        else:
+            return
