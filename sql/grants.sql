@@ -97,6 +97,7 @@ GRANT EXECUTE ON FUNCTION
     fetchwork.prospects,
     fetchwork.first_idle,
     fetchwork.recent_failures,
+    fetchwork.policies_rest,
     fetchwork.host_ends,
     fetchwork.batch_ends,
     fetchwork.watch_output,
@@ -239,7 +240,14 @@ TO fetchwork_invited;
 -- Functions of an access point, for the account that calls it.
 GRANT EXECUTE ON FUNCTION
     fetchwork.act_for,
-    fetchwork.sequence_events
+    fetchwork.sequence_events,
+    -- leader tasks that show the jobs of all
+    fetchwork.take_leader_task,
+    fetchwork.policy_jobs,
+    fetchwork.apply_policy,
+    fetchwork.objects_over,
+    fetchwork.objects_deleted,
+    fetchwork.postpone_objects
 TO fetchwork_access_point;
 
 -- Functions of an access point for the scheduler-universe jobs that it runs, those of its own account or of

@@ -35,6 +35,7 @@
 \ir functions/access/is_own_host.sql
 \ir functions/access/require_host.sql
 \ir functions/access/is_trusted_host.sql
+\ir functions/access/may_see_all.sql
 \ir functions/access/require_trusted_host.sql
 \ir functions/access/is_invited_to.sql
 \ir functions/access/serves_queue.sql
@@ -408,6 +409,7 @@
 \ir functions/reading/event_window.sql
 \ir functions/reading/may_sequence_events.sql
 \ir functions/reading/waiting_autoclusters.sql
+\ir functions/reading/policies_rest.sql
 \ir functions/reading/prospects.sql
 \ir functions/reading/first_idle.sql
 \ir functions/reading/recent_failures.sql

@@ -24,6 +24,7 @@ from fetchwork.accesspoint.checkpoints import Checkpoints
 from fetchwork.accesspoint.children import Account, ChildEnded, Children
 from fetchwork.accesspoint.commanding import Commands
 from fetchwork.accesspoint.joblogs import JobLogs
+from fetchwork.accesspoint.leading import Leading
 from fetchwork.accesspoint.logs import LogKeeper
 from fetchwork.accesspoint.outputs import Outputs
 from fetchwork.accesspoint.scheduler.schedulerjobs import SchedulerJobs
@@ -118,6 +119,7 @@ class AccessPoint:
         self._checkpoints = Checkpoints(
             self._log_database, self._children, settings.name, self._account_named, self._acts
         )
+        self._leading = Leading(self._log_database)
         self._answers = Answers()
         self._server = Server(settings.socket, self._dispatch)
         self._commands = Commands(settings.socket, self._children, self._commander)
@@ -157,6 +159,7 @@ class AccessPoint:
                     self._scheduler.keep(),
                     self._outputs.keep(),
                     self._checkpoints.keep(),
+                    self._leading.keep(),
                     self._children.sweep(),
                     Sequencer(self._log_database).run(),
                 )

@@ -11,6 +11,7 @@ from fetchwork.classad.values import ClassAd, number, truth
 from fetchwork.config import HostConfig
 from fetchwork.config.conninfo import parse
 from fetchwork.db import schema
+from fetchwork.db.calls.reading import policies_rest
 from fetchwork.db.database import Database
 from fetchwork.db.server import quoted
 from fetchwork.doctor import joined
@@ -82,6 +83,8 @@ def _check_one(
     taken = database.query("SELECT value FROM fetchwork.settings WHERE name = 'max_ad_bytes'")[0]["value"]
     yield from _largest_ad(config, name, taken)
     yield from _move(name, database)
+    if database.run(policies_rest()):
+        yield joined.policies_rest(name)
     yield from _notifications(name, database)
     yield from _owners(config, name, database)
     with Queue(config.databases[name].conninfo) as queue:

@@ -63,6 +63,16 @@ def check_queues(name: str, wanted: set[str], own: OwnHost) -> Iterator[Line]:
         )
 
 
+def policies_rest(name: str) -> Line:
+    """Say that no process evaluates the policies of idle jobs."""
+    return warned(
+        "policies",
+        f"{name}: policies of idle jobs (periodic_remove, ...) rest: no access point and no trusted host"
+        " evaluates them",
+        "run fetchwork access-point on a submit host, or invite a host with --trusted",
+    )
+
+
 def check_offers(name: str, own: OwnHost) -> Iterator[Line]:
     """Does the database offer jobs to this host?"""
     if own.claims_wait:
@@ -71,6 +81,8 @@ def check_offers(name: str, own: OwnHost) -> Iterator[Line]:
             f"{name}: moved to another server or was restored; offers wait",
             "wait for the leases of the hosts, or fetchwork db resume if no transaction was lost",
         )
+    if own.policies_rest:
+        yield policies_rest(name)
     if own.black_hole is not None:
         yield warned(
             "fetches",

@@ -99,6 +99,11 @@ def analyze(session: AnySession, cluster_id: int, proc_id: int) -> Analysis:
             "No job is offered now: the database has moved to another server or was restored, and waits until"
             " each host has reported its runs (`fetchwork db status`)."
         )
+    if prospects.policy_rests:
+        analysis.reasons.append(
+            "Its policy (periodic_remove, ...) rests: no access point and no host invited with --trusted"
+            " evaluates it; run one (`fetchwork access-point`, `fetchwork host invite --trusted`)."
+        )
     slots = session.items("known_slots", owner=job.owner, autocluster=prospects.autocluster_id)
     try:
         judged = judge_apart(job.ad, job.owner, analysis.queue, slots)

@@ -156,6 +156,8 @@ def _hosts(session: Session) -> Iterator[Metric]:
     yield _gauge("HostsSilent", "Hosts with runs whose agent's lease has expired", row["silent"])
     yield _gauge("BlackHoles", "Hosts that fail one job after the other", row["black_holes"])
     yield _gauge("HostsCopied", "Hosts whose identity was found on two machines", row["copied"])
+    rest = session.run(summaries.policies_rest())
+    yield _gauge("PoliciesRest", "Whether no process evaluates the policies of idle jobs", float(rest))
     (waited_for,) = session.database.query("SELECT count(*) AS hosts FROM fetchwork.unsettled")
     yield _gauge("OffersWait", "Hosts that offers wait for, after a move", waited_for["hosts"])
 

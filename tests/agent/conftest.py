@@ -11,7 +11,7 @@ from typing import Any, cast
 
 import pytest
 
-from fetchwork import config, handlers
+from fetchwork import config, handlers, leadertasks
 from fetchwork.agent.fetching.fetches import Fetches, HostRuns
 from fetchwork.agent.fetching.longpoll import WaitingFetch, WaitingFetches
 from fetchwork.agent.runs.watch import WatchedRuns
@@ -141,6 +141,11 @@ class Hooks(Jobs):
         #: fetches wait if a test sets max_fetch_wait_s
         self.waiting = Waiting()
         self.fetches = Fetches(cast(HostRuns, self.runs), self.waiting)
+
+    async def policy_pass(self) -> int:
+        """Evaluate the policies of the jobs that don't run; the number of changed jobs."""
+        session = self.context.session
+        return await leadertasks.policy_pass(session.database, session.matchmaker)
 
     async def ask(self, name: str, body: bytes = b"", arg: str = "", **more: Any) -> Answer:
         """The whole answer to one request."""

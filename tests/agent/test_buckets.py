@@ -15,7 +15,7 @@ from typing import Any, TypeAlias, cast
 import pytest
 from psycopg.types.json import Jsonb
 
-from fetchwork.agent import leader
+from fetchwork import leadertasks
 from fetchwork.agent.files import sending
 from fetchwork.agent.files.contents import Content, Contents, Reader
 from fetchwork.agent.files.parked import OutputSpool
@@ -327,16 +327,16 @@ async def test_what_was_left_comes_back_and_its_objects_go_when_it_is_time(
             assert (tmp_path / "back").read_bytes() == LARGE
             queue.run(file_calls.drop_outputs(cluster=left.cluster_id, proc=left.proc_id, run_id=left.run_id))
         session = cast(Any, SimpleNamespace(database=database))
-        assert await leader.delete_objects(session) == 0
+        assert await leadertasks.delete_objects(session.database) == 0
         assert len(bucket.objects) == 3
         slots.connection.execute("UPDATE fetchwork.object_over SET over_at = over_at - interval '21 minutes'")
         bucket.broken = 500
-        assert await leader.delete_objects(session) == 0
+        assert await leadertasks.delete_objects(session.database) == 0
         assert bucket.count("DELETE") == 1
         # the object was deleted before, but the answer was lost
         bucket.broken, first = 0, min(bucket.objects)
         del bucket.objects[first]
-        assert await leader.delete_objects(session) == 3
+        assert await leadertasks.delete_objects(session.database) == 3
         assert bucket.objects == {}
         assert slots.value("SELECT count(*) FROM fetchwork.object_over") == 0
 
@@ -390,7 +390,7 @@ async def test_a_bucket_that_is_gone_keeps_no_other_s_objects(
     slots.connection.execute("UPDATE fetchwork.object_over SET over_at = over_at - interval '21 minutes'")
     async with AsyncDatabase(conninfo) as database:
         session = cast(Any, SimpleNamespace(database=database))
-        assert await leader.delete_objects(session) == 3
+        assert await leadertasks.delete_objects(session.database) == 3
     assert bucket.objects == {}
     assert slots.value("SELECT count(*) FROM fetchwork.object_over") == 3
 
@@ -413,17 +413,17 @@ async def test_an_object_that_is_never_deleted_stops_none_behind_it(
     first, *others = over(slots, bucket)
     bucket.locked = {first}
     # each call may ask for one object only
-    monkeypatch.setattr(leader, "OBJECTS", 1)
+    monkeypatch.setattr(leadertasks, "OBJECTS", 1)
     async with AsyncDatabase(conninfo) as database:
         session = cast(Any, SimpleNamespace(database=database))
-        assert await leader.delete_objects(session) == len(others) == 2
+        assert await leadertasks.delete_objects(session.database) == len(others) == 2
         assert set(bucket.objects) == {first}
         # the deletion is not retried at once, and not forgotten
-        assert await leader.delete_objects(session) == 0
+        assert await leadertasks.delete_objects(session.database) == 0
         assert bucket.count("DELETE", 403) == 1
         bucket.locked.clear()
         slots.connection.execute("UPDATE fetchwork.object_over SET over_at = over_at - interval '21 minutes'")
-        assert await leader.delete_objects(session) == 1
+        assert await leadertasks.delete_objects(session.database) == 1
     assert bucket.objects == {}
 
 
@@ -433,10 +433,10 @@ async def test_a_bucket_that_deletes_nothing_is_left_alone_after_a_few_refusals(
     await asyncio.to_thread(send, conninfo, large)
     over(slots, bucket)
     bucket.broken = 403
-    monkeypatch.setattr(leader, "REFUSALS", 2)
+    monkeypatch.setattr(leadertasks, "REFUSALS", 2)
     async with AsyncDatabase(conninfo) as database:
         session = cast(Any, SimpleNamespace(database=database))
-        assert await leader.delete_objects(session) == 0
+        assert await leadertasks.delete_objects(session.database) == 0
     assert bucket.count("DELETE") == 2
     assert slots.value("SELECT count(*) FROM fetchwork.object_over") == 3
 

@@ -6,7 +6,6 @@ from collections.abc import Callable
 
 import pytest
 
-from fetchwork.agent import leader
 from fetchwork.errors import FetchworkError
 from tests.agent.conftest import Hooks, Jobs, attributes_of, slot_ad
 from tests.matchmaker.hostile import HOSTILE, made_by_chance
@@ -88,7 +87,7 @@ async def test_hostile_policies_do_not_stop_those_of_later_jobs(hooks: Hooks) ->
             hooks.submit(owner=MALLORY, ad=ad)
     plain = hooks.submit(owner=BOB, ad={"PeriodicHold": "/Expr(true)/"})
     await hooks.context.session.hello(PATIENCE_S)
-    await leader.policy_pass(hooks.context.session)
+    await hooks.policy_pass()
     assert hooks.job_of(plain)["jobstatus"] == 5
 
 

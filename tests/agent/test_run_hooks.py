@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from fetchwork.agent import leader
+from fetchwork.agent.leader import Leader
 from fetchwork.agent.root.signalrights import SignalRights
 from fetchwork.agent.runs.givingup import GivingUp
 from fetchwork.codes import JobStatus
@@ -305,15 +305,28 @@ async def test_a_job_that_ended_leaves_the_queue_when_its_leave_in_queue_is_not_
         answer = await hooks.exit(await hooks.started_job(), **EXITED, ExitCode=code)
         assert answer.outcome == "completed"
     assert [row["jobstatus"] for row in hooks.database.query(in_queue)] == [4, 4]
-    assert await leader.policy_pass(hooks.context.session) == 1
+    assert await hooks.policy_pass() == 1
     (left,) = hooks.database.query(in_queue)
     hooks.database.query(
         'SELECT fetchwork.edit(ARRAY[%s], \'{"LeaveJobInQueue": "/Expr(Stays < 5)/"}\')', [left["jobid"]]
     )
-    assert await leader.policy_pass(hooks.context.session) == 1
-    assert await leader.policy_pass(hooks.context.session) == 0
+    assert await hooks.policy_pass() == 1
+    assert await hooks.policy_pass() == 0
     rows = hooks.database.query("SELECT jobstatus, exitcode FROM fetchwork.history ORDER BY clusterid")
     assert [(row["jobstatus"], row["exitcode"]) for row in rows] == [(4, 3), (4, 0)]
+
+
+async def test_an_agent_judges_in_place_of_a_leader_that_may_not(hooks: Hooks) -> None:
+    job = hooks.submit(ad={"PeriodicHold": "/Expr(true)/"})
+    await hooks.context.session.hello(PATIENCE_S)
+    # another agent leads, and takes no such task
+    other = "SELECT leads FROM fetchwork.lead(gen_random_uuid(), 60)"
+    assert hooks.database.query(other) == [{"leads": True}]
+    lead = Leader(hooks.context.session)
+    await lead.keep_in_order()
+    assert not lead.leads
+    await lead.do_tasks()
+    assert hooks.job_of(job)["jobstatus"] == 5
 
 
 async def test_policy_that_cannot_be_evaluated_holds_the_job_and_keeps_its_report(hooks: Hooks) -> None:
@@ -495,7 +508,7 @@ async def test_job_that_python_cannot_read_keeps_no_other_from_its_policy(hooks:
     hooks.database.query(
         "UPDATE fetchwork.job SET ad = ad || %s::jsonb WHERE cluster_id = 1", ['{"Odd": ' + "9" * 5000 + "}"]
     )
-    assert await leader.policy_pass(hooks.context.session) == 1
+    assert await hooks.policy_pass() == 1
     unread, removed = (hooks.job_of(job) for job in jobs)
     assert removed["jobstatus"] == JobStatus.REMOVED
     # the first slot that is offered the job makes it held

@@ -236,6 +236,10 @@ def test_host_that_joined(host: TestHost, conninfo: str) -> None:
     ad = {"Cmd": "/bin/true", "Owner": "nosuchperson"}
     host.connection.execute("SELECT fetchwork.submit_many(ARRAY[%s]::jsonb[])", [json.dumps(ad)])
     host.fails(subject="owners", text="'nosuchperson' has no account here")
+    policy = {**ad, "PeriodicRemove": "/Expr(JobStatus == 5)/"}
+    host.connection.execute("SELECT fetchwork.submit_many(ARRAY[%s]::jsonb[])", [json.dumps(policy)])
+    (line,) = [line for line in host.diagnose() if line.subject == "policies"]
+    assert (line.verdict, "no trusted host evaluates them" in line.text) == ("warn", True)
     host.connection.execute("UPDATE fetchwork.host_identity SET copied_at = now()")
     assert (role().verdict, "two hosts have the identity" in role().text) == ("FAIL", True)
     host.connection.execute("SELECT fetchwork.admit_host('test.example.org')")

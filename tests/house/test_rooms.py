@@ -37,6 +37,8 @@ ROOMS: dict[str, set[str]] = {
     # decisions, without I/O
     "matching": {"classad"},
     "matchmaker": {"matching", "classad", "ipc"},
+    # done by agents and by access points
+    "leadertasks": {"db", "matchmaker", "sandbox.objects"},
     # visible to submitters
     "client": {"ipc.frames"},
     "queue": {"classad", "db", "client", "ipc.frames", "sandbox", "credentials"},
@@ -49,8 +51,8 @@ ROOMS: dict[str, set[str]] = {
     # run by a submit host
     "accesspoint": {
         "queue", "client", "db", "dag", "process", "ipc",
-        # a job's policy at its end; HTCondor's commands, which the access point's children run
-        "matchmaker.policy", "condor",
+        # a job's policy at its end, and of jobs that wait; HTCondor's commands, which its children run
+        "matchmaker.policy", "matchmaker.client", "leadertasks", "condor",
         # it fetches outputs from a bucket
         "sandbox.objects",
     },
@@ -73,7 +75,7 @@ ROOMS: dict[str, set[str]] = {
     "agent": {
         "handlers",
         "matching",
-        "matchmaker.messages",
+        "leadertasks",
         "classad",
         "db",
         "config",

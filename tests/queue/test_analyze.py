@@ -50,6 +50,16 @@ def test_each_clause_is_counted_on_the_slots(queue: Queue, hosts: Hosts) -> None
     ]
 
 
+def test_a_policy_that_no_process_evaluates_is_told(queue: Queue, hosts: Hosts) -> None:
+    hosts.tell("slot1@h1")
+    plain, job = queue.direct.submit(), queue.direct.submit(PeriodicHold="/Expr(false)/")
+    rests = "Its policy (periodic_remove, ...) rests: no access point"
+    assert not any(reason.startswith(rests) for reason in look(queue, plain).reasons)
+    assert any(reason.startswith(rests) for reason in look(queue, job).reasons)
+    queue.direct.scalar("take_leader_task", name="policy", every_s=60)
+    assert not any(reason.startswith(rests) for reason in look(queue, job).reasons)
+
+
 def test_resource_that_is_short_is_named(queue: Queue, hosts: Hosts) -> None:
     hosts.tell("slot1@h1")
     hosts.tell("slot2@h1")
@@ -127,6 +137,7 @@ def test_held_job_tells_its_reason(queue: Queue) -> None:
 
 def test_job_that_has_ended_and_stays_in_the_queue_is_told(queue: Queue) -> None:
     job = queue.direct.submit({"LeaveJobInQueue": "/Expr(JobStatus == 4)/"})
+    queue.direct.scalar("take_leader_task", name="policy", every_s=60)
     queue.direct.finish(queue.direct.started())
     assert look(queue, job).reasons == ["It has ended, and its leave_in_queue keeps it in the queue."]
 

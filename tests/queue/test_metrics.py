@@ -101,6 +101,20 @@ def test_hosts_with_a_copied_identity_are_counted(registry: CollectorRegistry, q
     assert value(samples(text_of(registry)), "HostsCopied") == 1
 
 
+def test_policies_rest_while_no_process_evaluates_them(registry: CollectorRegistry, queue: Queue) -> None:
+    taken = (
+        "UPDATE fetchwork.leader_task SET taken_at = taken_at - interval '3 minutes' WHERE name = 'policy'"
+    )
+    submit(queue, 1)
+    assert queue.direct.scalar("policies_rest") is False
+    queue.direct.submit(PeriodicRemove="/Expr(JobStatus == 5)/")
+    assert value(samples(text_of(registry)), "PoliciesRest") == 1
+    assert queue.direct.scalar("take_leader_task", name="policy", every_s=60) is True
+    assert queue.direct.scalar("policies_rest") is False
+    queue.direct.connection.execute(taken)
+    assert queue.direct.scalar("policies_rest") is True
+
+
 def test_the_oldest_idle_job_has_an_age(registry: CollectorRegistry, queue: Queue) -> None:
     submit(queue, 1)
     queue.direct.connection.execute("UPDATE fetchwork.job SET q_date = q_date - interval '1 hour'")

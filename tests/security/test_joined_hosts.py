@@ -218,6 +218,42 @@ def test_the_jobs_that_wait_are_judged_by_trusted_hosts_alone(pool: Pool) -> Non
     assert trusted.rows("SELECT fetchwork.policy_jobs()") == []
 
 
+def test_a_trusted_host_learns_that_the_leader_may_not_judge(pool: Pool) -> None:
+    _, trusted = join(pool.root, invite(pool.root, trusted=True)[1], "trusted")
+    # a uuid each
+    mine, other = VALUES["uuid"], str(VALUES["uuid"]).replace("0", "1")
+    (led,) = pool.stolen.call("lead", agent_id=mine, lead_s=60)
+    assert (led["leads"], led["rests"]) == (True, False)
+    (asked,) = trusted.call("lead", agent_id=other, lead_s=60)
+    assert (asked["leads"], asked["rests"]) == (False, True)
+    assert trusted.value("SELECT fetchwork.take_leader_task('policy', 60)") is True
+    (asked,) = trusted.call("lead", agent_id=other, lead_s=60)
+    assert asked["rests"] is False
+
+
+def test_an_access_point_judges_the_jobs_that_wait_unless_it_acts_for_an_account(pool: Pool) -> None:
+    root, point = pool.root, pool.root.login("fw_point")
+    cluster = root.value("SELECT cluster_id FROM fetchwork.job WHERE job_status = 1 LIMIT 1")
+    root.connection.execute("UPDATE fetchwork.job SET has_policy = true WHERE cluster_id = %s", [cluster])
+    statements = (
+        "SELECT fetchwork.policy_jobs()",
+        "SELECT fetchwork.apply_policy(1, 2, 1, 'remove', 'x')",
+        "SELECT fetchwork.objects_over()",
+    )
+    before = state(root)
+    for statement in statements:
+        with pytest.raises(psycopg.Error) as caught, point.connection.transaction():
+            point.rows("SELECT fetchwork.act_for('alice')")
+            assert point.value("SELECT fetchwork.take_leader_task('policy', 0)") is False
+            point.rows(statement)
+        assert caught.value.sqlstate == "FWDEN", statement
+    assert state(root) == before
+    assert point.value("SELECT fetchwork.take_leader_task('policy', 0)") is True
+    # work that agents do stays theirs
+    assert point.value("SELECT fetchwork.take_leader_task('preempt', 0)") is False
+    assert cluster in [row["cluster_id"] for row in point.call("policy_jobs")]
+
+
 def test_set_role_makes_no_other_host_of_it(pool: Pool) -> None:
     pool.stolen.rows("SELECT set_config('role', 'fetchwork_host', false)")
     assert refused(pool.stolen, "SELECT fetchwork.host_runs(%s)", pool.other) == "FWDEN"

@@ -182,7 +182,7 @@ def test_nobody_alters_functions_views_or_the_schema(busy: Root) -> None:
 # the functions that each role may call; all others are forbidden to all roles
 FOR_EVERYONE = {
     "invoker", "sees_all", "is_admin", "own_owners", "acting_for", "asker", "job_id", "parse_job_id", "shares", "is_expression", "attribute_of", "integer_of", "memory_use", "vacate_s", "dag_counts", "default_attributes",
-    "can_be_undefined", "event_window", "may_sequence_events", "log_clusters", "dag_clusters", "scheduler_clusters", "is_log_of", "named_jobs", "job_edge", "run_edge", "history_edge", "waiting_autoclusters", "prospects", "first_idle", "recent_failures", "host_ends", "batch_ends", "watch_output", "sends_notifications", "sealing_key",
+    "can_be_undefined", "event_window", "may_sequence_events", "log_clusters", "dag_clusters", "scheduler_clusters", "is_log_of", "named_jobs", "job_edge", "run_edge", "history_edge", "waiting_autoclusters", "prospects", "first_idle", "recent_failures", "policies_rest", "host_ends", "batch_ends", "watch_output", "sends_notifications", "sealing_key",
 }  # fmt: skip
 OF_SUBMITTERS = {
     "submit", "submit_many", "submit_cluster", "submit_ads", "reserve_cluster", "note_submission", "submitted_as", "begin_submission", "submit_noted", "lacking_contents", "end_content", "add_job_files", "add_job_key", "job_outputs", "output_clusters", "awaited_owners", "checkpoint_owners", "awaited_outputs", "drop_outputs", "left_checkpoints", "forget_checkpoint", "not_brought",
@@ -199,7 +199,10 @@ OF_AGENTS = {
     "run_files", "output_url", "objects_over", "objects_deleted", "postpone_objects", "bucket_probes", "keep_outputs", "leave_outputs", "note_transfer",
 }  # fmt: skip
 OF_CONTENTS = {"put_whole_contents", "begin_content", "put_chunk", "read_chunk", "content_url"}
-OF_ACCESS_POINTS = {"act_for", "sequence_events"}
+OF_ACCESS_POINTS = {
+    "act_for", "sequence_events",
+    "take_leader_task", "policy_jobs", "apply_policy", "objects_over", "objects_deleted", "postpone_objects",
+}  # fmt: skip
 OF_ADMINISTRATORS = {
     "grant_owner", "revoke_owner", "grant_group", "revoke_group", "set_queue", "set_submitter", "set_limit", "set_setting", "set_bucket", "buckets", "clear_host", "after_restore",
     "invite_host", "invitations", "uninvite", "identities", "revoke_host", "admit_host", "forget_host", "require_join",

@@ -257,7 +257,7 @@ def test_one_agent_leads_until_it_is_silent(queue: DirectQueue) -> None:
     (done,) = queue.call("lead", agent_id=one, lead_s=5)
     assert done["leads"] and done["folded"] > 0
     assert queue.call("lead", agent_id=two, lead_s=5) == [
-        {"leads": False, "reaped": 0, "woken": 0, "folded": 0}
+        {"leads": False, "reaped": 0, "woken": 0, "folded": 0, "rests": True}
     ]
     assert queue.call("lead", agent_id=one, lead_s=5)[0]["leads"]
     # it was silent long enough for the other agent to lead, and has lost the lead

@@ -134,6 +134,7 @@ class OwnHost(Record):
     queues: list[str]
     owners: list[str]
     slots: list[JsonObject]
+    policies_rest: bool
 
 
 @dataclass(frozen=True, slots=True)

@@ -54,6 +54,8 @@ class Lead(QueueMaintenance):
     """The results of the leader's round of maintenance; an agent that does not lead did nothing."""
 
     leads: bool
+    #: policies of waiting jobs are due that this agent may evaluate (``fetchwork.leadertasks``)
+    rests: bool
 
 
 @dataclass(frozen=True, slots=True)

@@ -133,6 +133,8 @@ class Prospects(Record):
     run_slot: str | None
     #: the number of live agents
     agents: int
+    #: it has a policy, which no process evaluates
+    policy_rests: bool
 
 
 def candidates(

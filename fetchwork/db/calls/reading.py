@@ -174,6 +174,11 @@ def watch_output(
     return records_of(OutputChunk, "watch_output", given(locals()))
 
 
+def policies_rest() -> Call[bool]:
+    """Whether there are jobs whose policy no process evaluates."""
+    return value_of("policies_rest")
+
+
 def may_sequence_events() -> Call[bool]:
     """Whether the caller may put events into the stream (``maintenance.sequence_events``), on this server."""
     return value_of("may_sequence_events")

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Literal, TypeAlias, TypedDict, cast
 
 from fetchwork.classad.exprform import expr_text
+from fetchwork.db.calls import reading
 from fetchwork.queue.ask import Ask, Steps
 from fetchwork.queue.reading.views import Json
 
@@ -67,6 +68,12 @@ def host_counts() -> Steps[HostCounts]:
     """The numbers of hosts by state."""
     rows: list[HostCounts] = yield Ask(_HOST_COUNTS)
     return rows[0]
+
+
+def policies_rest() -> Steps[bool]:
+    """Whether there are jobs whose policy no process evaluates."""
+    rests: bool = yield reading.policies_rest()
+    return rests
 
 
 def location() -> Steps[Json]:

@@ -1,14 +1,13 @@
--- Raises FWDEN if the session is that of one host which was invited without "trusted", or of hosts that
--- must_join. For tasks that show
--- the jobs of all hosts.
+-- Raises FWDEN if the session may not do the tasks that show the jobs of all (may_see_all).
 CREATE OR REPLACE FUNCTION fetchwork.require_trusted_host()
 RETURNS void
 LANGUAGE plpgsql
 STABLE
 AS $$
 BEGIN
-    IF fetchwork.is_joined_host() AND NOT fetchwork.is_trusted_host() OR fetchwork.must_join() THEN
-        RAISE EXCEPTION 'role % may not do this for all hosts; allowed: hosts that were invited as trusted',
+    IF NOT fetchwork.may_see_all() THEN
+        RAISE EXCEPTION 'role % may not do this for all hosts; allowed: hosts that were invited as trusted, '
+            'access points that act for no account',
             quote_nullable(session_user) USING ERRCODE = 'FWDEN';
     END IF;
 END

@@ -12,7 +12,8 @@ RETURNS TABLE (
     black_hole text,
     queues text [],
     owners text [],
-    slots jsonb
+    slots jsonb,
+    policies_rest boolean
 )
 LANGUAGE plpgsql
 STABLE
@@ -48,7 +49,8 @@ BEGIN
             ) ORDER BY s.name), '[]')
             FROM fetchwork.slot AS s
             WHERE s.host_id = own AND s.slot_type IS DISTINCT FROM 'Dynamic'
-        )
+        ),
+        fetchwork.policies_rest()
     FROM fetchwork.host AS h
     JOIN fetchwork.host_identity AS i ON i.host_id = h.host_id
     JOIN fetchwork.invitation AS v ON v.number = i.invitation

@@ -1,5 +1,6 @@
 -- True for one caller in each period, which then does the task for all (policy pass, preemption, maintenance
--- of tables). Tasks that show the jobs of other hosts are not for a host that was invited without "trusted".
+-- of tables). Tasks that show the jobs of all are for those that may_see_all; an access point takes no
+-- others.
 CREATE OR REPLACE FUNCTION fetchwork.take_leader_task(name text, every_s double precision)
 RETURNS boolean
 LANGUAGE plpgsql
@@ -7,9 +8,13 @@ SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
-    IF take_leader_task.name IN ('policy', 'objects')
-        AND fetchwork.is_joined_host()
-        AND NOT fetchwork.is_trusted_host()
+    IF take_leader_task.name IN ('policy', 'objects') THEN
+        IF NOT fetchwork.may_see_all() THEN
+            RETURN false;
+        END IF;
+    ELSIF NOT pg_has_role(session_user, 'fetchwork_agent', 'USAGE')
+        AND NOT pg_has_role(session_user, 'fetchwork_host', 'USAGE')
+        AND NOT fetchwork.is_admin(fetchwork.invoker())
     THEN
         RETURN false;
     END IF;

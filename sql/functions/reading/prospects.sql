@@ -1,6 +1,7 @@
 -- The reasons in the database why an Idle job does not run; no row for a job that the caller may not see, or
 -- that is not in the queue. waits: it may be claimed. ahead: jobs of its autocluster and priority before it,
--- 1000 at most. agents: hosts whose agent is alive. Other processes evaluate the slots' side, where ClassAds
+-- 1000 at most. agents: hosts whose agent is alive. policy_rests: it has a policy, which no process evaluates
+-- (policies_rest). Other processes evaluate the slots' side, where ClassAds
 -- are (fetchwork/explain).
 CREATE OR REPLACE FUNCTION fetchwork.prospects(cluster integer, proc integer)
 RETURNS TABLE (
@@ -16,7 +17,8 @@ RETURNS TABLE (
     run_state text,
     run_slot text,
     agents bigint,
-    starts_at timestamptz
+    starts_at timestamptz,
+    policy_rests boolean
 )
 LANGUAGE sql
 STABLE
@@ -47,7 +49,8 @@ BEGIN ATOMIC
             SELECT to_timestamp(fetchwork.number_of((c.ad || j.ad) -> 'DeferralTime'))
             FROM fetchwork.cluster AS c
             WHERE c.cluster_id = j.cluster_id AND j.not_before = (fetchwork.deferral(c.ad || j.ad)).offered_at
-        )
+        ),
+        j.has_policy AND j.job_status IN (1, 4, 5, 6) AND fetchwork.policies_rest()
     FROM fetchwork.job AS j
     JOIN fetchwork.autocluster AS a ON a.autocluster_id = j.autocluster_id
     JOIN fetchwork.queue AS q ON q.name = a.queue
