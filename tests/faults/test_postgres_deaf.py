@@ -39,7 +39,8 @@ async def test_slow_network_loses_nothing(pool: Pool) -> None:
     await host.proxy.set_mode("slow", 0.1)
     pool.submit([0.1] * 8)
     await pool.until_done()
-    assert pool.faults() == []
+    # a hook whose answer came too late may still spool its report
+    await pool.until(lambda: pool.faults() == [])
     assert pool.overlaps() == []
 
 
