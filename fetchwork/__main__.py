@@ -10,7 +10,7 @@ import sys
 
 #: as in fetchwork/client/link.py and fetchwork/condor/commands.py, which take too long to import
 _SOCKET = "/run/fetchwork/access-point.sock"
-_SERVED = frozenset(("q", "history", "rm", "hold", "release", "vacate", "submit"))
+_SERVED = frozenset(("q", "history", "rm", "hold", "release", "vacate", "suspend", "continue", "submit"))
 
 
 def main() -> None:

@@ -143,6 +143,14 @@ class Process:
         return [child for child in found if child is not None] if self.alive else []
 
 
+def family(process: Process) -> list[Process]:
+    """A process and all its current descendants."""
+    found = [process]
+    for one in found:
+        found += one.children()
+    return found
+
+
 def processes() -> Iterator[Process]:
     """Every process that we can see."""
     for entry in Path("/proc").iterdir():

@@ -139,6 +139,10 @@ GRANT EXECUTE ON FUNCTION
     fetchwork.remove_now,
     fetchwork.vacate(text [], text, text, boolean),
     fetchwork.vacate(text, text),
+    fetchwork.suspend(text [], text, text, boolean),
+    fetchwork.suspend(text, text),
+    fetchwork.continue(text [], text, text, boolean),
+    fetchwork.continue(text, text),
     fetchwork.edit,
     fetchwork.notify_agents
 TO fetchwork_submitter, fetchwork_access_point, fetchwork_admin;

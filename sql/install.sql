@@ -88,6 +88,7 @@
 \ir functions/values/memory_use.sql
 \ir functions/values/dag_counts.sql
 \ir functions/values/vacate_s.sql
+\ir functions/values/charged_s.sql
 \ir functions/values/proves.sql
 \ir functions/values/part_of.sql
 
@@ -256,6 +257,8 @@
 \ir functions/jobs/remove.sql
 \ir functions/jobs/remove_now.sql
 \ir functions/jobs/vacate.sql
+\ir functions/jobs/suspend.sql
+\ir functions/jobs/continue.sql
 \ir functions/jobs/move_jobs.sql
 \ir functions/jobs/edit.sql
 \ir functions/jobs/policy_jobs.sql
@@ -269,6 +272,7 @@
 \ir functions/runs/run_owner.sql
 \ir functions/runs/run_facts.sql
 \ir functions/runs/bytes_moved.sql
+\ir functions/runs/suspension_facts.sql
 \ir functions/runs/closed_run.sql
 \ir functions/runs/close_run.sql
 \ir functions/runs/termination.sql
@@ -307,10 +311,11 @@
 \ir functions/runs/next_alike.sql
 \ir functions/runs/next_runs.sql
 \ir functions/runs/starter_gone.sql
-\ir functions/runs/tell_end.sql
+\ir functions/runs/tell_host.sql
 \ir functions/runs/watched_output.sql
 \ir functions/runs/ship_output.sql
 \ir functions/runs/end_live_runs.sql
+\ir functions/runs/suspend_runs.sql
 
 -- functions/scheduler: Jobs that an access point runs itself, and what goes with them when they are removed.
 \ir functions/scheduler/dag_around.sql

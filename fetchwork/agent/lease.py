@@ -127,10 +127,10 @@ class Lease:
         return await asyncio.shield(renewal)
 
     async def _beat(self) -> None:
-        to_end = await self.session.beat(self._runs.alive(self.session), CALL_S)
-        for run in to_end:
-            event(log, logging.DEBUG, "beat", run=run.run_id, action=run.action)
-        self._runs.end_wanted(self.session, (run.run_id for run in to_end))
+        orders = await self.session.beat(self._runs.alive(self.session), CALL_S)
+        for order in orders:
+            event(log, logging.DEBUG, "beat", run=order.run_id, action=order.action)
+        self._runs.orders.take(self.session, orders)
 
     def note_away(self, problem: FetchworkError) -> None:
         """Note that the database does not answer; the first time it is logged."""

@@ -350,7 +350,7 @@ class Agent:
                 first_s=slots.initial_update_interval_s,
                 interval_s=slots.update_interval_s,
             )
-            work.append(every(UPDATES_S, updates.round, self.runs.end_soon))
+            work.append(every(UPDATES_S, updates.round, self.runs.orders.came))
             work.append(every(ENDS_S, updates.tell_ends))
             if self.config.slots.limit_memory is not False:
                 work.append(every(MEMORY_S, MemoryWatch(self.runs).round))

@@ -14,6 +14,7 @@ import os
 import re
 import sys
 from collections.abc import Iterable, Sequence
+from keyword import iskeyword
 from typing import NoReturn
 
 import click
@@ -32,6 +33,8 @@ COMMANDS: dict[str, dict[str, str]] = {
         "hold": "Hold jobs.",
         "release": "Release held jobs.",
         "vacate": "End the runs of running jobs, so that they run again.",
+        "suspend": "Stop running jobs where they are.",
+        "continue": "Let suspended jobs go on.",
         "edit": "Change attributes of jobs.",
         "runs": "Show every run of a job.",
         "credential": "Store the tokens that jobs show to services.",
@@ -74,7 +77,7 @@ COMMANDS: dict[str, dict[str, str]] = {
 
 #: commands that are in another command's module -> the module
 _TOGETHER = {
-    **dict.fromkeys(("rm", "hold", "release", "vacate", "edit"), "acting"),
+    **dict.fromkeys(("rm", "hold", "release", "vacate", "suspend", "continue", "edit"), "acting"),
     **dict.fromkeys(("submitters", "prio", "limit"), "submitters"),
     "demo": "pool",
 }
@@ -121,7 +124,9 @@ class _Commands(click.Group):
             return None
         name = cmd_name.replace("-", "_")
         module = importlib.import_module(f"fetchwork.cli.{_TOGETHER.get(name, name)}")
-        command: click.Command = getattr(module, name if name in _TOGETHER else "cli")
+        # "continue" is a keyword of Python
+        variable = name + "_" * iskeyword(name) if name in _TOGETHER else "cli"
+        command: click.Command = getattr(module, variable)
         inner = command.commands.values() if isinstance(command, click.Group) else ()
         for each in (command, *inner):
             each.context_class = _Context

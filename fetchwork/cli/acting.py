@@ -1,4 +1,7 @@
-"""``fetchwork rm``, ``hold``, ``release``, ``vacate`` and ``edit``: HTCondor's, each target by itself."""
+"""``fetchwork rm``, ``hold``, ``release``, ``vacate``, ``suspend``, ``continue`` and ``edit``.
+
+They are HTCondor's, each target by itself.
+"""
 
 from __future__ import annotations
 
@@ -129,6 +132,31 @@ again.
 Example:
   fetchwork vacate 42.0
   fetchwork vacate -constraint 'RemoteHost == "slot1@ep17"'""",
+)
+
+
+suspend = command(
+    "condor_suspend",
+    """Stop running jobs where they are.
+
+The processes of each job are stopped (SIGSTOP) and keep their slot and memory. Only `fetchwork continue`
+lets them go on. The time is not charged, and counts neither for allowed_execute_duration nor for chain_s.
+
+\b
+Example:
+  fetchwork suspend 42.0
+  fetchwork suspend -constraint 'RemoteHost == "slot1@ep17"'""",
+)
+
+
+continue_ = command(
+    "condor_continue",
+    """Let suspended jobs go on.
+
+\b
+Example:
+  fetchwork continue 42.0
+  fetchwork continue alice""",
 )
 
 

@@ -1,4 +1,4 @@
-"""condor_rm and its kin: hold, release, vacate_job; suspend and continue are refused."""
+"""condor_rm and its kin: hold, release, vacate_job, suspend, continue."""
 
 from __future__ import annotations
 
@@ -28,7 +28,6 @@ class Action:
     already: str
     unfit: str
     reason: str | None = None
-    refused: str | None = None
     #: as ``verb``, for a job of another user
     denied: str | None = None
 
@@ -37,8 +36,6 @@ class Action:
         """The outcome of naming a job twice; None if the action is done again."""
         return _ALREADY if self.already else _UNFIT if self.name == "Release" else None
 
-
-_NO_SUSPEND = "a fetched job can't be suspended from here: 'condor_hold' takes it off its slot"
 
 ACTIONS = {
     "condor_rm": Action(
@@ -50,12 +47,9 @@ ACTIONS = {
         "Release", "release", "released", "", "not held to be released", "via condor_release"
     ),
     "condor_vacate_job": Action("Vacate", "vacate", "vacated", "", "not running to be vacated"),
-    "condor_suspend": Action(
-        "Suspend", "suspend", "suspended", "", "not running to be suspended", refused=_NO_SUSPEND
-    ),
+    "condor_suspend": Action("Suspend", "suspend", "suspended", "", "not running to be suspended"),
     "condor_continue": Action(
-        "Continue", "continue", "continued", "already running", "not running to be continued",
-        refused=_NO_SUSPEND,
+        "Continue", "continue", "continued", "already running", "not running to be continued"
     ),
 }  # fmt: skip
 #: condor_rm -forcex
@@ -217,8 +211,6 @@ def parse(run: Invocation) -> Asked:
     if not run.argv[1:]:
         raise Usage("You did not specify any jobs", help=True)
     asked = _options(run.name).read(Asked(run, action), run.argv[1:], run.name, _add)
-    if action.refused is not None:
-        raise Usage(f"{run.name}: {action.refused}")
     if not (asked.ids or asked.any_of or asked.all_of or asked.all or asked.held):
         raise Usage("You did not specify any jobs", help=True)
     if asked.held and asked.ids:

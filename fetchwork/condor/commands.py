@@ -50,7 +50,7 @@ COMMANDS = {
 #: fetchwork's own command line, and those of its commands that an access point runs: questions to the queue
 #: and changes of it that are soon over
 COMMAND_LINE = "fetchwork"
-SERVED = frozenset(("q", "history", "rm", "hold", "release", "vacate", "submit"))
+SERVED = frozenset(("q", "history", "rm", "hold", "release", "vacate", "suspend", "continue", "submit"))
 
 
 def load() -> None:

@@ -78,6 +78,8 @@ def periodic(ad: ClassAd, status: int, now: float | None = None, *, at_exit: boo
             if start is not None and name == "AllowedExecuteDuration":
                 # as in the shadow, a job that saves checkpoints has so long for each
                 start = max(start, _number(ad, "LastCkptTime") or start)
+                # the time that it is allowed stands still while it is suspended
+                start += _number(ad, "FetchWorkSuspendedTime") or 0.0
             if limit is not None and start is not None and now - start > limit:
                 reason = f"The job exceeded allowed {what} duration of {_clock(limit)}"
                 return Verdict("hold", reason, code)

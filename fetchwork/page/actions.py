@@ -31,11 +31,14 @@ EFFECTS: Final[dict[str, list[tuple[tuple[str, ...], str]]]] = {
         (("Running", "Suspended"), "ended by their hosts, and removed"),
     ],
     "vacate": [(("Running", "Suspended"), "ended by their hosts, and wait for a slot again")],
+    "suspend": [(("Running",), "stopped by their hosts, and keep their slots")],
+    "continue": [(("Suspended",), "let go on by their hosts")],
 }
 #: action -> the action that takes it back, and the constraint of the jobs that it changed since {at}
 BACK: Final = {
     "hold": ("release", "JobStatus == 5 && HoldReasonCode == 1 && EnteredCurrentStatus >= {at}"),
     "release": ("hold", "JobStatus == 1 && EnteredCurrentStatus >= {at}"),
+    "suspend": ("continue", "JobStatus == 7 && EnteredCurrentStatus >= {at}"),
 }
 _QUEUE_CHANGES: Final = {
     "pause": {"paused": True},

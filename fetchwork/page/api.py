@@ -120,7 +120,7 @@ class Submission(_Body):
 class Action(_Body):
     """An action on jobs that are named by their ids or by a constraint."""
 
-    action: Literal["hold", "release", "remove", "vacate"]
+    action: Literal["hold", "release", "remove", "vacate", "suspend", "continue"]
     jobs: list[str] | None = None
     constraint: str | None = None
     reason: str | None = None
@@ -249,7 +249,7 @@ class Api:
         return await self._workers.ask(request.state.person, questions.why, job=job)
 
     async def act(self, request: Request, body: Action) -> dict[str, int]:
-        """Hold, release, remove or vacate jobs."""
+        """Hold, release, remove, vacate, suspend or continue jobs."""
         return await self._workers.ask(request.state.person, questions.act, writes=True, **body.model_dump())
 
     async def events(

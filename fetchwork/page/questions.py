@@ -42,6 +42,8 @@ ACTIONS = {
     "release": JobAction.Release,
     "remove": JobAction.Remove,
     "vacate": JobAction.Vacate,
+    "suspend": JobAction.Suspend,
+    "continue": JobAction.Continue,
 }
 #: events of a job that its page shows
 EVENTS = 200
@@ -196,7 +198,7 @@ def events(session: ActingSession, *, after: str, job: str | None) -> Json:
 def act(
     session: ActingSession, *, action: str, jobs: list[str] | None, constraint: str | None, reason: str | None
 ) -> Json:
-    """Hold, release, remove or vacate jobs, named by id or by a constraint."""
+    """Act on jobs, named by id or by a constraint."""
     spec: list[str] | str = jobs if jobs is not None else constraint or ""
     return session.run(changing.act(ACTIONS[action], spec, Memory(), reason))
 

@@ -1,4 +1,4 @@
-"""Changes jobs in the queue: hold, release, remove, vacate, edit."""
+"""Changes jobs in the queue: hold, release, remove, vacate, suspend, continue, edit."""
 
 from __future__ import annotations
 
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 BATCH = 10_000
 
 _NO_STATE = frozenset[int]()
+_RUNNING = frozenset({int(JobStatus.RUNNING), int(JobStatus.SUSPENDED)})
 
 
 @dataclass(frozen=True)
@@ -38,22 +39,24 @@ class _Action:
     looks_at_all: bool = False
 
 
-# by the names of JobAction; the missing actions (Suspend, Continue) fit no state
+# by the names of JobAction
 _ACTIONS = {
     "Hold": _Action(
-        job_calls.hold, frozenset({JobStatus.IDLE, JobStatus.RUNNING}), frozenset({JobStatus.HELD}), True
+        job_calls.hold, frozenset({JobStatus.IDLE, *_RUNNING}), frozenset({JobStatus.HELD}), True
     ),
     "Release": _Action(job_calls.release, frozenset({JobStatus.HELD})),
     "Remove": _Action(
         job_calls.remove,
         # a job that has ended but was left in the queue leaves it
-        frozenset({JobStatus.IDLE, JobStatus.RUNNING, JobStatus.HELD, JobStatus.COMPLETED}),
+        frozenset({JobStatus.IDLE, *_RUNNING, JobStatus.HELD, JobStatus.COMPLETED}),
         frozenset({JobStatus.REMOVED}),
         True,
     ),
     "RemoveX": _Action(job_calls.remove_now, frozenset({JobStatus.REMOVED})),
-    "Vacate": _Action(job_calls.vacate, frozenset({JobStatus.RUNNING})),
-    "VacateFast": _Action(job_calls.vacate, frozenset({JobStatus.RUNNING})),
+    "Vacate": _Action(job_calls.vacate, _RUNNING),
+    "VacateFast": _Action(job_calls.vacate, _RUNNING),
+    "Suspend": _Action(job_calls.suspend, frozenset({JobStatus.RUNNING})),
+    "Continue": _Action(job_calls.resume, frozenset({JobStatus.SUSPENDED})),
 }
 _IMPOSSIBLE = _Action(None)
 
@@ -63,8 +66,8 @@ class Selection:
     """The jobs that a spec selects: their ids, their number, and the number of named jobs not in the queue.
 
     A whole cluster stays one id, unless it has too many jobs for one transaction. ``named`` counts, by
-    JobStatus, the jobs that were named singly, ``others`` those that a cluster or a constraint selected;
-    Suspended counts as Running here. ``repeated`` is the number of repeated names of jobs. With
+    JobStatus, the jobs that were named singly, ``others`` those that a cluster or a constraint selected.
+    ``repeated`` is the number of repeated names of jobs. With
     ``gone_ok`` the ids were searched for, and some jobs may have left the queue since.
     """
 
@@ -81,8 +84,8 @@ class Selection:
         return [self.ids[start : start + BATCH] for start in range(0, len(self.ids), BATCH)]
 
 
-#: statuses that a schedd's tools treat as Running
-_AS_RUNNING = (JobStatus.SUSPENDED, JobStatus.TRANSFERRING_OUTPUT)
+#: a status that a schedd's tools treat as Running
+_AS_RUNNING = (JobStatus.TRANSFERRING_OUTPUT,)
 
 
 def selected(spec: JobSpec, memory: Memory) -> Steps[Selection]:
@@ -135,6 +138,7 @@ def _statuses(named: Iterable[reading.NamedJobs]) -> Counter[int]:
         counts[JobStatus.REMOVED] += one.removed
         counts[JobStatus.HELD] += one.held
         counts[JobStatus.COMPLETED] += one.completed
+        counts[JobStatus.SUSPENDED] += one.suspended
     return counts
 
 
@@ -152,7 +156,7 @@ def named(action: JobAction, reason: str | None) -> str:
 def changed(
     action: JobAction, spec: JobSpec, memory: Memory, reason: str | None, subcode: int = 0
 ) -> Steps[tuple[Selection, int]]:
-    """Hold, release, remove or vacate jobs; returns the selection and the number of changed jobs.
+    """Act on jobs; returns the selection and the number of changed jobs.
 
     ``subcode`` is that of a hold.
     """
@@ -202,7 +206,7 @@ def standing(action: str, ids: Sequence[str]) -> Steps[dict[str, Outcome | None]
 def changed_of(
     action: str, spec: JobSpec, memory: Memory, reason: str | None, subcode: int = 0
 ) -> Steps[int]:
-    """Hold, release, remove or vacate jobs; returns the number of changed jobs."""
+    """Act on jobs; returns the number of changed jobs."""
     selection = yield from selected(spec, memory)
     return (yield from _applied(action, selection, reason, subcode))
 

@@ -170,7 +170,7 @@ def dag(memory: Memory, *, cluster: int, projection: Sequence[str] = ()) -> Step
 def change(
     memory: Memory, *, action: str, spec: Spec, reason: str | None = None, subcode: int = 0
 ) -> Steps[Json]:
-    """Hold, release, remove or vacate jobs; the numbers selected, missing in the queue, and changed."""
+    """Act on jobs; the numbers selected, missing in the queue, and changed."""
     selection, number = yield from changing.changed(_action(action), spec, memory, reason, subcode)
     return {"jobs": selection.jobs, "missing": selection.missing, "changed": number}
 
@@ -184,7 +184,7 @@ def standing(memory: Memory, *, action: str, ids: list[str]) -> Steps[dict[str, 
 def change_jobs(
     memory: Memory, *, action: str, spec: Spec, reason: str | None = None, subcode: int = 0
 ) -> Steps[int]:
-    """Hold, release, remove or vacate jobs; the number of changed jobs."""
+    """Act on jobs; the number of changed jobs."""
     return changing.changed_of(action, spec, memory, reason, subcode)
 
 

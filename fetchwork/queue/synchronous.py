@@ -223,7 +223,7 @@ class Queue:
     def act(
         self, action: JobAction, job_spec: JobSpec, reason: str | None = None, subcode: int = 0
     ) -> ClassAd:
-        """Hold, release, remove or vacate jobs; the answer counts them.
+        """Act on jobs, as a JobAction says; the answer counts them.
 
         ``job_spec`` is an id ('42.0', or '42' for a cluster), a list of ids, a cluster's number, or a
         constraint. An empty constraint is a ValueError: 'true' means all jobs. ``subcode`` is a hold's.

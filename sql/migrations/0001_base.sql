@@ -443,6 +443,7 @@ CREATE TABLE fetchwork.host (
     -- no execute host, but an access point with the jobs of the scheduler universe that it runs
     access_point boolean NOT NULL DEFAULT false,
     agent_version text,                         -- null: an access point
+    signals_jobs boolean NOT NULL DEFAULT false,  -- its agent may stop its jobs and let them go on
     agent_id uuid,                              -- the agent process that holds the lease
     agent_location text,                        -- its location by its own word, and its address
     lease interval,                             -- as its agent wants it; null: setting host_lease
@@ -662,6 +663,10 @@ CREATE TABLE fetchwork.run (
     ),
     end_reason text,                            -- of that request
     signalled_at timestamptz,                   -- when a hook first learned that the job has to end
+    -- a person wants it stopped, or to go on and its host has not reported that yet
+    suspension text CONSTRAINT run_suspension_is_known CHECK (suspension IN ('suspend', 'continue')),
+    suspended_at timestamptz,                   -- since when its job is Suspended
+    suspended_s double precision NOT NULL DEFAULT 0,  -- seconds of its suspensions that are over
     usage jsonb,                                -- last report of UPDATE_JOB_INFO
     -- its files are moved now; while outputs are, the slot is free for another run
     transferring text CONSTRAINT run_transferring_is_known CHECK (transferring IN ('input', 'output')),

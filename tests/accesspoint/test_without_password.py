@@ -42,6 +42,8 @@ CALLS: dict[str, list[tuple[str, str]]] = {
     "limit": [("limit", "MAXIMUM"), ("limit license 5", NEEDS_DATABASE)],
     "queues": [("queues", "default"), ("queues default", "default"), ("queues x --pause", NEEDS_DATABASE)],
     "vacate": [("vacate JOB", "JOB")],
+    "suspend": [("suspend JOB", "JOB")],
+    "continue": [("continue JOB", "JOB")],
     "rm": [("rm JOB", "JOB")],
     "wait": [("wait JOB", "")],
 }

@@ -135,6 +135,8 @@ class Hooks(Jobs):
             **context,
         }
         (made,) = make_contexts(self.config, agent_id=AGENT_ID).values()
+        # as on a host whose agent has rights over jobs
+        made.session.signals_jobs = True
         self.context = dataclasses.replace(made, **context)
         self.runs = UnwatchedRuns() if runs is None else runs
         self.spooled: list[Request] = []

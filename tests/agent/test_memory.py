@@ -11,12 +11,11 @@ import pytest
 
 from fetchwork.agent.root.signalrights import SignalRights
 from fetchwork.agent.runs import usage
-from fetchwork.agent.runs.updates import family
 from fetchwork.agent.runs.usage import MemoryWatch, proportional
 from fetchwork.handlers import retrying
 from fetchwork.handlers.host.runs import LiveRun
 from fetchwork.handlers.overuse import memory_limit
-from fetchwork.process import Process
+from fetchwork.process import Process, family
 from tests.support.waiting import PATIENCE_S, until, until_async
 
 from .conftest import WatchingHooks, slot_ad, with_attributes

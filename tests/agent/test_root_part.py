@@ -16,8 +16,7 @@ from typing import Any
 import pytest
 
 from fetchwork.agent.root import privilegedpart
-from fetchwork.agent.runs.updates import family
-from fetchwork.process import Process
+from fetchwork.process import Process, family
 from tests.support.small_disk import fill
 from tests.support.there import there
 from tests.support.waiting import PATIENCE_S, until

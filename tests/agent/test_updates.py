@@ -24,7 +24,7 @@ from fetchwork.agent.runs.liveoutput import LiveOutputs, open_as_user
 from fetchwork.agent.runs.updates import Updates, usage
 from fetchwork.agent.runs.watch import WatchedRuns
 from fetchwork.handlers.host.chains import Chain
-from fetchwork.process import Process
+from fetchwork.process import Process, family
 from tests.support.waiting import PATIENCE_S, until
 
 from .conftest import Jobs, WatchingHooks, nothing, when_ready
@@ -142,7 +142,7 @@ async def test_job_that_heeds_its_signal_ends_at_the_next_round_after_a_beat(
     assert job.alive
     session = agent.context.session
     told = await session.beat(runs.alive(session), PATIENCE_S)
-    runs.end_wanted(session, (run.run_id for run in told))
+    runs.orders.take(session, told)
     await updates.round()
     assert job.wait(PATIENCE_S)
 
@@ -167,7 +167,7 @@ async def test_starter_that_waits_for_the_time_of_its_job_is_ended_and_one_with_
         assert starter.alive
         agent.call("remove", jobs=["1.0"])
         session = agent.context.session
-        runs.end_wanted(session, [run.run_id for run in await session.beat(runs.alive(session), PATIENCE_S)])
+        runs.orders.take(session, await session.beat(runs.alive(session), PATIENCE_S))
         await updates.round()
         assert starter.wait(PATIENCE_S) if not hook else starter.alive
     finally:
@@ -204,6 +204,81 @@ async def test_job_that_is_stopped_hears_its_signal(running: StartRun, jobs: Job
     jobs.call("remove", jobs=["1.0"])
     await updates.round()
     assert job.wait(PATIENCE_S)
+
+
+class Suspended:
+    """A job of which a person's wishes are followed; no update of it is due within the test."""
+
+    def __init__(self, hooks: WatchingHooks, job: Process, directory: Path) -> None:
+        self.hooks = hooks
+        self.job = job
+        self.updates = updates_of(hooks, directory, 3600.0)
+
+    async def wish(self, action: str) -> None:
+        """Suspend or continue it, and let a round follow."""
+        assert self.hooks.call(action, jobs=["1.0"])
+        await self.round()
+
+    async def round(self) -> None:
+        """The beat and the round after it."""
+        session, runs = self.hooks.context.session, self.hooks.runs
+        assert isinstance(runs, WatchedRuns)
+        runs.orders.take(session, await session.beat(runs.alive(session), PATIENCE_S))
+        await self.updates.round()
+
+    @property
+    def status(self) -> object:
+        """Its JobStatus."""
+        return self.hooks.job_of("1.0")["jobstatus"]
+
+
+@pytest.fixture
+async def suspended(agent: WatchingHooks, running: StartRun, tmp_path: Path) -> Suspended:
+    _, starter = await running(SLEEPER)
+    made = Suspended(agent, job_process(starter), tmp_path)
+    await made.wish("suspend")
+    assert [one.stopped for one in family(made.job)] == [True, True]
+    assert made.status == 7
+    return made
+
+
+async def test_suspended_job_stays_stopped_until_it_may_go_on(suspended: Suspended) -> None:
+    for one in family(suspended.job):
+        one.signal(signal.SIGCONT)
+    until(lambda: not suspended.job.stopped)
+    await suspended.updates.round()
+    assert [one.stopped for one in family(suspended.job)] == [True, True]
+    await suspended.wish("continue")
+    until(lambda: not any(one.stopped for one in family(suspended.job)))
+    assert suspended.status == 2
+    suspended.job.signal(signal.SIGSTOP)
+    # no person asked for this one, so it stays
+    until(lambda: suspended.job.stopped)
+    await suspended.round()
+    assert suspended.job.stopped
+
+
+async def test_another_agent_follows_the_wish(suspended: Suspended, tmp_path: Path) -> None:
+    after = Suspended(suspended.hooks, suspended.job, tmp_path)
+    for one in family(suspended.job):
+        one.signal(signal.SIGCONT)
+    await after.round()
+    until(lambda: all(one.stopped for one in family(suspended.job)))
+    await after.wish("continue")
+    assert after.status == 2
+
+
+@pytest.mark.parametrize("act", ["remove", "hold", "vacate"])
+async def test_suspended_job_ends_when_it_is_told_to(suspended: Suspended, act: str) -> None:
+    suspended.hooks.call(act, jobs=["1.0"])
+    await suspended.round()
+    assert suspended.job.wait(PATIENCE_S)
+
+
+async def test_suspended_job_ends_when_its_startd_tells_it_to(suspended: Suspended) -> None:
+    suspended.job.signal(signal.SIGTERM)
+    await suspended.updates.round()
+    assert suspended.job.wait(PATIENCE_S)
 
 
 async def test_removal_that_is_not_to_be_graceful_kills_at_once(running: StartRun, jobs: Jobs) -> None:
@@ -247,7 +322,7 @@ async def test_agent_hears_from_the_database_that_a_job_shall_end(
         for each in (
             notifications.listen(),
             every(3600.0, lease.keep, lease.soon),
-            every(3600.0, updates.round, runs.end_soon),
+            every(3600.0, updates.round, runs.orders.came),
         )
     ]
     try:

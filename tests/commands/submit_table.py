@@ -8,7 +8,7 @@ import re
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from fetchwork.condor import act, texts
+from fetchwork.condor import texts
 from fetchwork.errors import FetchworkError
 from fetchwork.queue.session import Session
 from fetchwork.queue.submitting import submission
@@ -200,8 +200,5 @@ def document(rows: list[Command]) -> str:
     counts = {word: sum(row.becomes == word for row in rows) for word in ("honoured", "hint", "refused")}
     tail = f"\nOf {len(rows)} commands {counts['honoured']} are honoured, {counts['hint']} are hints,"
     table = HEAD + "\n".join(lines) + "\n" + tail + f" {counts['refused']} are refused.\n"
-    reasons = {
-        **{name: action.refused for name, action in act.ACTIONS.items() if action.refused is not None},
-        **texts.REFUSED,
-    }
-    return table + ALSO + "".join(f"| `{name}` | {why} |\n" for name, why in sorted(reasons.items()))
+    reasons = sorted(texts.REFUSED.items())
+    return table + ALSO + "".join(f"| `{name}` | {why} |\n" for name, why in reasons)

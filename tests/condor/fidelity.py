@@ -128,7 +128,6 @@ REASONS = (
     ),
     (r"event log: .event.type", "a job that is submitted on hold has a JOB_HELD event"),
     (r"event log: ", "the end of a job has no attributes that only a shadow knows"),
-    (r"condor_(suspend|continue)", "jobs are not suspended from here"),
     (
         r"(query|edit|history|other|act): ",
         "arguments of another type are an error, or taken for what they say",

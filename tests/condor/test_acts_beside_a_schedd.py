@@ -1,4 +1,4 @@
-"""condor_rm, hold, release and vacate_job over a real schedd, and ours: every pair of selectors."""
+"""condor_rm and its kin over a real schedd, and ours: every pair of selectors."""
 
 import io
 import itertools
@@ -43,6 +43,12 @@ OF_ONE_COMMAND = [
     ["condor_rm", "-forcex", "A"],
     ["condor_vacate_job", "-fast", "A.0", "A.1"],
     ["condor_vacate_job", "-fast", "A"],
+    # of jobs that don't run
+    *(
+        [command, *more]
+        for command in ("condor_suspend", "condor_continue")
+        for more in (["A.0", "A.9"], ["A"], ["ME"])
+    ),
 ]
 
 

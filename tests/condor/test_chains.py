@@ -103,6 +103,24 @@ def test_an_act_on_the_running_job_reaches_it_alone(jobs: ChainJobs, act: str) -
     assert chains[ids[2]] in {chains[job] for job in ids[3:]}
 
 
+def test_a_suspended_job_goes_on_and_so_does_its_chain(jobs: ChainJobs) -> None:
+    (beside,) = jobs.submit("exec sleep 600")
+    jobs.started(beside)
+    ids = jobs.submit("sleep 1") + jobs.submit("sleep 10; exit 7") + jobs.submit("sleep 1", 2)
+    jobs.started(ids[1])
+    assert scalar(jobs.database, "suspend", jobs=[ids[1]]) == 1
+    jobs.wait(lambda: jobs.status(ids[1]) == 7, "the job suspended")
+    time.sleep(2)
+    assert [jobs.status(job) for job in ids[1:]] == [7, 1, 1]
+    scalar(jobs.database, "continue", jobs=[ids[1]])
+    assert jobs.completed(ids[1])["exitcode"] == 7
+    for job in ids[2:]:
+        jobs.completed(job)
+    runs = jobs.of_chains(ids)
+    assert (len(runs), len({run["first"] for run in runs})) == (4, 1)
+    scalar(jobs.database, "remove", jobs=[beside], reason="test")
+
+
 def test_a_killed_runner_loses_its_run_and_the_job_runs_again(jobs: ChainJobs) -> None:
     (job,) = jobs.submit("sleep 4; exit 7")
     run = jobs.started(job)

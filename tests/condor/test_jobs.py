@@ -15,7 +15,8 @@ import pytest
 from fetchwork.agent.client import status
 from fetchwork.classad.ads import parse_old
 from fetchwork.classad.jsonform import to_json
-from fetchwork.errors import AgentUnavailable
+from fetchwork.codes import JobStatus
+from fetchwork.errors import AgentUnavailable, SubmitError
 from fetchwork.pool import PersonalPool
 from fetchwork.process import Process
 from tests.condor.pool_jobs import PoolJobs, jobs_in
@@ -232,6 +233,48 @@ def test_job_gets_the_signal_that_it_asked_for_and_is_killed_when_its_time_is_ov
     if jobs.agent_has_rights:
         # once, though the agent polls several times; the job may have begun again in the meantime
         assert file.read_text().split().count(heard) == 1
+
+
+# writes a line ten times a second
+COUNTING = "-c 'until [ -e {file}.stop ]; do echo line >>{file}; sleep 0.1; done; exit 3'"
+
+
+@pytest.mark.newest
+def test_a_suspended_job_stands_still_and_goes_on(jobs: Jobs) -> None:
+    file = jobs.pool.directory / "tmp" / f"lines-{next(_names)}-{time.time_ns()}"
+    job = jobs.submit(arguments=COUNTING.format(file=f"/tmp/{file.name}"))
+    jobs.running(job)
+    jobs.wait(file.exists, f"job {job} at work")
+    if not jobs.agent_has_rights:
+        with pytest.raises(SubmitError, match="may not signal jobs"):
+            scalar(jobs.database, "suspend", jobs=[job])
+        return
+    assert scalar(jobs.database, "suspend", jobs=[job]) == 1
+    jobs.wait(lambda: jobs.status(job) == JobStatus.SUSPENDED, f"job {job} suspended")
+    lines = file.read_text()
+    time.sleep(1)
+    assert file.read_text() == lines
+    assert scalar(jobs.database, "continue", jobs=[job]) == 1
+    jobs.wait(lambda: file.read_text() != lines, f"job {job} at work again")
+    file.with_name(f"{file.name}.stop").touch()
+    assert jobs.completed(job)["exitcode"] == 3
+    told = "SELECT eventtypenumber AS type FROM fetchwork.events WHERE clusterid = %s ORDER BY eventid"
+    events = [event["type"] for event in jobs.database.query(told, [int(job.split(".")[0])])]
+    assert [event for event in events if event != 6] == [0, 1, 10, 11, 5]
+
+
+def test_a_suspended_job_heeds_the_vacate_of_its_startd(jobs: Jobs) -> None:
+    if not jobs.agent_has_rights:
+        pytest.skip("no job is suspended here")
+    job = jobs.submit("/bin/sleep", arguments="600")
+    jobs.running(job)
+    scalar(jobs.database, "suspend", jobs=[job])
+    jobs.wait(lambda: jobs.status(job) == JobStatus.SUSPENDED, f"job {job} suspended")
+    assert jobs.pool.run_command(["condor_vacate"]).returncode == 0
+    # long before its time to vacate is over, which is 10 minutes
+    jobs.wait(lambda: jobs.runs(job)[0]["outcome"], f"the run of {job} ended")
+    assert jobs.runs(job)[0]["outcome"] == "evicted"
+    scalar(jobs.database, "remove", jobs=[job])
 
 
 def test_job_removed_between_claim_and_prepare_job_never_starts(jobs: Jobs) -> None:

@@ -186,7 +186,8 @@ FOR_EVERYONE = {
 }  # fmt: skip
 OF_SUBMITTERS = {
     "submit", "submit_many", "submit_cluster", "submit_ads", "reserve_cluster", "note_submission", "submitted_as", "begin_submission", "submit_noted", "lacking_contents", "end_content", "add_job_files", "add_job_key", "job_outputs", "output_clusters", "awaited_owners", "checkpoint_owners", "awaited_outputs", "drop_outputs", "left_checkpoints", "forget_checkpoint", "not_brought",
-    "put_credential", "delete_credential", "hold", "release", "remove", "remove_now", "vacate", "edit", "notify_agents",
+    "put_credential", "delete_credential", "hold", "release", "remove", "remove_now", "vacate", "suspend", "continue",
+    "edit", "notify_agents",
     # the scheduler-universe jobs of its own account, for an access point that serves only that account
     "claim_scheduler_job", "tend_scheduler_runs", "run_policy", "start", "refuse_start", "heartbeat", "finish",
 }  # fmt: skip
@@ -243,7 +244,7 @@ def test_every_security_definer_function_has_a_search_path_of_its_own(root: Root
 # Other owners' jobs
 
 
-@pytest.mark.parametrize("function", ["hold", "release", "remove", "vacate"])
+@pytest.mark.parametrize("function", ["hold", "release", "remove", "vacate", "suspend", "continue"])
 def test_a_job_of_someone_else_does_not_exist(busy: Root, function: str) -> None:
     alice = busy.login("fw_alice")
     before = busy.rows("SELECT * FROM fetchwork.job ORDER BY cluster_id, proc_id")

@@ -195,6 +195,10 @@ def test_a_suspended_job_and_one_that_grows_are_told_as_alone(
     assert queue.value("SELECT job_pid FROM fetchwork.run WHERE run_id = %s", runs[1].run_id) == 78
     # still suspended: that is no change
     assert report(queue, update=[(runs[0], suspended)])["renewed"] == [1]
+    # a wish that is followed is one
+    queue.act("suspend", runs[1].job)
+    queue.act("continue", runs[1].job)
+    assert report(queue, update=[(runs[1], large)])["renewed"] == []
 
 
 def test_secrets_of_a_report_are_left_out(queue: DirectQueue, runs: list[Claimed]) -> None:

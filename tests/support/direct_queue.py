@@ -128,7 +128,7 @@ class DirectQueue:
 
     def host(self, name: str = "h1") -> int:
         """The host's id, after its agent has said hello."""
-        greeting = self.call("hello", host=name, agent_version="1", agent_id=AGENT_ID)
+        greeting = self.call("hello", host=name, agent_version="1", agent_id=AGENT_ID, signals_jobs=True)
         return int(greeting[0]["host_id"])
 
     def beat(self, host_id: int, *alive: Claimed, **arguments: Any) -> list[dict[str, Any]]:

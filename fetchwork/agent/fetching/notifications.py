@@ -82,7 +82,7 @@ class WorkNotifications:
     def _is_for_us(self, note: str) -> bool:
         """Whether a notification names this host.
 
-        It is about runs that must end (sql/functions/runs/tell_end.sql), or whose output a person watches.
+        It is about runs that must end (sql/functions/runs/tell_host.sql), or whose output a person watches.
         """
         greeting = self._lease.session.greeting
         try:

@@ -28,6 +28,7 @@ from typing import Any
 
 from fetchwork import handlers
 from fetchwork.agent.runs import orphans
+from fetchwork.agent.runs.suspensions import Suspensions
 from fetchwork.agent.runs.watch import WatchedRuns
 from fetchwork.handlers.context import Answer, Caller, Task
 from fetchwork.handlers.host.chains import Chain
@@ -36,7 +37,7 @@ from fetchwork.handlers.host.runs import LiveRun
 from fetchwork.handlers.starterend import tells_enough
 from fetchwork.hook.wire import Request
 from fetchwork.log import event
-from fetchwork.process import Process
+from fetchwork.process import Process, family
 
 log = logging.getLogger(__name__)
 
@@ -70,6 +71,7 @@ class Updates:
         interval_s: float,
     ) -> None:
         self._runs = runs
+        self._suspensions = Suspensions(runs)
         self._first_s = first_s
         self._interval_s = interval_s
         self._due: dict[LiveRun, float] = {}
@@ -90,15 +92,16 @@ class Updates:
         self._first_s, self._interval_s = first_s, interval_s
 
     async def round(self) -> None:
-        """Update the runs that are due, and those that the database wants to end."""
+        """Update the runs that are due, and those that the database wants to end, to stop or to go on."""
         now = time.monotonic()
         running = [run for run in self._running() if not run.exiting]
         # the queue may have given up a run during a silence while its job lives on
         self._runs.left += [run for run in self._due if run.ended]
         self._due = {run: self._due.get(run, now + self._first_s) for run in running}
         self._sent = {run: number for run, number in self._sent.items() if not run.ended}
-        to_end = {run for run in running if self._runs.is_to_end(run)}
-        due = [run for run in running if run in to_end or self._due[run] <= now]
+        to_end = {run for run in running if self._runs.orders.is_to_end(run)}
+        at_once = to_end | await self._suspensions.round(running)
+        due = [run for run in running if run in at_once or self._due[run] <= now]
         for run in due:
             self._due[run] = now + self._interval_s
         # runs stay in ``left`` until the agent has taken them over, or their starters are gone
@@ -305,14 +308,6 @@ def _remembered(notes: _Notes, contexts: Mapping[str, KeywordContext]) -> Iterat
 
 async def _no_fetch(task: Task) -> Answer:
     raise AssertionError(f"an update of {task.request.slot} is no fetch")
-
-
-def family(job: Process) -> list[Process]:
-    """Return a job's process and all its current descendants."""
-    processes = [job]
-    for process in processes:
-        processes += process.children()
-    return processes
 
 
 def usage(job: Process) -> dict[str, str]:

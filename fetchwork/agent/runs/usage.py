@@ -23,13 +23,12 @@ from pathlib import Path
 
 from fetchwork.agent.root.signalrights import SignalRights
 from fetchwork.agent.runs.inspections import Inspections, Running, runs_on
-from fetchwork.agent.runs.updates import family
 from fetchwork.agent.runs.watch import WatchedRuns
 from fetchwork.handlers import overuse, retrying
 from fetchwork.handlers.host.runs import LiveRun
 from fetchwork.handlers.retrying import Settled
 from fetchwork.log import event
-from fetchwork.process import Process
+from fetchwork.process import Process, family
 
 log = logging.getLogger(__name__)
 

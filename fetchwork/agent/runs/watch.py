@@ -36,6 +36,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from fetchwork.agent.root.signalrights import SignalRights
 from fetchwork.agent.runs import orphans
 from fetchwork.agent.runs.givingup import GivingUp
+from fetchwork.agent.runs.orders import RunOrders
 from fetchwork.agent.runs.starters import STALE_FETCH_S, Starter, Starters
 from fetchwork.classad.ads import parse_old
 from fetchwork.db.calls import hosts
@@ -86,10 +87,7 @@ class WatchedRuns(Runs):
         self._taking_over = asyncio.Lock()
         #: sessions whose runs should be read again: a hook of an unknown run came
         self.unknown_runs: set[HostSession] = set()
-        # runs that the database wants to end, from the host's beat
-        self._to_end: set[tuple[HostSession, int]] = set()
-        #: set when there are such runs
-        self.end_soon = asyncio.Event()
+        self.orders = RunOrders()
         #: reports the end of a run without a JOB_EXIT whose starter is gone
         self.tell_end: Callable[[LiveRun, Process], Awaitable[Answer | None]] = _no_end
         # starter that asked for the start of a run without a JOB_EXIT -> run
@@ -130,21 +128,6 @@ class WatchedRuns(Runs):
         if run is None:
             self.unknown_runs.add(session)
         return run
-
-    def end_wanted(self, session: HostSession, run_ids: Iterable[int]) -> None:
-        """Note that the database wants exactly these runs of a session to end."""
-        self._to_end = {key for key in self._to_end if key[0] is not session}
-        wanted = {(session, run_id) for run_id in run_ids}
-        self._to_end |= wanted
-        if wanted:
-            self.end_soon.set()
-
-    def is_to_end(self, run: LiveRun) -> bool:
-        """Whether the database wants a run to end; true only once for each request."""
-        key = (run.context.session, run.run_id)
-        wanted = key in self._to_end
-        self._to_end.discard(key)
-        return wanted
 
     # -- called by fetches
 

@@ -32,8 +32,12 @@ class Greeting(Record):
 
 
 @dataclass(frozen=True, slots=True)
-class UnwantedRun(Record):
-    """A run that an agent takes for alive: the database wants it to 'end', or it is 'gone' there."""
+class RunOrder(Record):
+    """An order about a run that an agent takes for alive.
+
+    'end': end it; 'gone': the same, it is not its host's any more; 'suspend': stop its job; 'continue': let
+    the job go on.
+    """
 
     run_id: int
     action: str
@@ -154,8 +158,9 @@ def hello(
     wanted_lease_s: float | None = None,
     location: str | None = None,
     replaces: Sequence[str] = (),
+    signals_jobs: bool = False,
 ) -> Call[Greeting]:
-    """Register a host: the lease of its agent begins.
+    """Register a host: the lease of its agent begins. ``signals_jobs``: the agent may stop jobs.
 
     HostTaken while another agent has a live lease, unless ``replaces`` names that agent as dead.
     """
@@ -168,13 +173,13 @@ def beat(
     alive: Sequence[int],
     tokens: Sequence[str | UUID],
     agent_id: str | UUID,
-) -> Call[list[UnwantedRun]]:
-    """Renew the lease of a host and of its live runs; the answer names the runs that must end.
+) -> Call[list[RunOrder]]:
+    """Renew the lease of a host and of its live runs; the answer says what to do with them.
 
     ``alive`` and ``tokens`` are parallel lists. HostTaken if another agent has replaced this one.
     """
     return records_of(
-        UnwantedRun,
+        RunOrder,
         "beat",
         {
             "host_id": host_id,

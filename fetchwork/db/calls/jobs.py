@@ -86,6 +86,16 @@ def vacate(*, jobs: Sequence[str], reason: str | None = None, gone_ok: bool = Fa
     return value_of("vacate", _about(jobs, reason, gone_ok))
 
 
+def suspend(*, jobs: Sequence[str], reason: str | None = None, gone_ok: bool = False) -> Call[int]:
+    """Stop running jobs; returns the number of jobs that their hosts are asked to stop."""
+    return value_of("suspend", _about(jobs, reason, gone_ok))
+
+
+def resume(*, jobs: Sequence[str], reason: str | None = None, gone_ok: bool = False) -> Call[int]:
+    """Let suspended jobs go on; returns the number of those that their hosts are asked to let go on."""
+    return value_of("continue", _about(jobs, reason, gone_ok))
+
+
 def edit(*, jobs: Sequence[str], changes: JsonObject, gone_ok: bool = False) -> Call[int]:
     """Change attributes of jobs; returns the number of jobs changed."""
     return value_of("edit", given(locals()))

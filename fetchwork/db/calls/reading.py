@@ -191,10 +191,7 @@ def event_window(*, after_batch: int, after_id: int, most: int | None = None) ->
 
 @dataclass(frozen=True, slots=True)
 class NamedJobs(Record):
-    """An id, the number of jobs of the queue that it names, and their numbers by state.
-
-    Suspended jobs count as running.
-    """
+    """An id, the number of jobs of the queue that it names, and their numbers by state."""
 
     id: str
     jobs: int
@@ -203,6 +200,7 @@ class NamedJobs(Record):
     removed: int
     held: int
     completed: int
+    suspended: int
 
 
 def named_jobs(*, ids: Sequence[str]) -> Call[list[NamedJobs]]:

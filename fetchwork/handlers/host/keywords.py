@@ -87,6 +87,7 @@ def make_contexts(config: HostConfig, *, agent_id: str) -> dict[str, KeywordCont
                 agent_id=agent_id,
                 lease_s=float(config.agent.lease_s),
             )
+            sessions[database].signals_jobs = config.agent_updates
             key_file = config.databases[database].credential_key
             if key_file is not None:
                 credentials[database] = HostCredentials(sessions[database], KeyFile(key_file))

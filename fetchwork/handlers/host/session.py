@@ -54,6 +54,8 @@ class HostSession:
         self.location: str | None = None
         #: the ids of earlier agents that are known to be dead
         self.replaces: list[str] = []
+        #: whether the agent may stop jobs and let them go on
+        self.signals_jobs = False
         #: connections for the lease alone, so that other calls can't delay its renewal
         self.lease_database = database.another()
         #: why another agent's lease keeps this agent from its host
@@ -124,6 +126,7 @@ class HostSession:
                     wanted_lease_s=self._wanted_lease_s,
                     location=self.location,
                     replaces=self.replaces,
+                    signals_jobs=self.signals_jobs,
                 ),
                 timeout_s=timeout_s,
             )
@@ -146,12 +149,12 @@ class HostSession:
         self.slots.forget()
         return greeting
 
-    async def beat(self, alive: Mapping[int, str], timeout_s: float) -> list[hosts.UnwantedRun]:
-        """Renew the lease; return the runs that must end. ``alive`` has the token of each live run."""
+    async def beat(self, alive: Mapping[int, str], timeout_s: float) -> list[hosts.RunOrder]:
+        """Renew the lease; return what to do with runs. ``alive`` has the token of each live run."""
         greeting = await self.hello(timeout_s)
         asked_at = time.monotonic()
         try:
-            unwanted = await self.lease_database.run(
+            orders = await self.lease_database.run(
                 hosts.beat(
                     host_id=greeting.host_id,
                     alive=list(alive),
@@ -168,7 +171,7 @@ class HostSession:
             self._greeting = None
             raise
         self.renewed(asked_at)
-        return unwanted
+        return orders
 
     def lose_host(self, why: HostTaken) -> None:
         """Note that another agent has the host; nothing is fetched until that agent has gone."""

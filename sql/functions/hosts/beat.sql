@@ -1,7 +1,7 @@
 -- Renews a host's lease, and the deadlines of the runs whose starters its agent sees alive (alive and tokens,
--- parallel). Returns the runs that the agent should end: their end was requested (action 'end'), or they are
--- no longer its own ('gone'): ended, another's run of the same id, or not started in this database, which was
--- restored from an earlier state.
+-- parallel). Returns what its agent should do: end a run whose end was requested ('end') or that is no longer
+-- its own ('gone': ended, another's run of the same id, or not started in this database, which was restored
+-- from an earlier state), keep its job stopped ('suspend'), or let it go on ('continue').
 -- Errors: FWTWO (another agent has replaced it), FWNOT (its host was forgotten: it has to say hello). Locks:
 -- the host; the runs, skipping locked ones.
 CREATE OR REPLACE FUNCTION fetchwork.beat(
@@ -62,8 +62,8 @@ BEGIN
     FROM unnest(beat.alive) AS a (run_id)
     WHERE a.run_id <> ALL (own)
     UNION ALL
-    SELECT r.run_id, 'end'
+    SELECT r.run_id, CASE WHEN r.end_requested IS NOT NULL THEN 'end' ELSE r.suspension END
     FROM fetchwork.run AS r
-    WHERE r.run_id = ANY (own) AND r.end_requested IS NOT NULL;
+    WHERE r.run_id = ANY (own) AND (r.end_requested IS NOT NULL OR r.suspension IS NOT NULL);
 END
 $$;

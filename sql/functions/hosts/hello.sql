@@ -10,7 +10,8 @@ CREATE OR REPLACE FUNCTION fetchwork.hello(
     agent_id uuid,
     wanted_lease_s double precision DEFAULT NULL,
     location text DEFAULT NULL,
-    replaces text [] DEFAULT NULL
+    replaces text [] DEFAULT NULL,
+    signals_jobs boolean DEFAULT false
 )
 RETURNS TABLE (
     host_id integer,
@@ -46,10 +47,13 @@ BEGIN
         END IF;
     END IF;
     lease_s := coalesce(wanted_lease_s, fetchwork.setting_value('host_lease')::double precision);
-    INSERT INTO fetchwork.host AS h (name, agent_version, agent_id, agent_location, lease, lease_until)
+    INSERT INTO fetchwork.host AS h (
+        name, agent_version, agent_id, agent_location, lease, lease_until, signals_jobs
+    )
     VALUES (
         hello.host, hello.agent_version, hello.agent_id, told_location,
-        make_interval(secs => wanted_lease_s), clock_timestamp() + make_interval(secs => hello.lease_s)
+        make_interval(secs => wanted_lease_s), clock_timestamp() + make_interval(secs => hello.lease_s),
+        hello.signals_jobs
     )
     ON CONFLICT (name) DO UPDATE SET
         seen_at = clock_timestamp(),
@@ -57,7 +61,8 @@ BEGIN
         agent_id = excluded.agent_id,
         agent_location = excluded.agent_location,
         lease = excluded.lease,
-        lease_until = excluded.lease_until
+        lease_until = excluded.lease_until,
+        signals_jobs = excluded.signals_jobs
     WHERE excluded.agent_id = h.agent_id
         OR h.agent_id::text = ANY (hello.replaces)
         OR (h.lease_until > clock_timestamp()) IS NOT TRUE

@@ -1,5 +1,5 @@
--- Does what people ask of jobs, for the functions of these names: 'hold', 'release', 'remove', 'vacate'.
--- Returns of how many. Errors: FWNOT, FWDEN, FWINV. Locks: the jobs (selected_jobs).
+-- Does what people ask of jobs, for the functions of these names: 'hold', 'release', 'remove', 'vacate',
+-- 'suspend', 'continue'. Returns of how many. Errors: FWNOT, FWDEN, FWINV. Locks: the jobs (selected_jobs).
 CREATE OR REPLACE FUNCTION fetchwork.act_on_jobs(
     action text,
     jobs text [],
@@ -49,6 +49,8 @@ BEGIN
             PERFORM fetchwork.remove_jobs(clusters, procs, why);
         WHEN 'vacate' THEN
             RETURN fetchwork.end_live_runs(clusters, procs, 'vacate', why);
+        WHEN 'suspend', 'continue' THEN
+            RETURN fetchwork.suspend_runs(clusters, procs, action, act_on_jobs.gone_ok);
     END CASE;
     RETURN cardinality(clusters);
 END

@@ -33,7 +33,7 @@ BEGIN
         PERFORM fetchwork.close_run(live, 'removed', live.end_reason);
         PERFORM fetchwork.record_eviction(live, live.end_reason);
         PERFORM fetchwork.back_to_idle(live, live.end_reason);
-        PERFORM fetchwork.tell_end(live.host_id);
+        PERFORM fetchwork.tell_host(live.host_id);
         gone := gone + 1;
         clusters := clusters || marked.cluster_id;
         procs := procs || marked.proc_id;

@@ -23,8 +23,10 @@ BEGIN ATOMIC
     live AS (
         SELECT
             a.submitter, count(*) AS running,
-            sum(r.weight * extract(epoch FROM clock_timestamp() - coalesce(r.started_at, r.claimed_at)))
-                AS used
+            sum(r.weight * coalesce(
+                fetchwork.charged_s(r, clock_timestamp()),
+                extract(epoch FROM clock_timestamp() - r.claimed_at)
+            )) AS used
         FROM fetchwork.run AS r
         JOIN fetchwork.autocluster AS a ON a.autocluster_id = r.autocluster_id
         -- runs at an access point take no slot

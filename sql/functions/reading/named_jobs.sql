@@ -3,7 +3,8 @@
 -- "job", which the view jobs can't do for many ids at a time.
 CREATE OR REPLACE FUNCTION fetchwork.named_jobs(ids text [])
 RETURNS TABLE (
-    id text, jobs bigint, idle bigint, running bigint, removed bigint, held bigint, completed bigint
+    id text, jobs bigint, idle bigint, running bigint, removed bigint, held bigint, completed bigint,
+    suspended bigint
 )
 LANGUAGE plpgsql
 STABLE
@@ -21,10 +22,11 @@ BEGIN
         named.id,
         count(j.cluster_id),
         count(*) FILTER (WHERE j.job_status = 1),
-        count(*) FILTER (WHERE j.job_status IN (2, 6, 7)),
+        count(*) FILTER (WHERE j.job_status IN (2, 6)),
         count(*) FILTER (WHERE j.job_status = 3),
         count(*) FILTER (WHERE j.job_status = 5),
-        count(*) FILTER (WHERE j.job_status = 4)
+        count(*) FILTER (WHERE j.job_status = 4),
+        count(*) FILTER (WHERE j.job_status = 7)
     FROM (SELECT DISTINCT i.id FROM unnest(named_jobs.ids) AS i (id)) AS named
     CROSS JOIN LATERAL fetchwork.parse_job_id(named.id) AS parsed
     LEFT JOIN fetchwork.job AS j ON j.cluster_id = parsed.cluster_id

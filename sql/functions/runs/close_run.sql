@@ -24,7 +24,7 @@ BEGIN
     ) AS h;
     IF live.started_at IS NOT NULL THEN
         INSERT INTO fetchwork.tally_change (autocluster_id, usage)
-        VALUES (live.autocluster_id, live.weight * extract(epoch FROM closed_at - live.started_at));
+        VALUES (live.autocluster_id, live.weight * fetchwork.charged_s(live, closed_at));
         UPDATE fetchwork.job AS j
         SET facts = j.facts || fetchwork.run_facts(
             live, close_run.outcome, close_run.reason,
@@ -36,6 +36,7 @@ BEGIN
             )),
             closed_at
         ) || fetchwork.bytes_moved(j.facts, live.transfer)
+        || fetchwork.suspension_facts(j.facts, live, closed_at)
         WHERE j.cluster_id = live.cluster_id AND j.proc_id = live.proc_id;
     END IF;
 END

@@ -42,7 +42,7 @@ BEGIN
             end_reason = end_live_runs.reason,
             job_status = CASE request WHEN 'remove' THEN 3 WHEN 'hold' THEN 5 ELSE r.job_status END
         WHERE r.run_id = live.run_id;
-        PERFORM fetchwork.tell_end(live.host_id);
+        PERFORM fetchwork.tell_host(live.host_id);
         ending := ending + 1;
     END LOOP;
     RETURN ending;

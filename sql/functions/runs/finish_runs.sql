@@ -79,7 +79,8 @@ BEGIN
             e.*,
             (e.job).user_cpu_s + coalesce(fetchwork.number_of(e.report -> 'RemoteUserCpu'), 0) AS user_cpu_s,
             (e.job).sys_cpu_s + coalesce(fetchwork.number_of(e.report -> 'RemoteSysCpu'), 0) AS sys_cpu_s,
-            fetchwork.bytes_moved((e.job).facts, (e.run).transfer) AS moved
+            fetchwork.bytes_moved((e.job).facts, (e.run).transfer) AS moved,
+            fetchwork.suspension_facts((e.job).facts, e.run, e.at) AS suspended
         FROM retired AS e
     ),
     run_kept AS (
@@ -96,8 +97,8 @@ BEGIN
         FROM charged AS e
         CROSS JOIN LATERAL fetchwork.ended_job(
             e.job, 4::smallint, e.at, (e.job).run_id, e.report, (e.run).slot, NULL,
-            (e.job).facts || fetchwork.run_facts(e.run, 'completed', NULL, e.used, e.run_s, e.at) || e.moved
-                || jsonb_build_object('LastJobStatus', (e.job).job_status),
+            (e.job).facts || fetchwork.run_facts(e.run, 'completed', NULL, e.used, e.run_s, e.at)
+                || e.moved || e.suspended || jsonb_build_object('LastJobStatus', (e.job).job_status),
             e.run_s
         ) AS h
     ),
@@ -128,7 +129,7 @@ BEGIN
         INSERT INTO fetchwork.tally_change (autocluster_id, batch_id, owner, jobs, completed, usage)
         SELECT
             (e.job).autocluster_id, (e.job).batch_id, (e.job).owner, -count(*), count(*),
-            sum((e.run).weight * extract(epoch FROM e.at - (e.run).started_at))
+            sum((e.run).weight * fetchwork.charged_s(e.run, e.at))
         FROM retired AS e
         GROUP BY (e.job).autocluster_id, (e.job).batch_id, (e.job).owner
     )

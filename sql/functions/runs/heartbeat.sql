@@ -25,6 +25,7 @@ DECLARE
     ended fetchwork.run_history;
     whole jsonb;
     suspended boolean := coalesce(report ->> 'JobState' = 'Suspended', false);
+    at timestamptz := clock_timestamp();
     processes integer := fetchwork.integer_of(report -> 'NumPids');
 BEGIN
     report := fetchwork.checked_report(report);
@@ -53,6 +54,20 @@ BEGIN
             WHEN r.job_status = 7 AND NOT suspended AND heartbeat.report ? 'JobState' THEN 2
             ELSE r.job_status
         END,
+        -- it goes on, as was asked
+        suspension = CASE
+            WHEN r.suspension = 'continue' AND NOT suspended AND heartbeat.report ? 'JobState' THEN NULL
+            ELSE r.suspension
+        END,
+        suspended_at = CASE
+            WHEN suspended THEN coalesce(r.suspended_at, at)
+            WHEN NOT heartbeat.report ? 'JobState' THEN r.suspended_at
+        END,
+        suspended_s = r.suspended_s + CASE
+            WHEN heartbeat.report ? 'JobState' AND NOT suspended
+                THEN coalesce(extract(epoch FROM at - r.suspended_at), 0)
+            ELSE 0
+        END,
         signalled_at = CASE
             WHEN r.end_requested IS NOT NULL AND heartbeat.report ? 'JobPid'
                 THEN coalesce(r.signalled_at, clock_timestamp())
@@ -65,7 +80,15 @@ BEGIN
         AND suspended <> (live.job_status = 7)
     THEN
         UPDATE fetchwork.job AS j
-        SET job_status = CASE WHEN suspended THEN 7 ELSE 2 END, status_at = clock_timestamp()
+        SET job_status = CASE WHEN suspended THEN 7 ELSE 2 END,
+            status_at = at,
+            facts = j.facts || CASE
+                WHEN suspended THEN jsonb_build_object(
+                    'TotalSuspensions', coalesce((j.facts -> 'TotalSuspensions')::integer, 0) + 1,
+                    'LastSuspensionTime', extract(epoch FROM at)::bigint
+                )
+                ELSE fetchwork.suspension_facts(j.facts, live, at)
+            END
         WHERE j.cluster_id = live.cluster_id AND j.proc_id = live.proc_id;
         INSERT INTO fetchwork.event (event_type, cluster_id, proc_id, run_id, info)
         VALUES (

@@ -18,6 +18,7 @@ BEGIN
         JOIN fetchwork.run AS r ON r.run_id = a.run_id
         WHERE fetchwork.proves(a.token, r.token, r.host_id)
             AND r.end_requested IS NULL
+            AND r.suspension IS DISTINCT FROM 'continue'
             AND fetchwork.is_plain_report(a.report)
             AND (
                 NOT a.report ? 'JobState'

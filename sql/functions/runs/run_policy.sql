@@ -34,7 +34,10 @@ BEGIN
             'JobCurrentStartDate', extract(epoch FROM live.started_at)::bigint,
             'JobCurrentStartExecutingDate', extract(epoch FROM live.started_at)::bigint,
             'LastCkptTime', live.transfer -> 'LastCkptTime',
-            'JobStatus', live.job_status
+            'JobStatus', live.job_status,
+            -- of this run, for AllowedExecuteDuration
+            'FetchWorkSuspendedTime', live.suspended_s
+                + coalesce(extract(epoch FROM clock_timestamp() - live.suspended_at), 0)
         )) || coalesce(live.usage, '{}')
         FROM fetchwork.job AS j
         WHERE j.cluster_id = live.cluster_id AND j.proc_id = live.proc_id
