@@ -51,7 +51,7 @@ def _seconds(context: click.Context, parameter: click.Parameter, value: str) -> 
 @click.option(
     "--valid", metavar="TIME", default="1h", show_default=True, callback=_seconds, help="For how long."
 )
-@click.option("--max-slots", metavar="N", type=int, help="Jobs that each host may have at once.")
+@click.option("--max-slots", metavar="N", type=int, help="Jobs of each host at once, and their cores.")
 @click.option("--trusted", is_flag=True, help="They also judge the policies of all waiting jobs.")
 @click.option("--ephemeral", is_flag=True, help="Pilots: each is forgotten an hour after its last beat.")
 @click.option(

@@ -476,7 +476,7 @@ CREATE TABLE fetchwork.invitation (
     queues text [],                             -- that they serve; null: all
     uses integer NOT NULL,                      -- so many hosts may join
     used integer NOT NULL DEFAULT 0,
-    max_slots integer,                          -- so many live runs may each have; null: any number
+    max_slots integer,                          -- so many live runs, and Cpus, may each have; null: any
     trusted boolean NOT NULL,                   -- they do tasks that show the jobs of other hosts
     ephemeral boolean NOT NULL,                 -- they are forgotten an hour after their last beat
     valid_until timestamptz NOT NULL,

@@ -261,13 +261,14 @@ def test_set_role_makes_no_other_host_of_it(pool: Pool) -> None:
         assert refused(pool.stolen, "SELECT set_config('role', %s, false)", role) == "42501"
 
 
-def wants(root: Root, host_id: int, queue: str = "default") -> dict[str, object]:
-    # the autocluster of a job that waits
-    kind = root.value("SELECT autocluster_id FROM fetchwork.waiting LIMIT 1")
-    slot = [{"slot": "slot1@x", "exclusive": True, "choices": [1], "weights": 1}]
+def wants(root: Root, host_id: int, *jobs: str, slots: int = 1) -> dict[str, object]:
+    """A claim for some slots, by the autoclusters of these jobs; by that of any job that waits."""
+    kinds = [root.column("autocluster_id", job) for job in jobs]
+    kinds = kinds or [root.value("SELECT autocluster_id FROM fetchwork.waiting LIMIT 1")]
+    each = {"exclusive": True, "choices": list(range(1, len(kinds) + 1)), "weights": 1}
     return {
-        "host_id": host_id, "autoclusters": [kind], "prios": [0], "hints": [0],
-        "slots": psycopg.types.json.Jsonb(slot),
+        "host_id": host_id, "autoclusters": kinds, "prios": [0] * len(kinds), "hints": [0] * len(kinds),
+        "slots": psycopg.types.json.Jsonb([{"slot": f"slot{n + 1}@x", **each} for n in range(slots)]),
     }  # fmt: skip
 
 
@@ -296,6 +297,46 @@ def test_a_host_gets_jobs_of_its_queues_and_no_more_than_its_slots(busy: Root) -
     )}  # fmt: skip
     assert small.call("claim_many", **asked) == []
     assert small.scalar("accept", run_id=got["run_id"], token=got["token"]) is True
+
+
+def claimed(host: DirectQueue, asked: dict[str, object]) -> list[str]:
+    return [f"{row['cluster_id']}.{row['proc_id']}" for row in host.call("claim_many", **asked)]
+
+
+def test_a_hosts_jobs_request_no_more_cores_than_its_slots(busy: Root) -> None:
+    _, host = join(busy, invite(busy, max_slots=4)[1], "bounded")
+    own = own_id(busy, "bounded")
+    three = [busy.submit(RequestCpus=3) for _ in range(3)]
+    small = [busy.submit(RequestCpus=1) for _ in range(3)]
+    asked = wants(busy, own, three[0], small[0], slots=4)
+    # 3 and 1 are 4: the second one of 3 is passed over, and nothing more is had
+    assert claimed(host, asked) == [three[0], small[0]]
+    assert claimed(host, asked) == []
+    (run,) = host.rows("SELECT run_id, token FROM fetchwork.host_runs(%s) WHERE cluster_id = %s", own, 3)
+    assert host.scalar("reject", run_id=run[0], token=run[1], reason="x") is not None
+    # 3 are free again
+    assert claimed(host, wants(busy, own, three[1], slots=2)) == [three[1]]
+    assert claimed(host, wants(busy, own, small[1])) == []
+
+    # an expression counts for one core, and a job without a core for a slot
+    _, other = join(busy, invite(busy, max_slots=2)[1], "other")
+    odd = [busy.submit(RequestCpus=n) for n in ("/Expr(TARGET.Cpus)/", 0, 0)]
+    assert claimed(other, wants(busy, own_id(busy, "other"), *odd[:2], slots=3)) == odd[:2]
+
+
+def test_two_claims_at_once_request_no_more_cores_than_a_hosts_slots(busy: Root) -> None:
+    role, first = join(busy, invite(busy, max_slots=4)[1], "bounded")
+    second = session(busy, role, "pw")
+    jobs = [busy.submit(RequestCpus=3) for _ in range(2)]
+    asked = wants(busy, own_id(busy, "bounded"), jobs[0])
+    answers: list[list[str]] = []
+    with first.connection.transaction():
+        got = claimed(first, asked)
+        late = threading.Thread(target=lambda: answers.append(claimed(second, asked)))
+        late.start()
+        until(lambda: busy.value("SELECT count(*) FROM pg_locks WHERE NOT granted") == 1, "the second")
+    late.join(PATIENCE_S)
+    assert (got, answers) == ([jobs[0]], [[]])
 
 
 def test_an_invitation_lets_in_so_many_hosts_of_such_names_for_a_time(busy: Root) -> None:

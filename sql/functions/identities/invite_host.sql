@@ -2,9 +2,9 @@
 -- Returns its number, and the role and database to log in with; the caller keeps the password that the SCRAM
 -- verifier is made of.
 -- hosts: a pattern of their names, with * and ?. queues: those that they serve; NULL: all. uses: so many
--- hosts may join. max_slots: so many live runs may each host have. trusted: they do the tasks that show the
--- jobs of other hosts (policies of jobs that wait, deletes in buckets). ephemeral: pilots, which are
--- forgotten an hour after their last beat.
+-- hosts may join. max_slots: so many live runs may each host have, which may request as many Cpus together.
+-- trusted: they do the tasks that show the jobs of other hosts (policies of jobs that wait, deletes in
+-- buckets). ephemeral: pilots, which are forgotten an hour after their last beat.
 -- Errors: FWDEN, FWINV, FWNOT (a queue).
 CREATE OR REPLACE FUNCTION fetchwork.invite_host(
     verifier text,

@@ -47,9 +47,12 @@ AS $$
 DECLARE
     known record;
     slots_left integer;
+    -- that a host with a limit may still claim; null: any number
+    cores_left double precision;
     -- by choice
     limited boolean[];
     closed boolean[];
+    cores double precision[];
     -- 0, or the position of its owner among those whose jobs failed here
     turns integer[];
     began_at bigint[] := hints;
@@ -81,7 +84,9 @@ BEGIN
     IF NOT fetchwork.may_claim() THEN
         RETURN;
     END IF;
-    slots_left := fetchwork.free_slots(claim_many.host_id, jsonb_array_length(slots));
+    SELECT f.slots, f.cores
+    INTO slots_left, cores_left
+    FROM fetchwork.free_slots(claim_many.host_id, jsonb_array_length(slots)) AS f;
     SELECT t.*
     INTO known
     FROM fetchwork.turned_away(claim_many.host_id) AS t;
@@ -101,10 +106,12 @@ BEGIN
                 WHEN a.owner = ANY (known.failing) THEN a.owner = ANY (known.closed)
                 ELSE NOT known.newcomers
             END
+            OR coalesce(coalesce(a.request_cpus, 1) > cores_left, false)
             ORDER BY c.choice
         ),
+        array_agg(coalesce(a.request_cpus, 1) ORDER BY c.choice),
         array_agg(coalesce(array_position(known.failing, a.owner), 0) ORDER BY c.choice)
-    INTO limited, closed, turns
+    INTO limited, closed, cores, turns
     FROM unnest(autoclusters) WITH ORDINALITY AS c (autocluster_id, choice)
     LEFT JOIN fetchwork.autocluster AS a ON a.autocluster_id = c.autocluster_id
     LEFT JOIN fetchwork.queue AS q ON q.name = a.queue
@@ -174,6 +181,7 @@ BEGIN
             AND cardinality(busy) = 0
             AND NOT its_limited[1]
             AND turns[open[1]] = 0
+            AND coalesce(cores[open[1]] * slots_left <= cores_left, true)
         THEN
             alike := ARRAY(
                 SELECT e.value ->> 'slot'
@@ -202,6 +210,7 @@ BEGIN
                     END LOOP;
                     hints[choice] := its_hints[1];
                     slots_left := slots_left - served;
+                    cores_left := cores_left - served * cores[choice];
                 EXCEPTION
                     WHEN others THEN
                         -- the slots find out one by one which job is at fault
@@ -267,6 +276,15 @@ BEGIN
         choice := open[got];
         hints[choice] := greatest(hints[choice], taken.position);
         its_hints[got] := hints[choice];
+        IF cores_left IS NOT NULL THEN
+            cores_left := cores_left - cores[choice];
+            closed := ARRAY(
+                SELECT c.closed OR c.need > cores_left
+                FROM unnest(closed, cores) WITH ORDINALITY AS c (closed, need, choice)
+                ORDER BY c.choice
+            );
+            anew := true;
+        END IF;
         IF turns[choice] > 0 THEN
             closed := ARRAY(
                 SELECT c.closed OR c.turn = turns[choice]
