@@ -37,6 +37,7 @@ GRANT SELECT ON
     fetchwork.history,
     fetchwork.runs,
     fetchwork.run_counts,
+    fetchwork.idle_counts,
     fetchwork.events,
     fetchwork.events_kept,
     fetchwork.slots,

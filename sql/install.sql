@@ -360,6 +360,7 @@
 \ir functions/maintenance/wake.sql
 \ir functions/maintenance/fold.sql
 \ir functions/maintenance/count_runs.sql
+\ir functions/maintenance/count_idle.sql
 \ir functions/maintenance/sequence_events.sql
 \ir functions/maintenance/end_stays.sql
 \ir functions/maintenance/maintain_queue.sql
@@ -382,6 +383,7 @@
 \ir views/history.sql
 \ir views/runs.sql
 \ir views/run_counts.sql
+\ir views/idle_counts.sql
 \ir views/events.sql
 \ir views/events_kept.sql
 \ir views/slots.sql

@@ -1,11 +1,13 @@
-"""Charts of a range of time: starts, ends, running jobs and waits; and the last hour of each owner."""
+"""Charts of a range of time: starts, ends, idle and running jobs, waits; and the last hour."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 from fetchwork.db.calls import reading
 from fetchwork.page.acting import ActingSession
 from fetchwork.page.problem import Problem
-from fetchwork.queue.reading.views import Json
+from fetchwork.queue.reading.views import Json, Row
 
 #: name of a range -> its seconds, and those of a step
 RANGES = {
@@ -16,8 +18,8 @@ RANGES = {
 }
 #: failed runs of the last hour that are told by reason and host, the latest ones
 MOST_FAILURES = 5_000
-#: owners with a line of their last hour
-OWNERS = 12
+#: owners, and queues, with a line of their last hour
+MOST_LINES = 12
 
 # "running" at the end of a step: the jobs that run now, without later starts, with later ends
 _RANGE = """
@@ -34,7 +36,8 @@ counts AS MATERIALIZED (
         date_bin(interval '{step} s', c.ended_at, 'epoch') AS ended,
         c.runs, c.badruns AS bad, c.waits
     FROM fetchwork.run_counts AS c
-    WHERE c.ended_at > now() - interval '{seconds} s' AND c.owner = coalesce(%s, c.owner)
+    WHERE c.ended_at > now() - interval '{seconds} s'
+        AND c.owner = coalesce(%s, c.owner) AND c.fetchworkqueue = coalesce(%s, c.fetchworkqueue)
 ),
 live AS MATERIALIZED (
     SELECT
@@ -42,7 +45,8 @@ live AS MATERIALIZED (
         date_bin(interval '{step} s', to_timestamp(j.jobstartdate), 'epoch') AS first_started,
         j.jobstartdate - j.qdate AS wait_s
     FROM fetchwork.jobs AS j
-    WHERE j.jobstatus IN (2, 7) AND j.owner = coalesce(%s, j.owner)
+    WHERE j.jobstatus IN (2, 7)
+        AND j.owner = coalesce(%s, j.owner) AND j.fetchworkqueue = coalesce(%s, j.fetchworkqueue)
 ),
 ended AS (
     SELECT c.ended AS at, sum(c.runs)::bigint AS ends, sum(c.bad)::bigint AS bad_ends
@@ -69,6 +73,24 @@ waited AS (
         CROSS JOIN LATERAL unnest(c.waits) AS w (wait_s)
     ) AS w
     GROUP BY w.at
+),
+-- at the last count of each step, and now
+idled AS (
+    SELECT DISTINCT ON (date_bin(interval '{step} s', i.counted_at, 'epoch'))
+        date_bin(interval '{step} s', i.counted_at, 'epoch') AS at, i.idle
+    FROM (
+        SELECT c.counted_at, sum(c.idle)::bigint AS idle
+        FROM fetchwork.idle_counts AS c
+        WHERE c.counted_at > now() - interval '{seconds} s'
+            AND c.owner = coalesce(%s, c.owner)
+            AND c.fetchworkqueue = coalesce(%s, c.fetchworkqueue)
+        GROUP BY c.counted_at
+        UNION ALL
+        SELECT now(), coalesce(sum(t.idle), 0)::bigint
+        FROM fetchwork.totals AS t
+        WHERE t.owner = coalesce(%s, t.owner) AND t.fetchworkqueue = coalesce(%s, t.fetchworkqueue)
+    ) AS i
+    ORDER BY date_bin(interval '{step} s', i.counted_at, 'epoch'), i.counted_at DESC
 )
 SELECT
     extract(epoch FROM h.at)::bigint AS at, coalesce(s.starts, 0) AS starts,
@@ -80,12 +102,14 @@ SELECT
                 OVER (ORDER BY h.at ROWS BETWEEN 1 FOLLOWING AND UNBOUNDED FOLLOWING), 0
         )
     )::bigint AS running,
+    coalesce(i.idle, 0) AS idle,
     greatest(w.wait_s[1], 0) AS wait_s,
     greatest(w.wait_s[2], 0) AS wait_90_s
 FROM steps AS h
 LEFT JOIN started AS s ON s.at = h.at
 LEFT JOIN ended AS e ON e.at = h.at
 LEFT JOIN waited AS w ON w.at = h.at
+LEFT JOIN idled AS i ON i.at = h.at
 ORDER BY h.at
 """
 
@@ -96,18 +120,18 @@ SELECT extract(epoch FROM now() - least(
 ))::float8 AS age
 """
 
-_OWNERS = """
+_ENDS = """
 SELECT
-    c.owner, extract(epoch FROM date_bin('5 minutes', c.ended_at, 'epoch'))::bigint AS at,
-    sum(c.runs)::bigint AS ends
+    c.owner, c.fetchworkqueue AS queue,
+    extract(epoch FROM date_bin('5 minutes', c.ended_at, 'epoch'))::bigint AS at, sum(c.runs)::bigint AS ends
 FROM fetchwork.run_counts AS c
 WHERE c.ended_at > now() - interval '1 hour' AND c.runs > 0
-GROUP BY 1, 2
+GROUP BY 1, 2, 3
 """
 
 
-def charts(session: ActingSession, *, span: str | None, owner: str | None) -> Json:
-    """The steps of a range (None: that of the pool's age), of one owner or all; raises Problem.
+def charts(session: ActingSession, *, span: str | None, owner: str | None, queue: str | None) -> Json:
+    """The steps of a range (None: that of the pool's age), of one owner and queue or of all; raises Problem.
 
     Waits are in seconds, None without a start: those of running jobs, and of a sample of ended ones. ``ends``
     are jobs' own ends, ``bad_ends`` all other ends of runs.
@@ -120,16 +144,13 @@ def charts(session: ActingSession, *, span: str | None, owner: str | None) -> Js
         raise Problem(400, "bad request", f"range is '{span}'; allowed: {', '.join(RANGES)}")
     seconds, step = RANGES[span]
     statement = _RANGE.replace("{seconds}", str(seconds)).replace("{step}", str(step))
-    rows = [dict(row) for row in session.database.query(statement, [owner, owner])]
-    return {"range": span, "owner": owner, "rows": rows}
+    rows = [dict(row) for row in session.database.query(statement, [owner, queue] * 4)]
+    return {"range": span, "owner": owner, "queue": queue, "rows": rows}
 
 
 def last_hour(session: ActingSession) -> Json:
-    """The last hour's ends of each owner by five minutes, and its latest failed runs by reason and host."""
-    owners: dict[str, dict[int, int]] = {}
-    for row in session.database.query(_OWNERS):
-        owners.setdefault(row["owner"], {})[row["at"]] = row["ends"]
-    busiest = sorted(owners, key=lambda owner: (-sum(owners[owner].values()), owner))[:OWNERS]
+    """The last hour's ends by owner, queue and five minutes, and its latest failures by reason and host."""
+    ends = session.database.query(_ENDS)
     reasons: dict[str, Json] = {}
     hosts: dict[str, int] = {}
     failures = session.database.run(reading.recent_failures(most=MOST_FAILURES))
@@ -141,7 +162,18 @@ def last_hour(session: ActingSession) -> Json:
         hosts[host] = hosts.get(host, 0) + 1
     return {
         "all_failures": len(failures) < MOST_FAILURES,
-        "owners": {owner: owners[owner] for owner in busiest},
+        "owners": _busiest(ends, "owner"),
+        "queues": _busiest(ends, "queue"),
         "reasons": sorted(reasons.items(), key=lambda item: -item[1]["runs"])[:8],
         "hosts": sorted(hosts.items(), key=lambda item: -item[1])[:8],
     }
+
+
+def _busiest(rows: Sequence[Row], by: str) -> dict[str, dict[int, int]]:
+    """The numbers of ends by the time of their five minutes, of the owners or queues with most of them."""
+    found: dict[str, dict[int, int]] = {}
+    for row in rows:
+        ends = found.setdefault(row[by], {})
+        ends[row["at"]] = ends.get(row["at"], 0) + row["ends"]
+    busiest = sorted(found, key=lambda name: (-sum(found[name].values()), name))[:MOST_LINES]
+    return {name: found[name] for name in busiest}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from urllib.parse import urlencode
 
 from jinja2 import Environment
@@ -43,7 +44,7 @@ class Pages:
         self._title = title
         self._actions = Actions(workers, sign_in, self.render)
         #: charts by person, range and owner, and the time when they were read
-        self._charts: dict[tuple[Person, str | None, str | None], tuple[float, Json]] = {}
+        self._charts: dict[tuple[Person | str | None, ...], tuple[float, Json]] = {}
 
     def routes(self) -> list[Route]:
         """The paths of the pages."""
@@ -84,15 +85,17 @@ class Pages:
     async def overview(self, request: Request) -> Response:
         """Everything at a glance."""
         answer = await self._workers.ask(request.state.person, questions.overview)
-        given = {name: text for name in ("range", "owner") if (text := request.query_params.get(name))}
+        given = {
+            name: text for name in ("range", "owner", "queue") if (text := request.query_params.get(name))
+        }
         charts_at = "/charts" + ("?" + urlencode(given) if given else "")
         tables = {of: Table(request, of, f"{of}-") for of in ("owners", "queues")}
         return self.render(request, "overview.html", charts_at=charts_at, tables=tables, **answer)
 
     async def charts(self, request: Request) -> Response:
         """Charts of a range; a part of the overview that may take longer."""
-        span, owner = (request.query_params.get(name) or None for name in ("range", "owner"))
-        answer = await self._read_charts(request.state.person, span, owner)
+        asked = {name: request.query_params.get(name) or None for name in ("range", "owner", "queue")}
+        answer = await self._read_charts(request.state.person, asked)
         return self.render(request, "charts.html", ranges=charts.RANGES, **answer)
 
     async def hour(self, request: Request) -> Response:
@@ -107,13 +110,16 @@ class Pages:
         many = sum(row["jobs"] for row in rows) >= questions.MANY_HELD
         return self.render(request, "held.html", rows=rows, many=questions.MANY_HELD if many else None)
 
-    async def _read_charts(self, person: Person, span: str | None, owner: str | None) -> Json:
+    async def _read_charts(self, person: Person, asked: Mapping[str, str | None]) -> Json:
         """The charts; they are not computed anew for each page that shows them."""
         now = time.monotonic()
         self._charts = {each: kept for each, kept in self._charts.items() if now - kept[0] < CHARTS_S}
-        key = person, span, owner
+        key = person, *asked.values()
         if key not in self._charts:
-            answer = await self._workers.ask(person, charts.charts, slow=True, span=span, owner=owner)
+            span, owner, queue = asked.values()
+            answer = await self._workers.ask(
+                person, charts.charts, slow=True, span=span, owner=owner, queue=queue
+            )
             self._charts[key] = (time.monotonic(), answer)
         return self._charts[key][1]
 

@@ -1042,21 +1042,33 @@ CREATE TABLE fetchwork.run_count (
     ended timestamptz NOT NULL,
     started timestamptz NOT NULL,               -- and in which they began; of waits: the job's first run
     owner text NOT NULL,
+    queue text NOT NULL,
     runs bigint NOT NULL,                       -- that had started
     bad_runs bigint NOT NULL,                   -- of them those whose job did not end by itself
     waits integer[] NOT NULL,                   -- seconds from submission to first start, a sample
     longest_wait integer,                       -- of all
-    PRIMARY KEY (ended, started, owner)
+    PRIMARY KEY (ended, started, owner, queue)
 );
 
 COMMENT ON TABLE fetchwork.run_count IS 'counts of the ends of the last eight days, for charts';
 
 CREATE TABLE fetchwork.counted (
     single boolean PRIMARY KEY DEFAULT true CONSTRAINT counted_is_one_row CHECK (single),
-    up_to timestamptz NOT NULL DEFAULT '-infinity'
+    up_to timestamptz NOT NULL DEFAULT '-infinity',
+    idle_at timestamptz NOT NULL DEFAULT '-infinity'  -- the last time of idle_count
 );
 
 COMMENT ON TABLE fetchwork.counted IS 'run_count has what ended before, and nothing of what ended later';
+
+CREATE TABLE fetchwork.idle_count (
+    at timestamptz NOT NULL,                    -- each five minutes; a quarter of an hour over two hours ago
+    owner text NOT NULL,
+    queue text NOT NULL,
+    idle bigint NOT NULL,                       -- jobs, at a moment in the five minutes after that
+    PRIMARY KEY (at, owner, queue)
+);
+
+COMMENT ON TABLE fetchwork.idle_count IS 'numbers of idle jobs over the last eight days, for charts';
 
 INSERT INTO fetchwork.counted DEFAULT VALUES;
 

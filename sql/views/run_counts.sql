@@ -1,4 +1,4 @@
--- Runs that ended in the last week and started before, counted by owner and by the five minutes of their
+-- Runs that ended in the last week and started before, counted by owner, queue and the five minutes of their
 -- start and end (quarters of an hour where the end is over two hours ago); with a sample of the waits for
 -- their first start of the jobs that ended then, and the longest of these waits. Runs that
 -- functions/maintenance/count_runs.sql has not counted yet are a row each; for a range with two ends the
@@ -6,6 +6,7 @@
 CREATE OR REPLACE VIEW fetchwork.run_counts WITH (security_barrier) AS
 SELECT
     u.owner,
+    u.queue AS fetchworkqueue,
     u.ended AS ended_at,
     u.started AS started_at,
     u.runs,
@@ -13,12 +14,13 @@ SELECT
     u.waits,
     u.longest_wait AS longestwait
 FROM (
-    SELECT k.owner, k.ended, k.started, k.runs, k.bad_runs, k.waits, k.longest_wait
+    SELECT k.owner, k.queue, k.ended, k.started, k.runs, k.bad_runs, k.waits, k.longest_wait
     FROM fetchwork.run_count AS k
     WHERE k.ended > now() - interval '7 days'
     UNION ALL
     SELECT
         h.owner,
+        coalesce(a.queue, ''),
         date_bin('5 minutes', h.ended_at, 'epoch'),
         date_bin('5 minutes', h.started_at, 'epoch'),
         1,
@@ -26,6 +28,7 @@ FROM (
         '{}',
         NULL
     FROM fetchwork.run_history AS h
+    LEFT JOIN fetchwork.autocluster AS a ON a.autocluster_id = h.autocluster_id
     WHERE h.ended_at BETWEEN (
             SELECT greatest(c.up_to, now() - interval '7 days')
             FROM fetchwork.counted AS c
@@ -34,6 +37,7 @@ FROM (
     UNION ALL
     SELECT
         j.owner,
+        j.queue,
         date_bin('5 minutes', j.completed_at, 'epoch'),
         date_bin('5 minutes', j.first_start_at, 'epoch'),
         0,

@@ -150,7 +150,26 @@ def test_the_charts_have_starts_ends_running_jobs_and_waits(
     assert sum(running) in (2 * 5, 2 * 4) and running[-1] == 2 and set(running) == {0, 2}
     # each scale begins at zero and has a round top
     scales = re.findall(r'class="scale"[^>]*><span>([^<]*)</span><span>([^<]*)</span><span>0</span>', text)
-    assert scales == [("2", "1"), ("2", "1"), ("2", "1"), ("5 min", "2.5 min")]
+    assert scales == [("2", "1"), ("2", "1"), ("2", "1"), ("2", "1"), ("5 min", "2.5 min")]
+    assert "2 idle now, 2 at most" in text
+
+
+def test_the_charts_are_of_a_queue_or_an_owner(
+    page: TestClient, busy: DirectQueue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pages, "CHARTS_S", 0.0)
+    whole = page.get("/charts?range=hour").text
+    assert page.get("/charts?range=hour&queue=default").text.count("4 starts") == whole.count("4 starts") == 1
+    assert "No job ran in this time" in page.get("/charts?range=hour&queue=other").text
+    assert "2 starts" in page.get("/charts?range=hour&owner=alice&queue=default").text
+    # a range keeps the queue, and its name leads to its jobs
+    text = page.get("/?range=hour&queue=default").text
+    assert "queue=default" in there(re.search(r'data-load="(/charts[^"]*)"', text))[1]
+    part = page.get("/charts?range=hour&queue=default").text
+    assert "/?owner=&amp;queue=default&amp;range=day#charts" in part
+    assert "/jobs?constraint=FetchWorkQueue+%3D%3D+%22default%22" in part
+    hour = page.get("/hour").text
+    assert "Ends by queue" in hour and "/?range=hour&amp;queue=default#charts" in hour
 
 
 def test_the_range_of_the_charts_is_that_of_the_pool_s_age(page: TestClient, busy: DirectQueue) -> None:

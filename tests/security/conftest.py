@@ -79,4 +79,5 @@ def busy(root: Root) -> Root:
                 root.call("finish", **of_run, hook_reason="exit", report={**EXITED, "ExitCode": 0})
     # no agent runs here
     root.call("sequence_events")
+    root.call("count_idle")
     return root

@@ -32,7 +32,18 @@ def denied(queue: DirectQueue, statement: str, *parameters: Any) -> str:
     return str(caught.value)
 
 
-VIEWS = ["jobs", "history", "runs", "events", "autoclusters", "totals", "batches", "run_counts", "owners"]
+VIEWS = [
+    "jobs",
+    "history",
+    "runs",
+    "events",
+    "autoclusters",
+    "totals",
+    "batches",
+    "run_counts",
+    "idle_counts",
+    "owners",
+]
 
 
 def owners_seen(queue: DirectQueue, view: str) -> set[str]:

@@ -288,6 +288,7 @@ def test_a_function_of_the_readers_own_sees_no_row_that_he_may_not_see(busy: Roo
         ("totals", "owner"),
         ("batches", "jobbatchname"),
         ("run_counts", "owner"),
+        ("idle_counts", "owner"),
         ("owners", "owner"),
     ]:
         alice.rows(f"SELECT 1 FROM fetchwork.{view} WHERE pg_temp.leak({column}::text)")

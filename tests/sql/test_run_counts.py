@@ -1,4 +1,4 @@
-"""Ended runs, counted by their times: the same before and after the count, and each run once."""
+"""Ended runs, counted by their times: the same before and after the count, each run once; and idle jobs."""
 
 from datetime import timedelta
 from typing import Any
@@ -98,7 +98,7 @@ def test_counts_are_by_five_minutes_and_in_two_hours_by_quarters(ended: DirectQu
     ended.connection.execute("DELETE FROM fetchwork.run_count")
     ended.connection.execute(
         "INSERT INTO fetchwork.run_count"
-        " SELECT q.at + m.m, q.at + m.m - interval '20 minutes', 'alice', 1, 0, '{5}', 5"
+        " SELECT q.at + m.m, q.at + m.m - interval '20 minutes', 'alice', 'default', 1, 0, '{5}', 5"
         " FROM date_bin('15 minutes', now() - interval '150 minutes', 'epoch') AS q (at)"
         " CROSS JOIN unnest(ARRAY['5 minutes', '10 minutes']::interval []) AS m (m)"
     )
@@ -149,3 +149,45 @@ def test_counts_are_kept_for_eight_days(ended: DirectQueue) -> None:
     ended.connection.execute("UPDATE fetchwork.counted SET up_to = up_to - interval '1 minute'")
     ended.connection.execute("SELECT fetchwork.count_runs()")
     assert ended.value("SELECT count(*) FROM fetchwork.run_count") == 0
+
+
+def test_runs_are_counted_by_queue(ended: DirectQueue) -> None:
+    by_queue = "SELECT fetchworkqueue, sum(runs)::int FROM fetchwork.run_counts WHERE runs > 0 GROUP BY 1"
+    before = ended.rows(by_queue)
+    assert [queue for queue, _ in before] == ["default"]
+    ended.connection.execute("SELECT fetchwork.count_runs()")
+    assert ended.rows(by_queue) == before
+
+
+def test_idle_jobs_are_counted_once_in_five_minutes(queue: DirectQueue) -> None:
+    idle = "SELECT owner, fetchworkqueue, idle::int FROM fetchwork.idle_counts ORDER BY counted_at, owner"
+    queue.submit({"Owner": "alice"})
+    queue.submit_many([{"Owner": "bob"}] * 2)
+    queue.started()
+    queue.connection.execute("SELECT fetchwork.count_idle()")
+    counted = [("bob", "default", 2)]
+    assert queue.rows(idle) == counted
+    queue.submit({"Owner": "alice"})
+    queue.connection.execute("SELECT fetchwork.count_idle()")
+    assert queue.rows(idle) == counted
+    queue.connection.execute("UPDATE fetchwork.counted SET idle_at = idle_at - interval '5 minutes'")
+    queue.connection.execute("UPDATE fetchwork.idle_count SET at = at - interval '5 minutes'")
+    queue.connection.execute("SELECT fetchwork.count_idle()")
+    assert queue.rows(idle) == [*counted, ("alice", "default", 1), *counted]
+
+
+def test_counts_of_idle_jobs_are_thinned_and_forgotten(queue: DirectQueue) -> None:
+    queue.connection.execute(
+        "INSERT INTO fetchwork.idle_count"
+        " SELECT s.at, 'alice', 'default', 1"
+        " FROM date_bin('15 minutes', now(), 'epoch') AS q (at)"
+        " CROSS JOIN generate_series(q.at - interval '135 minutes', q.at, '5 minutes') AS s (at)"
+        " UNION ALL SELECT now() - interval '9 days', 'alice', 'default', 1"
+    )
+    queue.connection.execute("UPDATE fetchwork.counted SET idle_at = now() - interval '5 minutes'")
+    queue.connection.execute("SELECT fetchwork.count_idle()")
+    old = "SELECT count(*) FROM fetchwork.idle_count WHERE at < now() - interval '2 hours'"
+    quarters = f"{old} AND at = date_bin('15 minutes', at, 'epoch')"
+    assert queue.value(old) == queue.value(quarters) > 0
+    assert queue.value("SELECT count(*) FROM fetchwork.idle_count WHERE at < now() - interval '1 day'") == 0
+    assert queue.value("SELECT count(*) FROM fetchwork.idle_count") > queue.value(old) + 20

@@ -12,6 +12,7 @@ BEGIN
     PERFORM fetchwork.notice_good_runs();
     folded := fetchwork.fold();
     PERFORM fetchwork.count_runs();
+    PERFORM fetchwork.count_idle();
     PERFORM fetchwork.sweep_demand();
     PERFORM fetchwork.drop_files();
     PERFORM fetchwork.give_up_bringing();
