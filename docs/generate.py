@@ -346,7 +346,7 @@ PARTS: dict[str, Callable[[], str]] = {
     "host-file": _host_file,
     "database-settings": _database_settings,
     "views": _views,
-    "functions-of-people": _functions("Functions of people"),
+    "functions-of-people": _functions("Functions of people;", "Functions of people about tokens"),
     "functions-of-administrators": _functions("Functions of administrators"),
     "python": _python,
     "rest": _rest,

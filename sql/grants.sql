@@ -148,6 +148,13 @@ GRANT EXECUTE ON FUNCTION
     fetchwork.notify_agents
 TO fetchwork_submitter, fetchwork_access_point, fetchwork_admin;
 
+-- Functions of people about tokens: none for an access point, as a stolen one could make lasting tokens.
+GRANT EXECUTE ON FUNCTION
+    fetchwork.create_token,
+    fetchwork.revoke_token,
+    fetchwork.tokens
+TO fetchwork_submitter, fetchwork_admin;
+
 -- Functions of agents; a run is identified by its id and its token. A joined host acts for itself alone:
 -- functions/access/require_host.sql, functions/values/proves.sql.
 GRANT EXECUTE ON FUNCTION
@@ -245,6 +252,7 @@ TO fetchwork_invited;
 -- Functions of an access point, for the account that calls it.
 GRANT EXECUTE ON FUNCTION
     fetchwork.act_for,
+    fetchwork.act_by_token,
     fetchwork.sequence_events,
     -- leader tasks that show the jobs of all
     fetchwork.take_leader_task,

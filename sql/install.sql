@@ -58,6 +58,13 @@
 \ir functions/identities/require_join.sql
 \ir functions/identities/forget_identities.sql
 
+-- functions/tokens: with which people sign in at the page and the API
+\ir functions/tokens/require_token_maker.sql
+\ir functions/tokens/create_token.sql
+\ir functions/tokens/revoke_token.sql
+\ir functions/tokens/tokens.sql
+\ir functions/tokens/act_by_token.sql
+
 -- functions/settings: The numbers of an administrator: settings, queues, submitters, concurrency limits.
 \ir functions/settings/setting_value.sql
 \ir functions/settings/setting_time.sql

@@ -67,6 +67,7 @@ COMMANDS: dict[str, dict[str, str]] = {
         "host": "Invite hosts, join as one, and revoke one.",
         "hooks": "Install the hooks that HTCondor calls.",
         "agent": "Serve the hooks of this host.",
+        "token": "Make, list and revoke tokens of people, for the page and the API.",
         "serve": "Show the queue in a browser, and serve it to programs as JSON (/api/v1).",
         "exporter": "Serve metrics of a database to Prometheus.",
         "access-point": "Serve the people who submit on this host.",

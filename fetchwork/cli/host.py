@@ -36,20 +36,12 @@ def cli(context: click.Context, dsn: str | None) -> None:
     context.obj = options.conninfo_of(context, dsn)
 
 
-def _seconds(context: click.Context, parameter: click.Parameter, value: str) -> float:
-    factor = {"s": 1, "m": 60, "h": 3600, "d": 86400}.get(value[-1:], 0)
-    try:
-        return float(value[:-1]) * factor if factor else float(value)
-    except ValueError:
-        raise click.BadParameter("allowed: a number with s, m, h or d, such as 30m") from None
-
-
 @cli.command()
 @click.option("--name", "hosts", metavar="PATTERN", default="*", help="Names of the hosts, with * and ?.")
 @click.option("--queue", "queues", metavar="QUEUE", multiple=True, help="Serve this queue only; repeatable.")
 @click.option("--uses", metavar="N", default=1, show_default=True, help="The number of hosts that may join.")
 @click.option(
-    "--valid", metavar="TIME", default="1h", show_default=True, callback=_seconds, help="For how long."
+    "--valid", metavar="TIME", default="1h", show_default=True, callback=options.seconds, help="For how long."
 )
 @click.option("--max-slots", metavar="N", type=int, help="Jobs of each host at once, and their cores.")
 @click.option("--trusted", is_flag=True, help="They also judge the policies of all waiting jobs.")

@@ -297,3 +297,12 @@ def jobs_constraint(words: Sequence[str], constraints: Sequence[str]) -> str:
             )
     parts = [" || ".join(f"({part})" for part in named)] if named else []
     return joined([*parts, *constraints])
+
+
+def seconds(context: click.Context, parameter: click.Parameter, value: str) -> float:
+    """The seconds of a time such as 30m."""
+    factor = {"s": 1, "m": 60, "h": 3600, "d": 86400}.get(value[-1:], 0)
+    try:
+        return float(value[:-1]) * factor if factor else float(value)
+    except ValueError:
+        raise click.BadParameter("allowed: a number with s, m, h or d, such as 30m") from None

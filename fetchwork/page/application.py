@@ -25,9 +25,11 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from fetchwork import __version__
 from fetchwork.db.schema import Readiness
+from fetchwork.page.acting import Person
 from fetchwork.page.api import Api
 from fetchwork.page.live import Live
 from fetchwork.page.pages import Pages
+from fetchwork.page.persontokens import PersonTokens, is_person_token
 from fetchwork.page.problem import Problem
 from fetchwork.page.show import HERE, environment
 from fetchwork.page.signin import COOKIE, SignIn
@@ -54,6 +56,7 @@ def application(conninfo: str, sign_in: SignIn, *, title: str = "fetchwork") -> 
     """The service of one database, as an ASGI application."""
     workers = Workers(conninfo)
     live = Live(workers)
+    tokens = PersonTokens(conninfo, may_write=sign_in.may_write)
     ready = Readiness(conninfo)
     jinja = environment()
     pages = Pages(workers, sign_in, jinja, title)
@@ -72,6 +75,7 @@ def application(conninfo: str, sign_in: SignIn, *, title: str = "fetchwork") -> 
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
         yield
         await live.close()
+        await tokens.close()
         workers.close()
 
     problems = _Problems(jinja, title)
@@ -92,7 +96,7 @@ def application(conninfo: str, sign_in: SignIn, *, title: str = "fetchwork") -> 
         exception_handlers=handlers,
         lifespan=lifespan,
     )
-    app.add_middleware(_SignedIn, sign_in=sign_in, problems=problems)
+    app.add_middleware(_SignedIn, sign_in=sign_in, tokens=tokens, problems=problems)
     app.add_middleware(_Headers)
     return app
 
@@ -120,8 +124,8 @@ class _Headers:
 class _SignedIn:
     """Admits only known people; turns the token of a link into a cookie."""
 
-    def __init__(self, app: ASGIApp, sign_in: SignIn, problems: _Problems) -> None:
-        self._app, self._sign_in, self._problems = app, sign_in, problems
+    def __init__(self, app: ASGIApp, sign_in: SignIn, tokens: PersonTokens, problems: _Problems) -> None:
+        self._app, self._sign_in, self._tokens, self._problems = app, sign_in, tokens, problems
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -131,7 +135,7 @@ class _SignedIn:
         public = scope["path"].startswith("/static/") or scope["path"] in PUBLIC
         token = request.query_params.get("token")
         if token is not None and self._sign_in.header is None and request.method == "GET":
-            if self._sign_in.is_token(token):
+            if self._sign_in.is_token(token) or await self._is_of_person(request, token):
                 # removes the token from the address, which browsers remember and send along; "//host" would
                 # be another site's
                 answer: Response = RedirectResponse("/" + scope["path"].lstrip("/"), 303)
@@ -141,19 +145,38 @@ class _SignedIn:
                 wrong = Problem(
                     401,
                     "not signed in",
-                    "the link's token is not this service's; it may be of an earlier start",
+                    "the link's token does not count here; it may be of an earlier start, over or revoked",
                 )
                 answer = await self._problems.of_problem(request, wrong)
             await answer(scope, receive, send)
             return
         if not public:
             try:
-                scope.setdefault("state", {})["person"] = self._sign_in.person(request)
+                scope.setdefault("state", {})["person"] = await self._person(request)
             except Problem as problem:
                 answer = await self._problems.of_problem(request, problem)
                 await answer(scope, receive, send)
                 return
         await self._app(scope, receive, send)
+
+    async def _person(self, request: Request) -> Person:
+        token = self._sign_in.person_token(request)
+        if token is None:
+            return self._sign_in.person(request)
+        return await self._tokens.person(token, _address(request))
+
+    async def _is_of_person(self, request: Request, token: str) -> bool:
+        if not is_person_token(token):
+            return False
+        try:
+            await self._tokens.person(token, _address(request))
+        except Problem:
+            return False
+        return True
+
+
+def _address(request: Request) -> str:
+    return request.client.host if request.client else ""
 
 
 class _Problems:

@@ -23,6 +23,7 @@ from typing import Final, TypeAlias
 from starlette.requests import HTTPConnection, Request
 
 from fetchwork.page.acting import Person
+from fetchwork.page.persontokens import is_person_token
 from fetchwork.page.problem import Problem
 
 COOKIE: Final = "fetchwork_token"
@@ -83,6 +84,15 @@ class SignIn:
             raise Problem(401, "not signed in", f"the proxy named no account in '{self.header}'")
         name = names[0]
         return Person(name, None if name in self.admins else name, self.may_write)
+
+    def person_token(self, connection: HTTPConnection) -> str | None:
+        """The token of a person's own that the request has; behind a proxy only in a header."""
+        given = None
+        if self.header is None or self.by_bearer(connection):
+            given = self._given_token(connection)
+        if given is None or not is_person_token(given) or self.is_token(given):
+            return None
+        return given
 
     def _given_token(self, connection: HTTPConnection) -> str | None:
         scheme, _, token = connection.headers.get("authorization", "").partition(" ")

@@ -168,12 +168,13 @@ def _answer(
     # not handled: it ends the process, in any state
     signal.setitimer(signal.ITIMER_REAL, limit_s)
     _session.account, _session.limit_s = person.account, limit_s
+    _session.token, _session.writes = person.token, mode == "write"
     try:
         if mode != "write":
             with _session.writing() if mode == "note" else _session.reading():
                 return question(_session, **arguments)
         if not person.may_write:
-            raise Problem(403, "not allowed", "this service shows jobs and changes none")
+            raise Problem(403, "not allowed", "this service, or your token, shows jobs and changes none")
         return question(_session, **arguments)
     except Problem as problem:
         return problem

@@ -578,6 +578,21 @@ CREATE TABLE fetchwork.action (
 
 COMMENT ON TABLE fetchwork.action IS 'actions of people; a submission is a row of cluster';
 
+CREATE TABLE fetchwork.person_token (
+    number integer GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    owner text NOT NULL,                        -- it gives the rights of this account alone
+    digest bytea NOT NULL UNIQUE,               -- SHA-256 of the token, which has 256 random bits
+    read_only boolean NOT NULL,
+    created_by text NOT NULL,
+    created_at timestamptz NOT NULL DEFAULT now(),
+    valid_until timestamptz NOT NULL,
+    revoked_at timestamptz
+);
+
+COMMENT ON TABLE fetchwork.person_token IS 'tokens with which people sign in at the page and the API';
+
+CREATE INDEX person_token_owner ON fetchwork.person_token (owner);
+
 -- Jobs, runs and the queue ----------------------------------------------------------------------------------
 -- A job's ad is stored once a cluster and in the job only where it differs. Columns hold the changing
 -- parts. A job waits in "waiting", runs by a row of "run", and moves to "job_history" when it has ended.

@@ -186,7 +186,7 @@ FOR_EVERYONE = {
 }  # fmt: skip
 OF_SUBMITTERS = {
     "submit", "submit_many", "submit_cluster", "submit_ads", "reserve_cluster", "note_submission", "submitted_as", "begin_submission", "submit_noted", "lacking_contents", "end_content", "add_job_files", "add_job_key", "job_outputs", "output_clusters", "awaited_owners", "checkpoint_owners", "awaited_outputs", "drop_outputs", "left_checkpoints", "forget_checkpoint", "not_brought",
-    "put_credential", "delete_credential", "hold", "release", "remove", "remove_now", "vacate", "suspend", "continue",
+    "create_token", "revoke_token", "tokens", "put_credential", "delete_credential", "hold", "release", "remove", "remove_now", "vacate", "suspend", "continue",
     "edit", "notify_agents",
     # the scheduler-universe jobs of its own account, for an access point that serves only that account
     "claim_scheduler_job", "tend_scheduler_runs", "run_policy", "start", "refuse_start", "heartbeat", "finish",
@@ -201,7 +201,7 @@ OF_AGENTS = {
 }  # fmt: skip
 OF_CONTENTS = {"put_whole_contents", "begin_content", "put_chunk", "read_chunk", "content_url"}
 OF_ACCESS_POINTS = {
-    "act_for", "sequence_events",
+    "act_for", "act_by_token", "sequence_events",
     "take_leader_task", "policy_jobs", "apply_policy", "objects_over", "objects_deleted", "postpone_objects",
 }  # fmt: skip
 OF_ADMINISTRATORS = {
@@ -227,7 +227,10 @@ def test_each_function_is_for_those_whom_it_is_for(root: Root) -> None:
         "fw_bob": FOR_EVERYONE | OF_SUBMITTERS | OF_CONTENTS,
         "fw_reader": FOR_EVERYONE,
         "fw_agent": FOR_EVERYONE | OF_AGENTS | OF_CONTENTS,
-        "fw_point": FOR_EVERYONE | OF_SUBMITTERS | OF_CONTENTS | OF_ACCESS_POINTS,
+        "fw_point": FOR_EVERYONE
+        | (OF_SUBMITTERS - {"create_token", "revoke_token", "tokens"})
+        | OF_CONTENTS
+        | OF_ACCESS_POINTS,
         "fw_admin": FOR_EVERYONE | OF_SUBMITTERS | OF_AGENTS | OF_CONTENTS | OF_ADMINISTRATORS,
         "fw_nobody": set(),
     }

@@ -1,8 +1,8 @@
 -- For maintain_tables: ends the logins of invitations that are over, and of identities that were revoked or
--- are over for 30 days, forgets ephemeral hosts that were silent for an hour, and drops login roles of this
--- database that no row names: their host was forgotten, or they could not be dropped before. At most 500
--- hosts and 500 roles at a time, because each drop holds locks until the commit. Does nothing where the owner
--- of the schema may not change roles.
+-- are over for 30 days, forgets ephemeral hosts that were silent for an hour and tokens of people that ended
+-- 30 days ago, and drops login roles of this database that no row names: their host was forgotten, or they
+-- could not be dropped before. At most 500 hosts and 500 roles at a time, because each drop holds locks until
+-- the commit. Does nothing where the owner of the schema may not change roles.
 CREATE OR REPLACE FUNCTION fetchwork.forget_identities()
 RETURNS void
 LANGUAGE plpgsql
@@ -31,6 +31,8 @@ BEGIN
     );
     DELETE FROM fetchwork.host_identity AS i
     WHERE i.valid_until < clock_timestamp() - interval '30 days';
+    DELETE FROM fetchwork.person_token AS t
+    WHERE least(t.valid_until, t.revoked_at) < clock_timestamp() - interval '30 days';
     DELETE FROM fetchwork.invitation AS v
     WHERE v.ended_at < clock_timestamp() - interval '30 days'
         AND NOT EXISTS (SELECT FROM fetchwork.host_identity AS i WHERE i.invitation = v.number);
