@@ -31,6 +31,7 @@ from urllib.parse import quote
 
 import psycopg
 import uvicorn
+from psycopg.types.json import Jsonb
 
 from fetchwork.page import pages
 from fetchwork.page.application import application
@@ -48,6 +49,8 @@ PAGES = {
     "jobs of an owner": "/jobs?owner=owner3",
     "held jobs of an owner": "/jobs?owner=owner3&state=held",
     "held jobs": "/jobs?state=held",
+    "held jobs by memory": "/jobs?state=held&sort=-Memory",
+    "an owner's history by wall time": "/history?owner=owner3&sort=Wall",
     "running jobs": "/jobs?state=running",
     "jobs of a cluster": "/jobs?constraint=" + quote("ClusterId == 77"),
     "a job in the queue": "/jobs/77.7",
@@ -77,6 +80,8 @@ PAGES = {
     "charts of a day": "/charts?range=day",
     "charts of a week": "/charts?range=week",
     "charts of an owner's day": "/charts?range=day&owner=owner3",
+    "charts of a queue's week": "/charts?range=week&queue=default",
+    "a DAG of 100 nodes": "/clusters/{dag}/dag",
 }
 #: so many hosts have this many slots each, for the map; its goal is 300 ms
 HOSTS, SLOTS = 1000, 64
@@ -95,6 +100,15 @@ INSERT INTO fetchwork.slot (host_id, name, state, activity, cpus, memory_mib)
 SELECT h.host_id, 'slot' || n || '@' || h.name, 'Unclaimed', 'Idle', 1, 2048
 FROM fetchwork.host AS h CROSS JOIN generate_series(1, {SLOTS}) AS n WHERE h.name LIKE 'large%';
 ANALYZE fetchwork.host, fetchwork.slot
+"""
+# a week of counts for each of ten owners
+_IDLE = """
+INSERT INTO fetchwork.idle_count (at, owner, queue, idle)
+SELECT q.at, 'owner' || o, 'default', 1000 + o
+FROM generate_series(
+    date_bin('15 minutes', now() - interval '7 days', 'epoch'), now(), '15 minutes'
+) AS q (at)
+CROSS JOIN generate_series(0, 9) AS o
 """
 #: page and constraint; {last} is the last cluster of the queue, {oldest} that of history
 UNINDEXED = {
@@ -169,6 +183,31 @@ def count_runs(conninfo: str) -> float:
             if row == before:
                 return 1000 * longest
             before = row
+
+
+def submit_dag(conninfo: str) -> int:
+    """Submit the job of a DAG, and 100 nodes in ten rows; return its cluster."""
+    ad = {"Cmd": "/bin/true", "Iwd": "/", "Owner": "owner3"}
+    with psycopg.connect(conninfo, autocommit=True) as connection:
+
+        def submit(more: dict[str, object]) -> int:
+            row = connection.execute(
+                "SELECT job_id FROM fetchwork.submit_many(%s::jsonb[])", [[Jsonb({**ad, **more})]]
+            ).fetchone()
+            assert row is not None
+            return int(str(row[0]).partition(".")[0])
+
+        dag = submit({"JobUniverse": 7, "FetchWorkAccessPoint": "here", "DAG_NodesTotal": 100})
+        for number in range(100):
+            parents = [f"N{parent}" for parent in range(number - 10, number - 8) if parent >= 0]
+            inside = {
+                "DAGManJobId": dag,
+                "DAGNodeName": f"N{number}",
+                "DAGParentNodeNames": ",".join(parents),
+            }
+            submit(inside)
+        connection.execute(_IDLE)
+    return dag
 
 
 def measure(service: Service, conninfo: str, paths: dict[str, str], rounds: int) -> float:
@@ -250,9 +289,11 @@ def main() -> None:
         print(f"{arguments.jobs} jobs, {arguments.history} in history\n")
         print(f"a quarter of an hour is counted in {count_runs(conninfo):.0f} ms at most\n")
         pages.CHARTS_S = 0.0
+        dag = submit_dag(conninfo)
         service = Service(conninfo)
         try:
-            paths = {name: path.format(ended=arguments.jobs // CLUSTER + 5) for name, path in PAGES.items()}
+            shown = {"ended": arguments.jobs // CLUSTER + 5, "dag": dag}
+            paths = {name: path.format(**shown) for name, path in PAGES.items()}
             slowest = measure(service, conninfo, paths, arguments.rounds)
             large_pool(service, conninfo, arguments.rounds)
             last = arguments.jobs // CLUSTER
