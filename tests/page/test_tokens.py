@@ -3,13 +3,18 @@
 import json
 import re
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
 from starlette.testclient import TestClient
 
 from fetchwork.cli.token import cli
-from fetchwork.page import persontokens
+from fetchwork.db.calls.tokens import digest_of
+from fetchwork.page import persontokens, questions
+from fetchwork.page.acting import Person
+from fetchwork.page.problem import Problem
+from fetchwork.page.workers import Workers
 from tests.page.conftest import TOKEN, Serve
 from tests.page.test_rights import CHANGES, state
 from tests.security.conftest import Root
@@ -84,6 +89,29 @@ def test_a_browser_keeps_the_token_of_a_link(serve: Serve, busy: Root, at: str, 
     busy.connection.execute("UPDATE fetchwork.person_token SET valid_until = now()")
     assert browser.post("/jobs/act", data={**form, "action": "release"}).status_code == 401
     assert (browser.get("/jobs").status_code, busy.status("1.2")) == (401, 5)
+
+
+async def test_what_is_under_way_ends_with_its_token(
+    conninfo: str, busy: Root, at: str, tokens: Tokens
+) -> None:
+    """Streams and long actions ask for the person that signed in before."""
+    digest = digest_of(tokens("create", "--owner", "alice"))
+    person = Person("alice", "alice", may_write=True, token=digest)
+    asked = Workers(at)
+    try:
+        found = await asked.ask(person, questions.page, of="jobs", constraint="", after=None, limit=9)
+        assert {ad["Owner"] for ad in found.ads} == {"alice"}
+        tokens("revoke", 1)
+        held: dict[str, Any] = {"action": "hold", "jobs": ["1.2"], "constraint": None, "reason": None}
+        with pytest.raises(Problem) as caught:
+            await asked.ask(person, questions.overview)
+        assert "was revoked" in caught.value.detail
+        with pytest.raises(Problem) as caught:
+            await asked.ask(person, questions.act, writes=True, slow=False, **held)
+        assert "was revoked" in caught.value.detail
+    finally:
+        asked.close()
+    assert busy.status("1.2") == 1
 
 
 def changes(page: TestClient, token: str, form_key: str) -> list[tuple[int, str]]:
