@@ -54,7 +54,7 @@ test-lowest: postgres
 	@$(PYTHON) tests/support/write_lowest.py > .venv-lowest/lowest.txt
 	@.venv-lowest/bin/pip install -qq --disable-pip-version-check -r .venv-lowest/lowest.txt hatchling editables
 	@.venv-lowest/bin/pip install -qq --disable-pip-version-check --no-deps --no-build-isolation --editable .
-	@.venv-lowest/bin/pytest -n 2 --postgres wheel --ignore tests/condor --ignore tests/dag --ignore tests/faults tests
+	@.venv-lowest/bin/pytest -n 2 --postgres wheel --ignore tests/condor --ignore tests/dag --ignore tests/faults --ignore tests/clients tests
 
 lint: $(INSTALLED)
 	@$(BIN)/ruff format --check

@@ -16,7 +16,7 @@ from fetchwork.cli.simulate import cli as simulate
 from fetchwork.config.identity import InvitationText, next_path, read_identity, write_identity
 from fetchwork.simulate.agents import AgentProcess
 from tests.agent.conftest import Jobs, MakeAgent
-from tests.support.joining import join, run_host
+from tests.support.joining import invite, join, run_host
 from tests.support.waiting import PATIENCE_S, until_async
 
 JOBS = 8
@@ -30,7 +30,7 @@ def directory(public_directory: Callable[[], Path]) -> Path:
 @pytest.fixture
 def joined(conninfo: str, directory: Path) -> Path:
     """The host file of ep1, which joined."""
-    line = run_host(conninfo, "invite", "--queue", "default").splitlines()[0]
+    line = invite(conninfo, "--queue", "default")
     return join(conninfo, line, directory)
 
 
@@ -115,7 +115,7 @@ async def test_a_revoked_host_gets_no_jobs_and_says_so(
 
 
 def test_a_join_that_was_cut_off_is_repeated(conninfo: str, directory: Path) -> None:
-    line = run_host(conninfo, "invite").splitlines()[0]
+    line = invite(conninfo)
     file = join(conninfo, line, directory)
     path = directory / "id" / "main.pgpass"
     got = read_identity(path)

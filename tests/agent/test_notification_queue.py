@@ -14,7 +14,7 @@ from fetchwork.agent import client
 from fetchwork.db import schema
 from fetchwork.db.pool import AsyncDatabase
 from fetchwork.hook.wire import Request
-from fetchwork.pool.postgres import PostgresServer
+from fetchwork.pool.postgres import PostgresServer, server_version, wheel_programs
 from fetchwork.queue import Queue
 from fetchwork.simulate.agents import AgentProcess
 from tests.agent.conftest import slot_ad
@@ -29,6 +29,8 @@ SETTINGS = {"max_notify_queue_pages": "64"}
 
 @pytest.fixture(scope="module")
 def server(server_directory: Callable[[], Path]) -> Iterator[PostgresServer]:
+    if server_version(wheel_programs()) < "17":
+        pytest.skip("the queue of notifications of an older PostgreSQL can't be made small")
     server = PostgresServer(server_directory() / "postgres", settings=SETTINGS, durable=False)
     server.start()
     schema.init(server.conninfo("postgres"))

@@ -9,6 +9,7 @@ import pytest
 from fetchwork.compiler import has_compiler
 from fetchwork.errors import HTCondorUnavailable
 from fetchwork.pool.condorroot import DEFAULT_SUITE, condor_root
+from fetchwork.pool.postgres import server_version, wheel_programs
 from tests.benchmarks.compare import figures_of
 from tests.conftest import NOT_TESTED, WITHOUT_COMPILER
 from tests.dag.suites import NEWEST
@@ -55,6 +56,8 @@ def test_every_benchmark_is_run() -> None:
     [pytest.param(name, marks=[pytest.mark.all] if name == "idle" else []) for name in ARGUMENTS],
 )
 def test_a_benchmark_ends_with_its_figure(name: str) -> None:
+    if name == "hostile" and server_version(wheel_programs()) < "17":
+        pytest.skip("the queue of notifications of an older PostgreSQL can't be made small")
     _run(name, ARGUMENTS[name])
 
 

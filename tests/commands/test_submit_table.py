@@ -12,15 +12,15 @@ from tests.commands import submit_table
 
 
 @pytest.fixture
-def session(session: Session) -> Session:
-    """With a credential that use_oauth_services asks for."""
+def asking(session: Session) -> Session:
+    """A session of a queue with a credential, which use_oauth_services asks for."""
     session.database.run(credentials.publish_credential_key(public_key=b"k" * 32))
     sealing.add(session, "box", b"token", owner="alice")
     return session
 
 
-def test_the_table_says_what_becomes_of_each_command(session: Session) -> None:
-    rows = [submit_table.what_becomes_of(session, name, value) for name, value in submit_table.samples()]
+def test_the_table_says_what_becomes_of_each_command(asking: Session) -> None:
+    rows = [submit_table.what_becomes_of(asking, name, value) for name, value in submit_table.samples()]
     made = submit_table.document(rows)
     if os.environ.get("FETCHWORK_WRITE_TABLE"):
         submit_table.DOCUMENT.write_text(made)
@@ -28,8 +28,8 @@ def test_the_table_says_what_becomes_of_each_command(session: Session) -> None:
     assert submit_table.DOCUMENT.read_text() == made
 
 
-def test_a_hint_has_a_reason_why_it_harms_nobody(session: Session) -> None:
-    rows = [submit_table.what_becomes_of(session, name, value) for name, value in submit_table.samples()]
+def test_a_hint_has_a_reason_why_it_harms_nobody(asking: Session) -> None:
+    rows = [submit_table.what_becomes_of(asking, name, value) for name, value in submit_table.samples()]
     assert [row.name for row in rows if row.becomes == "hint" and not row.why] == []
 
 

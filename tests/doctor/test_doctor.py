@@ -13,10 +13,8 @@ from typing import Literal
 
 import psycopg
 import pytest
-from click.testing import CliRunner
 
 from fetchwork import config
-from fetchwork.cli import host as host_command
 from fetchwork.cli import run
 from fetchwork.deploy import UNIT_FILE, compiled, render
 from fetchwork.deploy import hooks as hookinstall
@@ -26,6 +24,7 @@ from fetchwork.process import Process
 from tests.conftest import WITHOUT_COMPILER
 from tests.doctor.conftest import TestHost, serve
 from tests.support.buckets import ACCESS_KEY_ID, SECRET, serve_bucket
+from tests.support.joining import invite, run_host
 from tests.support.waiting import until
 
 root_only = pytest.mark.skipif(os.geteuid() != 0, reason="as an ordinary user jobs run as that user")
@@ -214,20 +213,13 @@ def test_password_in_a_host_file_that_others_can_read(host: TestHost) -> None:
 
 @root_only
 def test_host_that_joined(host: TestHost, conninfo: str) -> None:
-    def run_host(*words: object) -> str:
-        ended = CliRunner().invoke(
-            host_command.cli, ["--dsn", conninfo, *map(str, words)], catch_exceptions=False
-        )
-        assert ended.exit_code == 0, ended.output
-        return ended.stdout
-
     def role() -> Line:
         (line,) = [line for line in host.diagnose() if line.subject == "role"]
         return line
 
     there = ["--config", host.file, "--state", host.directory / "identity", "--user", "daemon"]
-    invitation = run_host("invite", "--queue", "default").splitlines()[0]
-    assert "has the new connection" in run_host("join", invitation, *there)
+    invitation = invite(conninfo, "--queue", "default")
+    assert "has the new connection" in run_host(conninfo, "join", invitation, *there)
     assert "password=" not in host.file.read_text()
     assert host.failures() == []
     assert role().text.startswith("main: joined as 'test.example.org', until ")

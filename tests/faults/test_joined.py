@@ -5,7 +5,7 @@ from pathlib import Path
 from fetchwork import config
 from fetchwork.config.identity import read_identity, write_identity
 from tests.faults.harness import Pool
-from tests.support.joining import join, run_host
+from tests.support.joining import invite, join, run_host
 from tests.support.waiting import until_async
 
 SLOTS = 4
@@ -34,7 +34,7 @@ async def test_no_running_job_notices_that_its_host_joins_and_renews(pool: Pool)
 def _join(pool: Pool, host_file: Path) -> str:
     """The connection string of the host's own identity."""
     assert pool.conninfo in host_file.read_text()
-    invitation = run_host(pool.conninfo, "invite", "--name", "ep1").splitlines()[0]
+    invitation = invite(pool.conninfo, "--name", "ep1")
     joined = join(pool.conninfo, invitation, pool.directory)
     return config.load(joined).databases["main"].conninfo
 

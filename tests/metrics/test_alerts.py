@@ -17,6 +17,7 @@ OPERATIONS = ROOT / "fetchwork/agent/OPERATIONS.md"
 QUIET = (
     "Chains",
     # no failures
+    "Suspended jobs",
     "A dynamic slot asks twice",
     "condor_off, condor_vacate",
     "Supported servers",

@@ -1,5 +1,6 @@
 """The commands by which an administrator invites a host and the host joins."""
 
+import re
 from pathlib import Path
 
 from click.testing import CliRunner
@@ -14,6 +15,14 @@ def run_host(conninfo: str, *words: object) -> str:
     )
     assert ended.exit_code == 0, ended.output
     return ended.stdout
+
+
+def invite(conninfo: str, *words: object) -> str:
+    """A new invitation."""
+    # older versions of click don't keep the warnings apart
+    found = re.search(r"^fetchwork-invitation:\S+$", run_host(conninfo, "invite", *words), re.M)
+    assert found is not None
+    return found[0]
 
 
 def join(conninfo: str, invitation: str, directory: Path, name: str = "ep1") -> Path:
