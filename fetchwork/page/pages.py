@@ -27,7 +27,7 @@ from fetchwork.queue.reading.views import Json
 #: jobs on a page
 JOBS_A_PAGE = 50
 #: jobs that are sorted by any of their attributes; more keep their own order
-MOST_SORTED = 2000
+MOST_SORTED = 1000
 #: seconds for which charts are cached
 CHARTS_S = 20.0
 #: the last positions of the script that follows a job's output
