@@ -38,6 +38,7 @@ GRANT SELECT ON
     fetchwork.runs,
     fetchwork.run_counts,
     fetchwork.idle_counts,
+    fetchwork.host_counts,
     fetchwork.events,
     fetchwork.events_kept,
     fetchwork.slots,

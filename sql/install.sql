@@ -391,6 +391,7 @@
 \ir views/runs.sql
 \ir views/run_counts.sql
 \ir views/idle_counts.sql
+\ir views/host_counts.sql
 \ir views/events.sql
 \ir views/events_kept.sql
 \ir views/slots.sql

@@ -21,6 +21,43 @@ MOST_FAILURES = 5_000
 #: owners, and queues, with a line of their last hour
 MOST_LINES = 12
 
+_COUNTS = """
+    SELECT
+        date_bin(interval '{step} s', c.started_at, 'epoch') AS started,
+        date_bin(interval '{step} s', c.ended_at, 'epoch') AS ended,
+        c.runs, c.badruns AS bad, c.waits
+    FROM fetchwork.run_counts AS c
+    WHERE c.ended_at > now() - interval '{seconds} s'
+        AND c.owner = coalesce(%s, c.owner) AND c.fetchworkqueue = coalesce(%s, c.fetchworkqueue)
+"""
+_LIVE = """
+    SELECT
+        date_bin(interval '{step} s', to_timestamp(j.jobcurrentstartdate), 'epoch') AS started,
+        date_bin(interval '{step} s', to_timestamp(j.jobstartdate), 'epoch') AS first_started,
+        j.jobstartdate - j.qdate AS wait_s
+    FROM fetchwork.jobs AS j
+    WHERE j.jobstatus IN (2, 7)
+        AND j.owner = coalesce(%s, j.owner) AND j.fetchworkqueue = coalesce(%s, j.fetchworkqueue)
+"""
+# its starts and ends are rows of their own; a wait is a job's, before it has a host
+_HOST_COUNTS = """
+    SELECT e.started, e.ended, e.runs, e.bad, '{}'::integer [] AS waits
+    FROM fetchwork.host_counts AS c
+    CROSS JOIN LATERAL (
+        SELECT date_bin(interval '{step} s', c.counted_at, 'epoch') AS at
+    ) AS s
+    CROSS JOIN LATERAL (
+        VALUES (s.at, NULL, c.starts, 0), (NULL, s.at, c.ends, c.badends)
+    ) AS e (started, ended, runs, bad)
+    WHERE c.machine = %s AND c.counted_at > now() - interval '{seconds} s'
+"""
+_HOST_LIVE = """
+    SELECT
+        date_bin(interval '{step} s', r.started_at, 'epoch') AS started,
+        NULL::timestamptz AS first_started, NULL::integer AS wait_s
+    FROM fetchwork.runs AS r
+    WHERE r.host = %s AND r.outcome IS NULL AND r.started_at IS NOT NULL
+"""
 # "running" at the end of a step: the jobs that run now, without later starts, with later ends
 _RANGE = """
 WITH steps AS (
@@ -31,22 +68,10 @@ WITH steps AS (
     ) AS s (at)
 ),
 counts AS MATERIALIZED (
-    SELECT
-        date_bin(interval '{step} s', c.started_at, 'epoch') AS started,
-        date_bin(interval '{step} s', c.ended_at, 'epoch') AS ended,
-        c.runs, c.badruns AS bad, c.waits
-    FROM fetchwork.run_counts AS c
-    WHERE c.ended_at > now() - interval '{seconds} s'
-        AND c.owner = coalesce(%s, c.owner) AND c.fetchworkqueue = coalesce(%s, c.fetchworkqueue)
+{counts}
 ),
 live AS MATERIALIZED (
-    SELECT
-        date_bin(interval '{step} s', to_timestamp(j.jobcurrentstartdate), 'epoch') AS started,
-        date_bin(interval '{step} s', to_timestamp(j.jobstartdate), 'epoch') AS first_started,
-        j.jobstartdate - j.qdate AS wait_s
-    FROM fetchwork.jobs AS j
-    WHERE j.jobstatus IN (2, 7)
-        AND j.owner = coalesce(%s, j.owner) AND j.fetchworkqueue = coalesce(%s, j.fetchworkqueue)
+{live}
 ),
 ended AS (
     SELECT c.ended AS at, sum(c.runs)::bigint AS ends, sum(c.bad)::bigint AS bad_ends
@@ -130,8 +155,12 @@ GROUP BY 1, 2, 3
 """
 
 
-def charts(session: ActingSession, *, span: str | None, owner: str | None, queue: str | None) -> Json:
-    """The steps of a range (None: that of the pool's age), of one owner and queue or of all; raises Problem.
+def charts(
+    session: ActingSession, *, span: str | None, owner: str | None, queue: str | None, host: str | None
+) -> Json:
+    """The steps of a range (None: that of the pool's age), of one owner and queue, one host, or all.
+
+    Raises Problem. A host's are of at least a quarter of an hour, without idle jobs and waits.
 
     Waits are in seconds, None without a start: those of running jobs, and of a sample of ended ones. ``ends``
     are jobs' own ends, ``bad_ends`` all other ends of runs.
@@ -143,9 +172,18 @@ def charts(session: ActingSession, *, span: str | None, owner: str | None, queue
     if span not in RANGES:
         raise Problem(400, "bad request", f"range is '{span}'; allowed: {', '.join(RANGES)}")
     seconds, step = RANGES[span]
-    statement = _RANGE.replace("{seconds}", str(seconds)).replace("{step}", str(step))
-    rows = [dict(row) for row in session.database.query(statement, [owner, queue] * 4)]
-    return {"range": span, "owner": owner, "queue": queue, "rows": rows}
+    counts, live, asked = _COUNTS, _LIVE, [owner, queue] * 4
+    if host is not None:
+        counts, live, asked, step = (
+            _HOST_COUNTS,
+            _HOST_LIVE,
+            [host, host, *[owner, queue] * 2],
+            max(step, 900),
+        )
+    statement = _RANGE.replace("{counts}", counts).replace("{live}", live)
+    statement = statement.replace("{seconds}", str(seconds)).replace("{step}", str(step))
+    rows = [dict(row) for row in session.database.query(statement, asked)]
+    return {"range": span, "owner": owner, "queue": queue, "host": host, "rows": rows}
 
 
 def last_hour(session: ActingSession) -> Json:

@@ -86,7 +86,9 @@ class Pages:
         """Everything at a glance."""
         answer = await self._workers.ask(request.state.person, questions.overview)
         given = {
-            name: text for name in ("range", "owner", "queue") if (text := request.query_params.get(name))
+            name: text
+            for name in ("range", "owner", "queue", "host")
+            if (text := request.query_params.get(name))
         }
         charts_at = "/charts" + ("?" + urlencode(given) if given else "")
         tables = {of: Table(request, of, f"{of}-") for of in ("owners", "queues")}
@@ -94,7 +96,7 @@ class Pages:
 
     async def charts(self, request: Request) -> Response:
         """Charts of a range; a part of the overview that may take longer."""
-        asked = {name: request.query_params.get(name) or None for name in ("range", "owner", "queue")}
+        asked = {name: request.query_params.get(name) or None for name in ("range", "owner", "queue", "host")}
         answer = await self._read_charts(request.state.person, asked)
         return self.render(request, "charts.html", ranges=charts.RANGES, **answer)
 
@@ -116,9 +118,9 @@ class Pages:
         self._charts = {each: kept for each, kept in self._charts.items() if now - kept[0] < CHARTS_S}
         key = person, *asked.values()
         if key not in self._charts:
-            span, owner, queue = asked.values()
+            span, owner, queue, host = asked.values()
             answer = await self._workers.ask(
-                person, charts.charts, slow=True, span=span, owner=owner, queue=queue
+                person, charts.charts, slow=True, span=span, owner=owner, queue=queue, host=host
             )
             self._charts[key] = (time.monotonic(), answer)
         return self._charts[key][1]

@@ -1067,6 +1067,19 @@ CREATE TABLE fetchwork.run_count (
 
 COMMENT ON TABLE fetchwork.run_count IS 'counts of the ends of the last eight days, for charts';
 
+CREATE TABLE fetchwork.host_count (
+    host_id integer NOT NULL,                   -- its row of "host" may be gone
+    at timestamptz NOT NULL,                    -- a quarter of an hour
+    starts bigint NOT NULL,                     -- in it, of runs that have ended
+    ends bigint NOT NULL,
+    bad_ends bigint NOT NULL,                   -- of them those whose job did not end by itself
+    PRIMARY KEY (host_id, at)
+);
+
+COMMENT ON TABLE fetchwork.host_count IS 'counts of each host''s runs of the last eight days, for charts';
+
+CREATE INDEX host_count_at ON fetchwork.host_count USING brin (at);
+
 CREATE TABLE fetchwork.counted (
     single boolean PRIMARY KEY DEFAULT true CONSTRAINT counted_is_one_row CHECK (single),
     up_to timestamptz NOT NULL DEFAULT '-infinity',

@@ -32,7 +32,6 @@ QUIET = (
     "Try it before",
     "starter_ended_job",
     "A PREPARE_JOB of the site",
-    "Suspended jobs",
     # doctor says it
     "A change of the host file",
 )

@@ -162,11 +162,16 @@ def test_the_charts_are_of_a_queue_or_an_owner(
     assert page.get("/charts?range=hour&queue=default").text.count("4 starts") == whole.count("4 starts") == 1
     assert "No job ran in this time" in page.get("/charts?range=hour&queue=other").text
     assert "2 starts" in page.get("/charts?range=hour&owner=alice&queue=default").text
+    of_host = page.get("/charts?range=day&host=h1").text
+    assert "4 starts" in of_host and "2 running now" in of_host and "Idle" not in of_host
+    assert '<a href="/hosts/h1">h1</a>' in of_host
+    assert "No job ran in this time" in page.get("/charts?range=hour&host=other").text
+    assert "/?range=day&amp;host=h1#charts" in page.get("/hosts/h1").text
     # a range keeps the queue, and its name leads to its jobs
     text = page.get("/?range=hour&queue=default").text
     assert "queue=default" in there(re.search(r'data-load="(/charts[^"]*)"', text))[1]
     part = page.get("/charts?range=hour&queue=default").text
-    assert "/?owner=&amp;queue=default&amp;range=day#charts" in part
+    assert "/?owner=&amp;queue=default&amp;host=&amp;range=day#charts" in part
     assert "/jobs?constraint=FetchWorkQueue+%3D%3D+%22default%22" in part
     hour = page.get("/hour").text
     assert "Ends by queue" in hour and "/?range=hour&amp;queue=default#charts" in hour

@@ -159,6 +159,20 @@ def test_runs_are_counted_by_queue(ended: DirectQueue) -> None:
     assert ended.rows(by_queue) == before
 
 
+def test_runs_are_counted_by_host(ended: DirectQueue) -> None:
+    by_host = (
+        "SELECT machine, counted_at, sum(starts)::int, sum(ends)::int, sum(badends)::int"
+        " FROM fetchwork.host_counts GROUP BY 1, 2 ORDER BY 1, 2"
+    )
+    before = ended.rows(by_host)
+    assert [sum(row[n] for row in before) for n in (2, 3, 4)] == [6, 6, 1]
+    # each call counts a quarter of an hour of a day
+    for _ in range(110):
+        ended.connection.execute("SELECT fetchwork.count_runs()")
+    assert ended.value("SELECT sum(ends) FROM fetchwork.host_count") > 3
+    assert ended.rows(by_host) == before
+
+
 def test_idle_jobs_are_counted_once_in_five_minutes(queue: DirectQueue) -> None:
     idle = "SELECT owner, fetchworkqueue, idle::int FROM fetchwork.idle_counts ORDER BY counted_at, owner"
     queue.submit({"Owner": "alice"})

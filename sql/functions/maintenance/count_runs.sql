@@ -1,9 +1,10 @@
--- Counts the runs and jobs that ended since the last call by owner and queue, for the view run_counts: charts
--- of a busy day would otherwise read millions of rows. They are counted by five minutes, and those of over
--- two hours ago by quarters of an hour. maintain_queue calls it. A call counts at most a quarter of an hour,
--- up to a minute ago, because earlier transactions may still be open; the ends of a longer transaction are
--- not counted. Counts are kept for eight days. Of the waits for a first start it keeps a sample of about 60 a
--- call: each n-th in the order of the owners, and the first of each owner.
+-- Counts the runs and jobs that ended since the last call by owner and queue, for the view run_counts, and by
+-- host, for host_counts: charts of a busy day would otherwise read millions of rows. They are counted by five
+-- minutes, and those of over two hours ago by quarters of an hour; a host's by quarters. maintain_queue calls
+-- it. A call counts at most a quarter of an hour, up to a minute ago, because earlier transactions may still
+-- be open; the ends of a longer transaction are not counted. Counts are kept for eight days. Of the waits for
+-- a first start it keeps a sample of about 60 a call: each n-th in the order of the owners, and the first of
+-- each owner.
 -- Locks: the row of "counted"; a concurrent call returns at once.
 CREATE OR REPLACE FUNCTION fetchwork.count_runs()
 RETURNS void
@@ -71,6 +72,23 @@ BEGIN
     ON CONFLICT (ended, started, owner, queue) DO UPDATE SET
         waits = k.waits || excluded.waits,
         longest_wait = greatest(k.longest_wait, excluded.longest_wait);
+    INSERT INTO fetchwork.host_count AS k (host_id, at, starts, ends, bad_ends)
+    SELECT e.host_id, e.at, sum(e.starts), sum(e.ends), sum(e.bad_ends)
+    FROM (
+        SELECT
+            h.host_id, date_bin('15 minutes', h.ended_at, 'epoch') AS at, 0 AS starts, 1 AS ends,
+            CASE WHEN h.outcome <> 'completed' THEN 1 ELSE 0 END AS bad_ends
+        FROM fetchwork.run_history AS h
+        WHERE h.ended_at >= since AND h.ended_at < until AND h.started_at IS NOT NULL
+        UNION ALL
+        SELECT h.host_id, date_bin('15 minutes', h.started_at, 'epoch'), 1, 0, 0
+        FROM fetchwork.run_history AS h
+        WHERE h.ended_at >= since AND h.ended_at < until AND h.started_at IS NOT NULL
+    ) AS e
+    GROUP BY e.host_id, e.at
+    ON CONFLICT (host_id, at) DO UPDATE SET
+        starts = k.starts + excluded.starts, ends = k.ends + excluded.ends,
+        bad_ends = k.bad_ends + excluded.bad_ends;
     fine_since := date_bin('15 minutes', now() - interval '2 hours', 'epoch');
     WITH fine AS (
         DELETE FROM fetchwork.run_count AS k
@@ -105,6 +123,8 @@ BEGIN
         longest_wait = greatest(k.longest_wait, excluded.longest_wait);
     DELETE FROM fetchwork.run_count AS k
     WHERE k.ended < now() - interval '8 days';
+    DELETE FROM fetchwork.host_count AS k
+    WHERE k.at < now() - interval '8 days';
     UPDATE fetchwork.counted AS c
     SET up_to = until;
 END
