@@ -16,6 +16,7 @@
 #   make evidence   histories of clients and pools under faults, judged by what they were told (tests/evidence)
 #   make evidence-classads  ARGS=100000 expressions, in the bindings' ClassAd library and in the next HTCondor's
 #   make screenshots  pictures of the pages with 20 000 jobs, at two widths, light and dark, to look at
+#   make release    the files of a release, in dist: wheel, source, documents, list of parts (SBOM), checksums
 #   make lock       choose the newest allowed versions of all dependencies anew
 
 PYTHON ?= python3
@@ -31,7 +32,7 @@ PYTEST = $(BIN)/pytest -n $(WORKERS) --load $(LOAD)
 # with this variable set, hundreds of processes would each compile the package again
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: bench-compare docs demo check evidence evidence-classads test test-all test-lowest lint lock postgres postgres-versions patroni strace browser soak fuzz-hooks screenshots
+.PHONY: bench-compare docs demo check evidence evidence-classads test test-all test-lowest lint lock postgres postgres-versions patroni strace browser soak fuzz-hooks screenshots release
 
 demo: $(INSTALLED)
 	@$(BIN)/fetchwork demo
@@ -117,6 +118,19 @@ browser: $(INSTALLED)
 
 screenshots: browser
 	@$(BIN)/python -m tests.page.screenshots $(ARGS)
+
+release: docs
+	@$(BIN)/python -m pip install -qq --disable-pip-version-check --no-build-isolation --editable '.[release]'
+	@rm -rf dist
+	@$(BIN)/python -m build --no-isolation --outdir dist . >/dev/null
+	@$(BIN)/twine check --strict dist/*
+	@version=$$($(BIN)/python -c 'import fetchwork; print(fetchwork.__version__)') && \
+	    tar -C build/docs -czf dist/fetchwork-$$version-docs.tar.gz . && \
+	    PYTHONWARNINGS=ignore $(BIN)/cyclonedx-py requirements --pyproject pyproject.toml --output-reproducible \
+	        --output-file dist/fetchwork-$$version.cdx.json requirements.lock && \
+	    (cd dist && sha256sum fetchwork* > SHA256SUMS && cat SHA256SUMS) && \
+	    echo "release: left to do: gpg --armor --detach-sign dist/SHA256SUMS;" \
+	        "git tag --sign v$$version; twine upload dist/*.whl dist/fetchwork-$$version.tar.gz"
 
 lock: $(INSTALLED)
 	@$(BIN)/python -m pip install -qq --dry-run --ignore-installed --report .venv/report.json \
