@@ -89,7 +89,7 @@ def test_by_way_of_an_access_point_a_terminal_is_told_the_same(
         assert ids(session) == [ended]
     remote = capsys.readouterr().err
     assert remote.count("looked at") > 4
-    # how many jobs are read at a time depends on how long that takes
+    # the number of jobs that are read at a time depends on the time that they take
     for said in (alone, remote):
         assert re.fullmatch(r"(\r\x1b\[Klooked at \d+ jobs)+\r\x1b\[K", said)
         numbers = [int(number) for number in re.findall(r"\d+(?= jobs)", said)]
