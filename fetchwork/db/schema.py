@@ -11,15 +11,20 @@ has nothing left to do. If two create the schema at once, the second waits for t
 begins again.
 """
 
+from __future__ import annotations
+
 import re
 import threading
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from fetchwork.db.database import Database
 from fetchwork.errors import AlreadyThere, FetchworkError, SchemaMismatch
+
+if TYPE_CHECKING:
+    from fetchwork.db.database import Database
 
 #: migrations of checkouts before the first release, which are now part of the base
 _BEFORE_RELEASE = {"attributes", "event_logs", "restore"}
@@ -214,4 +219,7 @@ def status_of(database: Database) -> Status:
 
 
 def _open(conninfo: str) -> Database:
+    # its import takes as long as all else of `fetchwork --version`
+    from fetchwork.db.database import Database
+
     return Database(conninfo, application_name="fetchwork db")

@@ -152,14 +152,18 @@ def test_an_empty_constraint_means_no_job(command: str, capsys: pytest.CaptureFi
     assert capsys.readouterr().err == "fetchwork: error: not a ClassAd expression: ''\n"
 
 
-def test_the_help_of_the_whole_needs_no_command() -> None:
-    """And so costs no more than click does."""
+@pytest.mark.parametrize(
+    ("option", "needed"), [("--help", set[str]()), ("--version", {"fetchwork.db", "fetchwork.db.schema"})]
+)
+def test_the_help_and_the_version_need_no_command(option: str, needed: set[str]) -> None:
+    """And so cost no more than click does."""
     program = (
-        "import sys; from fetchwork import cli; status = cli.run(['--help']);"
-        "assert status == 0; print([m for m in sys.modules if m.startswith('fetchwork.')], file=sys.stderr)"
+        f"import sys; from fetchwork import cli; status = cli.run(['{option}']);"
+        "assert status == 0; print([m for m in sys.modules if m.startswith(('fetchwork.', 'psycopg'))],"
+        " file=sys.stderr)"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert set(eval(done.stderr)) == {"fetchwork.cli", "fetchwork.errors", "fetchwork.hookerrors"}
+    assert set(eval(done.stderr)) == {"fetchwork.cli", "fetchwork.errors", "fetchwork.hookerrors"} | needed
 
 
 def test_a_closed_pipe_is_no_traceback() -> None:
