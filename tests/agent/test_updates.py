@@ -281,6 +281,24 @@ async def test_suspended_job_ends_when_its_startd_tells_it_to(suspended: Suspend
     assert suspended.job.wait(PATIENCE_S)
 
 
+async def test_signal_that_waited_before_the_suspension_ends_nothing(
+    agent: WatchingHooks, running: StartRun, tmp_path: Path
+) -> None:
+    _, starter = await running(SLEEPER)
+    made = Suspended(agent, job_process(starter), tmp_path)
+    # as if its parent had stopped before the child that sends it
+    made.job.signal(signal.SIGSTOP)
+    until(lambda: made.job.stopped)
+    made.job.signal(signal.SIGUSR1)
+    await made.wish("suspend")
+    await made.round()
+    assert [one.stopped for one in family(made.job)] == [True, True]
+    assert made.status == 7
+    made.job.signal(signal.SIGTERM)
+    await made.round()
+    assert made.job.wait(PATIENCE_S)
+
+
 async def test_removal_that_is_not_to_be_graceful_kills_at_once(running: StartRun, jobs: Jobs) -> None:
     updates, starter = await running(STUBBORN, WantGracefulRemoval=False)
     job = job_process(starter)

@@ -39,6 +39,8 @@ class Suspensions:
         self._runs = runs
         #: the runs whose jobs were stopped here -> monotonic time until which their chains' ends are put off
         self._stopped: dict[LiveRun, float] = {}
+        #: the signals that waited for a stopped job at first: a child that stopped later may have sent them
+        self._waited: dict[LiveRun, int] = {}
         #: runs whose jobs were told to end while they were stopped
         self._ending: set[LiveRun] = set()
 
@@ -49,6 +51,7 @@ class Suspensions:
         """
         here = set(running)
         self._stopped = {run: since for run, since in self._stopped.items() if run in here}
+        self._waited = {run: signals for run, signals in self._waited.items() if run in here}
         self._ending &= here
         changed = set()
         for run in here:
@@ -62,18 +65,29 @@ class Suspensions:
 
     async def _follow(self, run: LiveRun, job: Process, wish: str) -> bool:
         """Whether the job was stopped or went on."""
-        if wish == "suspend" and not _is_told_to_end(job):
+        if wish == "suspend" and not self._is_told_to_end(run, job):
             self._put_off_end_of_chain(run)
             # parents first: a process that goes on may start others
             busy = [process for process in family(job) if process.alive and not process.stopped]
-            return bool(busy) and await self._send(run, signal.SIGSTOP, busy) and await _has_stopped(job)
+            has_stopped = (
+                bool(busy) and await self._send(run, signal.SIGSTOP, busy) and await _has_stopped(job)
+            )
+            if busy or run not in self._waited:
+                self._waited[run] = _waiting(job)
+            return has_stopped
         self._stopped.pop(run, None)
+        self._waited.pop(run, None)
         if wish == "suspend":
             self._ending.add(run)
         sent = await self._send(run, signal.SIGCONT, [one for one in family(job) if one.stopped])
         if sent:
             self._runs.orders.continues(run)
         return sent
+
+    def _is_told_to_end(self, run: LiveRun, job: Process) -> bool:
+        """Whether a signal to end came for a stopped job."""
+        came = _waiting(job) & ~self._waited.get(run, ~0)
+        return job.stopped and any(came >> (number - 1) & 1 for number in _ENDINGS)
 
     def _put_off_end_of_chain(self, run: LiveRun) -> None:
         now = time.monotonic()
@@ -104,14 +118,14 @@ async def _has_stopped(job: Process) -> bool:
     return False
 
 
-def _is_told_to_end(job: Process) -> bool:
-    """Whether a signal to end waits for a stopped process."""
+def _waiting(job: Process) -> int:
+    """The signals that wait for a process: bit N - 1 is signal N (proc(5), SigPnd and ShdPnd)."""
     try:
         lines = Path(f"/proc/{job.pid}/status").read_text(errors="replace").splitlines()
     except OSError:
-        return False
+        return 0
     waiting = 0
     for line in lines:
         if line.startswith(("SigPnd:", "ShdPnd:")):
             waiting |= int(line.split()[1], 16)
-    return job.stopped and any(waiting >> (number - 1) & 1 for number in _ENDINGS)
+    return waiting
