@@ -73,19 +73,13 @@ BEGIN
         waits = k.waits || excluded.waits,
         longest_wait = greatest(k.longest_wait, excluded.longest_wait);
     INSERT INTO fetchwork.host_count AS k (host_id, at, starts, ends, bad_ends)
-    SELECT e.host_id, e.at, sum(e.starts), sum(e.ends), sum(e.bad_ends)
-    FROM (
-        SELECT
-            h.host_id, date_bin('15 minutes', h.ended_at, 'epoch') AS at, 0 AS starts, 1 AS ends,
-            CASE WHEN h.outcome <> 'completed' THEN 1 ELSE 0 END AS bad_ends
-        FROM fetchwork.run_history AS h
-        WHERE h.ended_at >= since AND h.ended_at < until AND h.started_at IS NOT NULL
-        UNION ALL
-        SELECT h.host_id, date_bin('15 minutes', h.started_at, 'epoch'), 1, 0, 0
-        FROM fetchwork.run_history AS h
-        WHERE h.ended_at >= since AND h.ended_at < until AND h.started_at IS NOT NULL
-    ) AS e
-    GROUP BY e.host_id, e.at
+    SELECT
+        h.host_id, date_bin('15 minutes', e.at, 'epoch'), sum(e.starts), sum(1 - e.starts),
+        count(*) FILTER (WHERE e.starts = 0 AND h.outcome <> 'completed')
+    FROM fetchwork.run_history AS h
+    CROSS JOIN LATERAL (VALUES (h.started_at, 1), (h.ended_at, 0)) AS e (at, starts)
+    WHERE h.ended_at >= since AND h.ended_at < until AND h.started_at IS NOT NULL
+    GROUP BY 1, 2
     ON CONFLICT (host_id, at) DO UPDATE SET
         starts = k.starts + excluded.starts, ends = k.ends + excluded.ends,
         bad_ends = k.bad_ends + excluded.bad_ends;

@@ -23,10 +23,7 @@ BEGIN ATOMIC
     live AS (
         SELECT
             a.submitter, count(*) AS running,
-            sum(r.weight * coalesce(
-                fetchwork.charged_s(r, clock_timestamp()),
-                extract(epoch FROM clock_timestamp() - r.claimed_at)
-            )) AS used
+            sum(r.weight * fetchwork.charged_s(r, clock_timestamp())) AS used
         FROM fetchwork.run AS r
         JOIN fetchwork.autocluster AS a ON a.autocluster_id = r.autocluster_id
         -- runs at an access point take no slot
