@@ -39,6 +39,17 @@ _LIVE = """
     WHERE j.jobstatus IN (2, 7)
         AND j.owner = coalesce(%s, j.owner) AND j.fetchworkqueue = coalesce(%s, j.fetchworkqueue)
 """
+_IDLE = """
+    SELECT c.counted_at, sum(c.idle)::bigint AS idle
+    FROM fetchwork.idle_counts AS c
+    WHERE c.counted_at > now() - interval '{seconds} s'
+        AND c.owner = coalesce(%s, c.owner) AND c.fetchworkqueue = coalesce(%s, c.fetchworkqueue)
+    GROUP BY c.counted_at
+    UNION ALL
+    SELECT now(), coalesce(sum(t.idle), 0)::bigint
+    FROM fetchwork.totals AS t
+    WHERE t.owner = coalesce(%s, t.owner) AND t.fetchworkqueue = coalesce(%s, t.fetchworkqueue)
+"""
 # its starts and ends are rows of their own; a wait is a job's, before it has a host
 _HOST_COUNTS = """
     SELECT e.started, e.ended, e.runs, e.bad, '{}'::integer [] AS waits
@@ -58,6 +69,7 @@ _HOST_LIVE = """
     FROM fetchwork.runs AS r
     WHERE r.host = %s AND r.outcome IS NULL AND r.started_at IS NOT NULL
 """
+_NO_IDLE = "    SELECT now() AS counted_at, 0::bigint AS idle"
 # "running" at the end of a step: the jobs that run now, without later starts, with later ends
 _RANGE = """
 WITH steps AS (
@@ -104,16 +116,7 @@ idled AS (
     SELECT DISTINCT ON (date_bin(interval '{step} s', i.counted_at, 'epoch'))
         date_bin(interval '{step} s', i.counted_at, 'epoch') AS at, i.idle
     FROM (
-        SELECT c.counted_at, sum(c.idle)::bigint AS idle
-        FROM fetchwork.idle_counts AS c
-        WHERE c.counted_at > now() - interval '{seconds} s'
-            AND c.owner = coalesce(%s, c.owner)
-            AND c.fetchworkqueue = coalesce(%s, c.fetchworkqueue)
-        GROUP BY c.counted_at
-        UNION ALL
-        SELECT now(), coalesce(sum(t.idle), 0)::bigint
-        FROM fetchwork.totals AS t
-        WHERE t.owner = coalesce(%s, t.owner) AND t.fetchworkqueue = coalesce(%s, t.fetchworkqueue)
+{idle}
     ) AS i
     ORDER BY date_bin(interval '{step} s', i.counted_at, 'epoch'), i.counted_at DESC
 )
@@ -172,16 +175,13 @@ def charts(
     if span not in RANGES:
         raise Problem(400, "bad request", f"range is '{span}'; allowed: {', '.join(RANGES)}")
     seconds, step = RANGES[span]
-    counts, live, asked = _COUNTS, _LIVE, [owner, queue] * 4
+    parts, asked = {"counts": _COUNTS, "live": _LIVE, "idle": _IDLE}, [owner, queue] * 4
     if host is not None:
-        counts, live, asked, step = (
-            _HOST_COUNTS,
-            _HOST_LIVE,
-            [host, host, *[owner, queue] * 2],
-            max(step, 900),
-        )
-    statement = _RANGE.replace("{counts}", counts).replace("{live}", live)
-    statement = statement.replace("{seconds}", str(seconds)).replace("{step}", str(step))
+        parts, asked = {"counts": _HOST_COUNTS, "live": _HOST_LIVE, "idle": _NO_IDLE}, [host, host]
+        step = max(step, 900)
+    statement = _RANGE
+    for name, text in {**parts, "seconds": str(seconds), "step": str(step)}.items():
+        statement = statement.replace(f"{{{name}}}", text)
     rows = [dict(row) for row in session.database.query(statement, asked)]
     return {"range": span, "owner": owner, "queue": queue, "host": host, "rows": rows}
 

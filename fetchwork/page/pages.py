@@ -30,6 +30,8 @@ JOBS_A_PAGE = 50
 MOST_SORTED = 1000
 #: seconds for which charts are cached
 CHARTS_S = 20.0
+#: the parameters of charts
+_CHARTED = ("range", "owner", "queue", "host")
 #: the last positions of the script that follows a job's output
 OUTPUT_POSITIONS = ("run", "stdout_at", "stderr_at")
 
@@ -85,18 +87,14 @@ class Pages:
     async def overview(self, request: Request) -> Response:
         """Everything at a glance."""
         answer = await self._workers.ask(request.state.person, questions.overview)
-        given = {
-            name: text
-            for name in ("range", "owner", "queue", "host")
-            if (text := request.query_params.get(name))
-        }
+        given = {name: text for name in _CHARTED if (text := request.query_params.get(name))}
         charts_at = "/charts" + ("?" + urlencode(given) if given else "")
         tables = {of: Table(request, of, f"{of}-") for of in ("owners", "queues")}
         return self.render(request, "overview.html", charts_at=charts_at, tables=tables, **answer)
 
     async def charts(self, request: Request) -> Response:
         """Charts of a range; a part of the overview that may take longer."""
-        asked = {name: request.query_params.get(name) or None for name in ("range", "owner", "queue", "host")}
+        asked = {name: request.query_params.get(name) or None for name in _CHARTED}
         answer = await self._read_charts(request.state.person, asked)
         return self.render(request, "charts.html", ranges=charts.RANGES, **answer)
 

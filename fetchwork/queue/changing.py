@@ -84,18 +84,16 @@ class Selection:
         return [self.ids[start : start + BATCH] for start in range(0, len(self.ids), BATCH)]
 
 
-#: a status that a schedd's tools treat as Running
-_AS_RUNNING = (JobStatus.TRANSFERRING_OUTPUT,)
-
-
 def selected(spec: JobSpec, memory: Memory) -> Steps[Selection]:
     """The jobs in the queue that a spec selects; raises ValueError for an empty constraint."""
     ids = ids_of(spec)
     if ids is None:
         some = ["ClusterId", "ProcId", "JobStatus"]
         jobs = yield from collected(ads(JOBS, constraint_of(spec), memory, projection=some))
+        # a schedd's tools treat jobs that transfer output as running
         statuses = Counter(
-            int(JobStatus.RUNNING if ad["JobStatus"] in _AS_RUNNING else ad["JobStatus"]) for ad in jobs
+            int(JobStatus.RUNNING if status == JobStatus.TRANSFERRING_OUTPUT else status)
+            for status in (ad["JobStatus"] for ad in jobs)
         )
         found = [f"{ad['ClusterId']}.{ad['ProcId']}" for ad in jobs]
         return Selection(found, len(jobs), 0, others=statuses, gone_ok=True)
