@@ -37,7 +37,7 @@ from fetchwork.codes import EventType
 from fetchwork.db.pool import AsyncDatabase
 from fetchwork.errors import NOT_NOW, DatabaseUnavailable, FetchworkError
 from fetchwork.ipc.frames import Json
-from fetchwork.queue.ask import Found, Pause, Steps
+from fetchwork.queue.ask import Found, Pause
 from fetchwork.queue.events.jobevents import Cursor, CursorExpired, JobEvent
 from fetchwork.queue.events.reader import Reader
 from fetchwork.queue.session import AsyncSession
@@ -303,7 +303,7 @@ class LogKeeper:
         account = await self.account(behind.owner)
         reader = self._logs.reader(lag.cursor, behind.path)
         while True:
-            events = [JobEvent(line) for line in await self._session.run(_lines(reader))]
+            events = [JobEvent(line) for line in await self._session.run(reader.found())]
             await self._logs.find(events)
             own = [event for event in events if behind in self._logs.of(event)]
             async with self._files.turn(behind.owner):
@@ -333,52 +333,59 @@ class LogKeeper:
 
         ``again``: the cluster existed before, so its logs may have them already.
         """
+        taken = self._taken
+        events = await self._submit_events(cluster)
+        problems = []
+        async with self._files.turn(account.name):
+            if self._taken != taken:
+                # the stream may have shown some since they were read
+                events = await self._submit_events(cluster)
+            logs: dict[Log, list[JobEvent]] = {}
+            for event in events:
+                for log in self._logs.of(event):
+                    if log.owner == account.name:
+                        logs.setdefault(log, []).append(event)
+            shown = []
+            for log, entries in logs.items():
+                if ahead := [event for event in entries if Cursor.parse(event.cursor) > self._taken]:
+                    problems.append(await self._write_early(log, account, ahead, again=again))
+                else:
+                    shown.append(log)
+        if shown:
+            await self._page_done.wait()
+        for log in shown:
+            problem = self._files.problem(log)
+            is_behind = log in self._behind
+            problems.append(_later(problem or f"'{log.path}' does not answer") if is_behind else problem)
+        return [problem for problem in problems if problem is not None]
+
+    async def _submit_events(self, cluster: int) -> list[JobEvent]:
         rows = await self._database.query(_SUBMITTED, [cluster], kept=True)
         events = [JobEvent(row["line"]) for row in rows]
         await self._logs.find(events)
-        logs: dict[Log, list[JobEvent]] = {}
-        for event in events:
-            for log in self._logs.of(event):
-                if log.owner == account.name:
-                    logs.setdefault(log, []).append(event)
-        problems = []
-        for log, entries in logs.items():
-            try:
-                problem = await self._write_early(log, account, entries, again=again)
-            except Behind as error:
-                problem = f"event log is written later: {error}"
-            if problem is not None:
-                problems.append(problem)
-        return problems
+        return events
 
     async def _write_early(
         self, log: Log, account: Account, events: list[JobEvent], *, again: bool
     ) -> str | None:
-        async with self._files.turn(log.owner):
-            ahead = [event for event in events if Cursor.parse(event.cursor) > self._taken]
-            if ahead:
-                # a repeated request may overtake the first one
-                ahead = [event for event in ahead if not self._files.is_early(log, event)]
-                if not ahead:
-                    return None
-                texts = [event.entry(xml=log.xml) for event in ahead]
-                # before the write, as the stream may show them during it
-                self._files.expect(log, texts)
-                try:
-                    problem = await self._files.append(log, account, texts, check=again)
-                except Behind as error:
-                    self._files.not_early(log, ahead)
-                    if not error.sure:
-                        self._falls_behind(log, sure=False)
-                    raise
-                if problem is not None:
-                    self._files.not_early(log, ahead)
-                return problem
-        # the stream has shown them
-        await self._page_done.wait()
-        if log in self._behind:
-            raise Behind(self._files.problem(log) or f"'{log.path}' does not answer", sure=True)
-        return self._files.problem(log)
+        """Write events that the stream has not shown; the caller has the owner's turn."""
+        # a repeated request may overtake the first one
+        ahead = [event for event in events if not self._files.is_early(log, event)]
+        if not ahead:
+            return None
+        texts = [event.entry(xml=log.xml) for event in ahead]
+        # before the write, as the stream may show them during it
+        self._files.expect(log, texts)
+        try:
+            problem = await self._files.append(log, account, texts, check=again)
+        except Behind as error:
+            self._files.not_early(log, ahead)
+            if not error.sure:
+                self._falls_behind(log, sure=False)
+            return _later(error)
+        if problem is not None:
+            self._files.not_early(log, ahead)
+        return problem
 
     async def drained(self) -> None:
         """Return when every event up to now is in its log, or its log is behind; raises NOT_NOW errors.
@@ -409,17 +416,5 @@ class LogKeeper:
         self._advanced.set()
 
 
-def _lines(reader: Reader) -> Steps[list[str]]:
-    """Steps that return the lines that a reader finds now."""
-    lines: list[str] = []
-    stream = reader.lines(0)
-    answer: object = None
-    while True:
-        try:
-            step = stream.send(answer)
-        except StopIteration:
-            return lines
-        if isinstance(step, Found):
-            lines.extend(step.items)
-            return lines
-        answer = yield step
+def _later(problem: object) -> str:
+    return f"event log is written later: {problem}"

@@ -12,9 +12,9 @@ import contextlib
 import functools
 import json
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import IO, TypeVar
+from typing import IO, Any, TypeVar
 
 from fetchwork.accesspoint import described
 from fetchwork.accesspoint.children import Account, Children
@@ -137,21 +137,24 @@ class Submitting:
                 kept = stack.enter_context(tempfile.SpooledTemporaryFile(IN_MEMORY))
                 found = await described.keep(answers, kept)
                 has_logs = found.has_logs
-                # a task of its own, as it must go on if the client goes away
                 make = self._make(kept, account, cluster, key, acting, dry_run, progress, few=found.is_few)
-                making = asyncio.ensure_future(make)
                 # _make closes the file
                 stack.pop_all()
-            making.add_done_callback(self._begins(owner))
-            # retrieve its exception, as its client may be gone
-            making.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
-            answer, before = await asyncio.shield(making)
+            answer, before = await self._carry_on(owner, make)
         if dry_run or (before is None and not has_logs):
             return {**answer, "problems": []}
         if before is not None:
             answer = await self._known(before, as_owner)
-        problems = await self._logs.submitted(answer["cluster"], account, again=before is not None)
-        return {**answer, "problems": problems}
+        write = self._logs.submitted(answer["cluster"], account, again=before is not None)
+        return {**answer, "problems": await self._carry_on(owner, write)}
+
+    async def _carry_on(self, owner: str, work: Coroutine[Any, Any, T]) -> T:
+        """Do a part of a submission to its end, even if its client goes away."""
+        task = asyncio.ensure_future(work)
+        task.add_done_callback(self._begins(owner))
+        # retrieve its exception, as its client may be gone
+        task.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
+        return await asyncio.shield(task)
 
     async def _make(
         self,

@@ -1,6 +1,9 @@
 """Event logs that an access point writes: complete, in order, each entry once, as the owner's account."""
 
+import asyncio
+import json
 import os
+import pwd
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -10,12 +13,15 @@ import htcondor2
 import psycopg
 import pytest
 
+from fetchwork.accesspoint.children import Account
 from fetchwork.accesspoint.joblogs import JobLogs
+from fetchwork.accesspoint.logfiles import OwnRights
+from fetchwork.accesspoint.logs import LogKeeper
 from fetchwork.db.pool import AsyncDatabase
 from fetchwork.queue.events.jobevents import JobEvent
 from tests.accesspoint.event_logs import JOBS, entries
 from tests.accesspoint.point import AccessPoint, RefusedError, as_account
-from tests.support.waiting import until
+from tests.support.waiting import until, until_async
 
 
 @pytest.fixture
@@ -172,6 +178,52 @@ async def test_the_logs_of_what_is_submitted_are_those_that_the_database_tells(
             await said.find(events)
             assert [said.of(event) for event in events] == [found.of(event) for event in events], text
     assert noted == 5
+
+
+class SlowAnswer(AsyncDatabase):
+    """Answers the first question for a cluster's submit events when the stream has shown them."""
+
+    def __init__(self, conninfo: str) -> None:
+        super().__init__(conninfo, size=2)
+        self.asked, self.may_answer = asyncio.Event(), asyncio.Event()
+
+    async def query(self, statement: Any, *values: Any, **named: Any) -> Any:  # type: ignore[override]
+        rows = await super().query(statement, *values, **named)
+        if "eventtypenumber = 0" in str(statement):
+            self.asked.set()
+            await self.may_answer.wait()
+        return rows
+
+
+async def test_what_the_stream_shows_during_a_submission_is_written_once(
+    point_conninfo: str, connect: Callable[..., psycopg.Connection], mine: Path
+) -> None:
+    log = mine / "a.log"
+    account = Account.of(pwd.getpwnam("nobody"))
+    common = {"Cmd": "/bin/true", "Owner": "nobody", "UserLog": str(log), "FetchWorkAccessPoint": "here"}
+
+    def submit() -> int:
+        statement = "SELECT fetchwork.submit_ads(%s, '[{}]')"
+        ((cluster,),) = connect().execute(statement, [json.dumps(common)]).fetchall()
+        return int(cluster)
+
+    database = SlowAnswer(point_conninfo)
+    async with database:
+        keeper = LogKeeper(database, JobLogs(database, "here"), OwnRights(), mine / "state", lambda *_: True)
+        keeping = asyncio.ensure_future(keeper.keep())
+        await keeper.ready()
+        with connect(autocommit=False) as old:
+            old.execute("SELECT fetchwork.take_turn('events')")
+            cluster = submit()
+            writing = asyncio.ensure_future(keeper.submitted(cluster, account, again=False))
+            await database.asked.wait()
+        await until_async(lambda: entries(log))
+        database.may_answer.set()
+        assert await writing == []
+        await keeper.submitted(submit(), account, again=False)
+        await keeper.drained()
+        assert [head[:9] for head in entries(log)] == [f"000 ({n:03}." for n in (cluster, cluster + 1)]
+        keeping.cancel()
 
 
 def test_jobs_of_another_access_point_are_left_to_it(point: AccessPoint, mine: Path) -> None:

@@ -148,6 +148,10 @@ class Side:
     ) -> "Dag":
         return self.submit(self.write(text, files), *options, **environment)
 
+    def state(self) -> str:
+        """What its owner's condor_q shows now."""
+        return self.run(self.pool.directory / "tmp", "condor_q", "-nobatch").stdout
+
     def end(self, cluster: int) -> int | None:
         """The exit status of a DAG that has ended; -1 if it was removed, None while it goes on."""
         raise NotImplementedError
@@ -180,6 +184,12 @@ class Queue(Side):
     def rows(self, statement: str, *parameters: object) -> list[tuple[Any, ...]]:
         with psycopg.connect(self.pool.conninfo) as connection:
             return connection.execute(statement, parameters).fetchall()
+
+    def state(self) -> str:
+        """What condor_q shows, the live runs, and the last lines of the access point's log."""
+        runs = self.rows("SELECT r::text FROM fetchwork.run AS r ORDER BY r.run_id")
+        lines = [*(run for (run,) in runs), *self.point.log().splitlines()[-30:]]
+        return "\n".join([super().state(), *lines])
 
     def end(self, cluster: int) -> int | None:
         found = self.rows(
@@ -256,7 +266,7 @@ class Dag:
             found[:] = [] if status is None else [status]
             return bool(found)
 
-        until(ended, f"the end of {self.directory}: {self.tail}", every_s=0.25)
+        until(ended, lambda: f"the end of {self.directory}: {self.tail}\n{self.side.state()}", every_s=0.25)
         return found[0]
 
     @property

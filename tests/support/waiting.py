@@ -16,10 +16,12 @@ PATIENCE_S = 120.0 * float(os.environ.get("FETCHWORK_TEST_PATIENCE", "1"))
 
 
 def until(condition: Callable[[], object], what: object = "it", every_s: float = 0.02) -> None:
-    """Wait until ``condition()`` is true."""
+    """Wait until ``condition()`` is true; a function ``what`` is asked when the wait has been in vain."""
     end = time.monotonic() + PATIENCE_S
     while not condition():
-        assert time.monotonic() < end, f"waited {PATIENCE_S} s in vain for {what}"
+        assert time.monotonic() < end, (
+            f"waited {PATIENCE_S} s in vain for {what() if callable(what) else what}"
+        )
         time.sleep(every_s)
 
 

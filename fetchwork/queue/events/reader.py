@@ -97,6 +97,19 @@ class Reader:
             yield Pause(pause if left is None else min(pause, left))
             pause = min(LONGEST_PAUSE_S, pause * 1.2)
 
+    def found(self) -> Steps[list[str]]:
+        """Return the lines that are there now, of one page at most."""
+        stream = self.lines(0)
+        answer: object = None
+        while True:
+            try:
+                step = stream.send(answer)
+            except StopIteration:
+                return []
+            if isinstance(step, Found):
+                return list(step.items)
+            answer = yield step
+
     def _page(self) -> Steps[tuple[list[str], bool]]:
         if self._from_now:
             self.position = Cursor.parse((yield from self.now()))
