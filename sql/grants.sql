@@ -11,6 +11,7 @@
 -- fetchwork_invited       joins: a role for each invitation
 -- fetchwork_access_point  sees everything but tokens; may have the rights of any one account but root for a
 --                         transaction (act_for): it knows its callers by itself
+-- fetchwork_joined_point  the same for accounts of an invitation: a role for each access point that joined
 -- fetchwork_admin         all of that, limits, factors, grants
 --
 --                                          submitter   reader   agent   access point   admin
@@ -26,6 +27,8 @@
 REVOKE ALL ON SCHEMA fetchwork FROM PUBLIC;
 REVOKE ALL ON ALL TABLES IN SCHEMA fetchwork FROM PUBLIC;
 REVOKE ALL ON ALL FUNCTIONS IN SCHEMA fetchwork FROM PUBLIC;
+
+GRANT fetchwork_access_point TO fetchwork_joined_point;
 
 GRANT USAGE ON SCHEMA fetchwork TO
     fetchwork_submitter, fetchwork_reader, fetchwork_agent, fetchwork_access_point, fetchwork_admin,
@@ -69,6 +72,9 @@ GRANT EXECUTE ON FUNCTION
     fetchwork.is_admin,
     fetchwork.own_owners,
     fetchwork.acting_for,
+    fetchwork.is_joined_point,
+    fetchwork.invited_owners,
+    fetchwork.may_act_for,
     fetchwork.asker,
     -- values in views and in constraints
     fetchwork.job_id,
@@ -254,6 +260,7 @@ TO fetchwork_invited;
 GRANT EXECUTE ON FUNCTION
     fetchwork.act_for,
     fetchwork.act_by_token,
+    fetchwork.renew_identity,
     fetchwork.sequence_events,
     -- leader tasks that show the jobs of all
     fetchwork.take_leader_task,

@@ -12,6 +12,9 @@
 
 -- functions/access: Who is asking, whose jobs that role sees and changes, and who administers.
 \ir functions/access/invoker.sql
+\ir functions/access/is_joined_point.sql
+\ir functions/access/invited_owners.sql
+\ir functions/access/may_act_for.sql
 \ir functions/access/acting_for.sql
 \ir functions/access/asker.sql
 \ir functions/access/sees_all.sql

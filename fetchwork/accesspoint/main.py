@@ -39,6 +39,7 @@ from fetchwork.ipc.frames import Json, encode
 from fetchwork.log import event
 from fetchwork.queue.ask import Evaluate, Memory
 from fetchwork.queue.operations import STEPS, STREAMS
+from fetchwork.renewal import Renewal
 
 log = logging.getLogger(__name__)
 
@@ -120,6 +121,7 @@ class AccessPoint:
             self._log_database, self._children, settings.name, self._account_named, self._acts
         )
         self._leading = Leading(self._log_database)
+        self._renewal = Renewal("main", settings.conninfo, self._log_database)
         self._answers = Answers()
         self._server = Server(settings.socket, self._dispatch)
         self._commands = Commands(settings.socket, self._children, self._commander)
@@ -160,6 +162,7 @@ class AccessPoint:
                     self._outputs.keep(),
                     self._checkpoints.keep(),
                     self._leading.keep(),
+                    self._renewal.keep(),
                     self._children.sweep(),
                     Sequencer(self._log_database).run(),
                 )

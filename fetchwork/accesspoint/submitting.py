@@ -12,9 +12,9 @@ import contextlib
 import functools
 import json
 import tempfile
-from collections.abc import Callable, Coroutine, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import IO, Any, TypeVar
+from typing import IO, TypeVar
 
 from fetchwork.accesspoint import described
 from fetchwork.accesspoint.children import Account, Children
@@ -148,7 +148,7 @@ class Submitting:
         write = self._logs.submitted(answer["cluster"], account, again=before is not None)
         return {**answer, "problems": await self._carry_on(owner, write)}
 
-    async def _carry_on(self, owner: str, work: Coroutine[Any, Any, T]) -> T:
+    async def _carry_on(self, owner: str, work: Awaitable[T]) -> T:
         """Do a part of a submission to its end, even if its client goes away."""
         task = asyncio.ensure_future(work)
         task.add_done_callback(self._begins(owner))

@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fetchwork import __version__, handlers
-from fetchwork.agent import identity, leader, renewal
+from fetchwork.agent import identity, leader
 from fetchwork.agent.client import AgentStatus, DatabaseStatus
 from fetchwork.agent.credentialupkeep import CredentialUpkeep
 from fetchwork.agent.fetching.fetches import Fetches
@@ -69,6 +69,7 @@ from fetchwork.hook.wire import Reply, Request
 from fetchwork.ipc.peer import Peer
 from fetchwork.log import event, reopen
 from fetchwork.process import Process
+from fetchwork.renewal import Renewal
 
 if TYPE_CHECKING:
     from fetchwork.agent.metrics import AgentMetrics
@@ -379,17 +380,17 @@ class Agent:
 
         async def report_slots() -> None:
             if session.greeting is not None:
-                busy = {run.slot for run in self.runs if run.context.session is session}
                 await self.slots.report(session)
-                self.slots.forget(session, busy)
+                self.slots.forget(session, {run.slot for run in self.runs if run.context.session is session})
 
+        conninfo = self.config.databases[session.name].conninfo
         lead = leader.Leader(session)
         return [
             every(leader.MAINTAIN_QUEUE_S, lead.keep_in_order),
             every(SLOTS_S, report_slots),
             every(leader.PREEMPT_S, lead.do_tasks),
             every(leader.NOTIFICATIONS_S, lead.free_notifications),
-            every(LOOK_S, renewal.Renewal(session, self.config.databases[session.name].conninfo).look),
+            every(LOOK_S, Renewal(session.name, conninfo, session.database).look),
             Sequencer(session.database, lambda: lead.leads).run(),
         ]
 
@@ -415,9 +416,8 @@ class Agent:
         # a database that has been away since the start may know runs of the previous agent
         if not self.runs.taken_over.issuperset(self.sessions):
             return
-        living = [(run.run_id, run.token) for run in self.runs]
         for logs in {context.starter_logs for context in self.contexts.values()}:
-            await logs.clean(living)
+            await logs.clean([(run.run_id, run.token) for run in self.runs])
 
     async def replay_spool(self) -> None:
         """Deliver the reports and outputs that hooks have left; raises only DatabaseUnavailable."""

@@ -4,18 +4,24 @@ from __future__ import annotations
 
 import os
 import sys
-import time
 from dataclasses import asdict
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from fetchwork.cli import options, output
-from fetchwork.cli.hostfile import change_host_file, make_state, write_host_file
+from fetchwork.cli.hostfile import change_host_file, joined, make_state, write_environment, write_host_file
+
+if TYPE_CHECKING:
+    from fetchwork.config.identity import InvitationText
 
 #: a directory that the agent may write: it renews the identity
 STATE = Path("/var/lib/fetchwork/identity")
 HOST_FILE = Path("/etc/fetchwork/host.toml")
+#: the same for an access point, whose service has its connection string in its environment
+POINT_STATE = Path("/var/lib/fetchwork-access-point/identity")
+POINT_FILE = Path("/etc/fetchwork/access-point.env")
 #: settings of a connection string that an invitation passes on
 _PASSED_ON = ("host", "hostaddr", "port", "dbname", "sslmode", "channel_binding", "target_session_attrs")
 
@@ -46,6 +52,10 @@ def cli(context: click.Context, dsn: str | None) -> None:
 @click.option("--max-slots", metavar="N", type=int, help="Jobs of each host at once, and their cores.")
 @click.option("--trusted", is_flag=True, help="They also judge the policies of all waiting jobs.")
 @click.option("--ephemeral", is_flag=True, help="Pilots: each is forgotten an hour after its last beat.")
+@click.option("--access-point", is_flag=True, help="For access points, not for execute hosts.")
+@click.option(
+    "--owners", metavar="PATTERN", help="For access points that act for these accounts, with * and ?."
+)
 @click.option(
     "--ca",
     type=click.Path(path_type=Path, exists=True, dir_okay=False),
@@ -63,6 +73,8 @@ def invite(
     max_slots: int | None,
     trusted: bool,
     ephemeral: bool,
+    access_point: bool,
+    owners: str | None,
     ca: Path | None,
     address: str | None,
     as_json: bool,
@@ -74,11 +86,14 @@ def invite(
     \b
     Example:
       fetchwork host invite --name 'ep*.example.org' --queue default --uses 200 --ca root.crt
+      fetchwork host invite --name submit1.example.org --access-point --owners 'atlas*' --ca root.crt
     """
     from fetchwork.config.identity import InvitationText, new_password, verifier_of
     from fetchwork.db.calls import hosts as calls
     from fetchwork.db.database import Database
 
+    if access_point and owners is None:
+        owners = "*"
     password = new_password()
     server = _server(conninfo, address, verified=ca is not None)
     with Database(conninfo) as database:
@@ -92,22 +107,21 @@ def invite(
                 max_slots=max_slots,
                 trusted=trusted,
                 ephemeral=ephemeral,
+                owners=owners,
             )
         )
     server.update(dbname=made.database, user=made.role)
     certificate = ca.read_text(encoding="utf-8") if ca is not None else None
-    line = InvitationText(server, password, list(queues) or ["default"], certificate).encode()
+    for_point = owners is not None
+    line = InvitationText(server, password, list(queues) or ["default"], for_point, certificate).encode()
     if not server.get("sslmode", "").startswith("verify-"):
         click.echo("hosts will not verify the server; that needs --ca FILE", err=True)
     if as_json:
         output.print_json({**asdict(made), "invitation": line})
         return
     click.echo(line)
-    click.echo(
-        f"invitation {made.number} for {uses} hosts, until {made.valid_until:%Y-%m-%d %H:%M:%S}; there:"
-        " `fetchwork host join INVITATION`",
-        err=True,
-    )
+    told = f"invitation {made.number} for {uses} hosts, until {made.valid_until:%Y-%m-%d %H:%M:%S}"
+    click.echo(f"{told}; there: `fetchwork host join INVITATION`", err=True)
 
 
 def _server(conninfo: str, address: str | None, *, verified: bool) -> dict[str, str]:
@@ -145,16 +159,16 @@ def invitations(conninfo: str, as_json: bool) -> None:
         output.print_json([asdict(row) for row in rows])
         return
     output.table(
-        ("NUMBER", "HOSTS", "QUEUES", "USED", "JOINED", "SLOTS", "UNTIL", "BY"),
+        ("NUMBER", "HOSTS", "QUEUES", "OWNERS", "USED", "JOINED", "SLOTS", "UNTIL", "BY"),
         [
             (
-                row.number, row.hosts, ",".join(row.queues or ["all"]), f"{row.used}/{row.uses}", row.joined,
-                row.max_slots or "-",
+                row.number, row.hosts, "-" if row.owners else ",".join(row.queues or ["all"]),
+                row.owners or "-", f"{row.used}/{row.uses}", row.joined, row.max_slots or "-",
                 "ended" if row.ended_at else f"{row.valid_until:%Y-%m-%d %H:%M}", row.invited_by,
             )
             for row in rows
         ],
-        right=(0, 3, 4, 5),
+        right=(0, 4, 5, 6),
     )  # fmt: skip
 
 
@@ -183,22 +197,24 @@ def uninvite(conninfo: str, number: int) -> None:
 @click.option(
     "--state",
     type=click.Path(path_type=Path, file_okay=False),
-    default=STATE,
-    show_default=True,
-    help="A directory for the identity, which the agent renews.",
+    help=f"A directory for the identity, which is renewed there.  [default: {STATE}; of an access point"
+    f" {POINT_STATE}]",
 )
 @click.option(
     "-c",
     "--config",
     "file",
     type=click.Path(path_type=Path, dir_okay=False),
-    default=HOST_FILE,
-    show_default=True,
-    help="The host file: written, or given the new conninfo if it is there.",
+    help=f"The host file: written, or given the new conninfo if it is there.  [default: {HOST_FILE}; of an"
+    f" access point {POINT_FILE}]",
 )
 @click.option("--user", metavar="ACCOUNT", help="The agent's account.  [default: condor if root joins]")
-def join(invitation: str, name: str | None, database: str, state: Path, file: Path, user: str | None) -> None:
+def join(
+    invitation: str, name: str | None, database: str, state: Path | None, file: Path | None, user: str | None
+) -> None:
     """Join a pool: get an identity for this host, and write its host file.
+
+    By an invitation for access points it writes the file with the connection string of that service.
 
     INVITATION is the line of 'fetchwork host invite'; '-' reads it from stdin, where no other account
     sees it. To repeat this after a crash is harmless.
@@ -215,10 +231,15 @@ def join(invitation: str, name: str | None, database: str, state: Path, file: Pa
     if invitation == "-":
         invitation = sys.stdin.readline()
     invited = InvitationText.decode(invitation)
+    if invited.access_point:
+        _join_as_point(invited, name or full_hostname(), database, state or POINT_STATE, file or POINT_FILE)
+        return
+    file = file or HOST_FILE
+    state = state or STATE
     account = user or ("condor" if os.geteuid() == 0 else None)
     there = load(file) if file.exists() else None
     make_state(state, account)
-    conninfo = _joined(invited, name or (there.name if there else full_hostname()), state / database)
+    conninfo = joined(invited, name or (there.name if there else full_hostname()), state / database)
     if there is not None:
         if change_host_file(file, database, conninfo):
             click.echo(f"joined; '{file}' has the new connection: next is `fetchwork config install`")
@@ -235,37 +256,11 @@ def join(invitation: str, name: str | None, database: str, state: Path, file: Pa
     click.echo(f"joined; wrote '{file}': next is `fetchwork config install && condor_restart`")
 
 
-def _joined(invited: object, host: str, path: Path) -> str:
-    """Get an identity, write its file, and return the connection string that uses it."""
-    from fetchwork.config import conninfo as text
-    from fetchwork.config.identity import (
-        IdentityFile,
-        InvitationText,
-        new_password,
-        next_path,
-        read_identity,
-        verifier_of,
-        write_identity,
-    )
-    from fetchwork.db.calls import hosts
-    from fetchwork.db.database import Database
-
-    assert isinstance(invited, InvitationText)
-    server = dict(invited.server)
-    passfile, root = path.with_suffix(".pgpass"), path.with_suffix(".crt")
-    if invited.ca is not None:
-        root.write_text(invited.ca, encoding="utf-8")
-        server.update(sslrootcert=str(root), channel_binding="require", require_auth="scram-sha-256")
-    # a password from before a crash, which may have been used
-    begun = read_identity(next_path(passfile))
-    password = begun.password if begun is not None and begun.role == server["user"] else new_password()
-    write_identity(next_path(passfile), IdentityFile(server["user"], password, 0, 0, 0))
-    with Database(text.text_of({**server, "password": invited.password})) as database:
-        got = database.run(hosts.join_host(host=host, verifier=verifier_of(password)))
-    ends = int(got.valid_until.timestamp())
-    write_identity(passfile, IdentityFile(got.role, password, got.generation, int(time.time()), ends))
-    next_path(passfile).unlink()
-    return text.text_of({**server, "user": got.role, "passfile": str(passfile)})
+def _join_as_point(invited: InvitationText, name: str, database: str, state: Path, file: Path) -> None:
+    make_state(state, None)
+    conninfo = joined(invited, name, state / database)
+    write_environment(file, "FETCHWORK_DSN", conninfo)
+    click.echo(f"joined; wrote '{file}': next is to start `fetchwork access-point` with this environment")
 
 
 @cli.command(name="list")

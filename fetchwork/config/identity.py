@@ -123,6 +123,8 @@ class InvitationText:
     server: dict[str, str]
     password: str
     queues: list[str]
+    #: it is for access points
+    access_point: bool
     #: certificates (PEM) of the authority that signed the server's, None without TLS or if the system has it
     ca: str | None
 
@@ -143,6 +145,7 @@ class InvitationText:
                 {str(key): str(value) for key, value in fields["server"].items()},
                 str(fields["password"]),
                 [str(queue) for queue in fields["queues"]],
+                bool(fields["access_point"]),
                 None if fields["ca"] is None else str(fields["ca"]),
             )
         except (ValueError, LookupError, TypeError, AttributeError):

@@ -38,7 +38,7 @@ DECLARE
 BEGIN
     FOREACH wanted IN ARRAY ARRAY[
         'fetchwork_admin', 'fetchwork_submitter', 'fetchwork_agent', 'fetchwork_reader',
-        'fetchwork_access_point', 'fetchwork_host', 'fetchwork_invited'
+        'fetchwork_access_point', 'fetchwork_joined_point', 'fetchwork_host', 'fetchwork_invited'
     ] LOOP
         -- if an administrator has made the roles, no right to make roles is needed
         CONTINUE WHEN EXISTS (SELECT FROM pg_roles AS r WHERE r.rolname = wanted);
@@ -478,6 +478,7 @@ CREATE TABLE fetchwork.invitation (
     used integer NOT NULL DEFAULT 0,
     max_slots integer,                          -- so many live runs, and Cpus, may each have; null: any
     trusted boolean NOT NULL,                   -- they do tasks that show the jobs of other hosts
+    owners text,                                -- pattern of accounts of an access point; null: a host's
     ephemeral boolean NOT NULL,                 -- they are forgotten an hour after their last beat
     valid_until timestamptz NOT NULL,
     invited_by text NOT NULL,

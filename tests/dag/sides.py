@@ -149,7 +149,7 @@ class Side:
         return self.submit(self.write(text, files), *options, **environment)
 
     def state(self) -> str:
-        """What its owner's condor_q shows now."""
+        """The output of its owner's condor_q."""
         return self.run(self.pool.directory / "tmp", "condor_q", "-nobatch").stdout
 
     def end(self, cluster: int) -> int | None:
@@ -186,7 +186,7 @@ class Queue(Side):
             return connection.execute(statement, parameters).fetchall()
 
     def state(self) -> str:
-        """What condor_q shows, the live runs, and the last lines of the access point's log."""
+        """The output of condor_q, the live runs, and the last lines of the access point's log."""
         runs = self.rows("SELECT r::text FROM fetchwork.run AS r ORDER BY r.run_id")
         lines = [*(run for (run,) in runs), *self.point.log().splitlines()[-30:]]
         return "\n".join([super().state(), *lines])

@@ -39,6 +39,7 @@ ROOMS: dict[str, set[str]] = {
     "matchmaker": {"matching", "classad", "ipc"},
     # done by agents and by access points
     "leadertasks": {"db", "matchmaker", "sandbox.objects"},
+    "renewal": {"db", "config"},
     # visible to submitters
     "client": {"ipc.frames"},
     "queue": {"classad", "db", "client", "ipc.frames", "sandbox", "credentials"},
@@ -52,7 +53,7 @@ ROOMS: dict[str, set[str]] = {
     "accesspoint": {
         "queue", "client", "db", "dag", "process", "ipc",
         # a job's policy at its end, and of jobs that wait; HTCondor's commands, which its children run
-        "matchmaker.policy", "matchmaker.client", "leadertasks", "condor",
+        "matchmaker.policy", "matchmaker.client", "leadertasks", "renewal", "condor",
         # it fetches outputs from a bucket
         "sandbox.objects",
     },
@@ -76,6 +77,7 @@ ROOMS: dict[str, set[str]] = {
         "handlers",
         "matching",
         "leadertasks",
+        "renewal",
         "classad",
         "db",
         "config",

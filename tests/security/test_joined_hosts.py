@@ -47,6 +47,7 @@ VALUES = {
     "double precision": 1.0,
     "numeric": 1,
     "text": "x",
+    "name": "x",
     "boolean": True,
     "uuid": "00000000-0000-0000-0000-000000000000",
     "jsonb": "{}",

@@ -86,6 +86,7 @@ class Invitation(Record):
     max_slots: int | None
     trusted: bool
     ephemeral: bool
+    owners: str | None
     valid_until: datetime
     invited_by: str
     ended_at: datetime | None
@@ -220,8 +221,9 @@ def invite_host(
     max_slots: int | None = None,
     trusted: bool = False,
     ephemeral: bool = False,
+    owners: str | None = None,
 ) -> Call[Invited]:
-    """Make an invitation for hosts whose names fit the pattern ``hosts``."""
+    """Make an invitation for hosts whose names fit ``hosts``, or access points for ``owners``."""
     return one_of(Invited, "invite_host", given(locals()))
 
 

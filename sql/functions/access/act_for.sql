@@ -19,6 +19,11 @@ BEGIN
         RAISE EXCEPTION 'no role may act for Owner %; allowed: an account name, never root',
             quote_nullable(owner) USING ERRCODE = 'FWDEN';
     END IF;
+    IF NOT fetchwork.may_act_for(act_for.owner) THEN
+        RAISE EXCEPTION 'role % may not act for Owner %; allowed: those of its invitation, while its '
+            'identity is valid',
+            quote_nullable(session_user), quote_literal(act_for.owner) USING ERRCODE = 'FWDEN';
+    END IF;
     PERFORM set_config('fetchwork.acting_for', owner, true);
 END
 $$;

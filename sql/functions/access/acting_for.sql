@@ -8,6 +8,8 @@ STABLE
 PARALLEL SAFE
 RETURN CASE
     WHEN coalesce(current_setting('fetchwork.acting_for', true), '') = '' THEN NULL
-    WHEN pg_has_role(role, 'fetchwork_access_point', 'USAGE') THEN
-        current_setting('fetchwork.acting_for', true)
+    WHEN NOT pg_has_role(role, 'fetchwork_access_point', 'USAGE') THEN NULL
+    -- '' is the name of no account
+    WHEN NOT fetchwork.may_act_for(current_setting('fetchwork.acting_for', true)) THEN ''
+    ELSE current_setting('fetchwork.acting_for', true)
 END;

@@ -13,6 +13,17 @@ BEGIN ATOMIC
         WHEN NOT pg_has_role(session_user, own_owners.role, 'MEMBER') THEN '{}'
         WHEN fetchwork.acting_for(own_owners.role) IS NOT NULL THEN
             ARRAY[fetchwork.acting_for(own_owners.role)]
+        WHEN fetchwork.is_joined_point() THEN (
+            SELECT coalesce(array_agg(DISTINCT o.owner), '{}')
+            FROM (
+                SELECT a.owner
+                FROM fetchwork.autocluster AS a
+                UNION
+                SELECT p.name
+                FROM fetchwork.past_owner AS p
+            ) AS o
+            WHERE o.owner LIKE (SELECT fetchwork.invited_owners())
+        )
         ELSE (
             SELECT coalesce(array_agg(DISTINCT g.owner), '{}')
             FROM fetchwork.owner_grant AS g

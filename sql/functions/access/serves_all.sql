@@ -4,4 +4,5 @@ CREATE OR REPLACE FUNCTION fetchwork.serves_all(role name)
 RETURNS boolean
 LANGUAGE sql
 STABLE
-RETURN pg_has_role(role, 'fetchwork_access_point', 'USAGE') AND fetchwork.acting_for(role) IS NULL;
+RETURN pg_has_role(role, 'fetchwork_access_point', 'USAGE') AND fetchwork.acting_for(role) IS NULL
+    AND fetchwork.may_act_for(NULL);

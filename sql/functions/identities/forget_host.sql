@@ -1,7 +1,7 @@
 -- For an administrator: deletes a host that is gone, with its identity and its slots; its ended runs keep its
 -- name in the history. The name is free again, also that of a revoked host. False if there is no such host.
--- Errors: FWDEN, FWTWO (its agent has a live lease, it has live runs, or it is an access point). Locks: the
--- host.
+-- Errors: FWDEN, FWTWO (its agent has a live lease, it has live runs, or it is an access point whose identity
+-- is valid, or which shares a role). Locks: the host.
 CREATE OR REPLACE FUNCTION fetchwork.forget_host(host text)
 RETURNS boolean
 LANGUAGE plpgsql
@@ -21,12 +21,18 @@ BEGIN
     IF NOT FOUND THEN
         RETURN false;
     END IF;
-    IF gone.access_point
-        OR gone.lease_until > clock_timestamp()
+    IF gone.lease_until > clock_timestamp()
+        OR (gone.access_point AND coalesce(
+            (
+                SELECT i.revoked_at IS NULL AND i.valid_until > clock_timestamp()
+                FROM fetchwork.host_identity AS i
+                WHERE i.host_id = gone.host_id
+            ), true
+        ))
         OR EXISTS (SELECT FROM fetchwork.run AS r WHERE r.host_id = gone.host_id)
     THEN
-        RAISE EXCEPTION 'host % has a live agent or live runs, or is an access point; allowed: one whose '
-            'lease is over, which `fetchwork host revoke` brings about',
+        RAISE EXCEPTION 'host % has a live agent or live runs, or is a valid access point; revoke it '
+            'first (`fetchwork host revoke`), and wait for the end of its lease',
             quote_literal(gone.name) USING ERRCODE = 'FWTWO';
     END IF;
     SELECT i.role

@@ -9,7 +9,7 @@ LANGUAGE plpgsql
 AS $$
 DECLARE
     ours text := format(
-        '^fetchwork_(host|invited)_%s_[0-9]+$',
+        '^fetchwork_(host|joined_point|invited)_%s_[0-9]+$',
         (SELECT d.oid FROM pg_database AS d WHERE d.datname = current_database())
     );
 BEGIN

@@ -10,6 +10,7 @@ RETURNS TABLE (
     max_slots integer,
     trusted boolean,
     ephemeral boolean,
+    owners text,
     valid_until timestamptz,
     invited_by text,
     invited_at timestamptz,
@@ -24,8 +25,8 @@ BEGIN
     PERFORM fetchwork.require_admin();
     RETURN QUERY
     SELECT
-        v.number, v.hosts, v.queues, v.uses, v.used, v.max_slots, v.trusted, v.ephemeral, v.valid_until,
-        v.invited_by, v.invited_at, v.ended_at,
+        v.number, v.hosts, v.queues, v.uses, v.used, v.max_slots, v.trusted, v.ephemeral, v.owners,
+        v.valid_until, v.invited_by, v.invited_at, v.ended_at,
         (
             SELECT count(*)
             FROM fetchwork.host_identity AS i

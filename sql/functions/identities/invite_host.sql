@@ -4,7 +4,8 @@
 -- hosts: a pattern of their names, with * and ?. queues: those that they serve; NULL: all. uses: so many
 -- hosts may join. max_slots: so many live runs may each host have, which may request as many Cpus together.
 -- trusted: they do the tasks that show the jobs of other hosts (policies of jobs that wait, deletes in
--- buckets). ephemeral: pilots, which are forgotten an hour after their last beat.
+-- buckets). ephemeral: pilots, which are forgotten an hour after their last beat. owners: for access points,
+-- which act for the accounts of this pattern alone; NULL: for hosts.
 -- Errors: FWDEN, FWINV, FWNOT (a queue).
 CREATE OR REPLACE FUNCTION fetchwork.invite_host(
     verifier text,
@@ -14,7 +15,8 @@ CREATE OR REPLACE FUNCTION fetchwork.invite_host(
     valid_s double precision DEFAULT 3600,
     max_slots integer DEFAULT NULL,
     trusted boolean DEFAULT false,
-    ephemeral boolean DEFAULT false
+    ephemeral boolean DEFAULT false,
+    owners text DEFAULT NULL
 )
 RETURNS TABLE (number integer, role name, database name, valid_until timestamptz)
 LANGUAGE plpgsql
@@ -39,6 +41,19 @@ BEGIN
             'at least 1',
             invite_host.uses, invite_host.valid_s, invite_host.max_slots USING ERRCODE = 'FWINV';
     END IF;
+    IF invite_host.owners !~ '^[A-Za-z0-9_.*?-]{1,64}$' THEN
+        RAISE EXCEPTION '% is no pattern of account names; allowed: letters, digits, _ . - * ?',
+            quote_nullable(left(invite_host.owners, 80)) USING ERRCODE = 'FWINV';
+    END IF;
+    IF invite_host.owners IS NOT NULL
+        AND (
+            invite_host.queues IS NOT NULL OR invite_host.max_slots IS NOT NULL OR invite_host.trusted
+            OR invite_host.ephemeral
+        )
+    THEN
+        RAISE EXCEPTION 'an invitation of access points has no queues and no slots, and is neither trusted '
+            'nor ephemeral' USING ERRCODE = 'FWINV';
+    END IF;
     SELECT wanted.name
     INTO unknown
     FROM unnest(invite_host.queues) AS wanted (name)
@@ -53,11 +68,11 @@ BEGIN
     INTO invite_host.number, invite_host.role
     FROM fetchwork.make_login('fetchwork_invited', invite_host.verifier, valid_until) AS m;
     INSERT INTO fetchwork.invitation (
-        number, role, hosts, queues, uses, max_slots, trusted, ephemeral, valid_until, invited_by
+        number, role, hosts, queues, uses, max_slots, trusted, ephemeral, owners, valid_until, invited_by
     )
     VALUES (
         number, role, invite_host.hosts, invite_host.queues, invite_host.uses, invite_host.max_slots,
-        invite_host.trusted, invite_host.ephemeral, valid_until, session_user
+        invite_host.trusted, invite_host.ephemeral, invite_host.owners, valid_until, session_user
     );
     PERFORM fetchwork.note_action('invite_host', NULL, NULL, number::text, invite_host.hosts);
     database := current_database();

@@ -1,6 +1,7 @@
 -- Lets a host in: its caller has logged in by an invitation, and gets an identity for this host alone, a role
--- with the given SCRAM verifier. A repeated call with the same verifier gets the same answer, because the
--- first one may have been lost.
+-- with the given SCRAM verifier. By an invitation for accounts it is an access point, and named as in
+-- claim_scheduler_job. A repeated call with the same verifier gets the same answer, because the first one may
+-- have been lost.
 -- A name that an agent or a valid identity has is given away only by an invitation for this very name, which
 -- an administrator makes for a host that was set up anew; so is the name of a revoked host. Its earlier
 -- identity ends then.
@@ -18,6 +19,7 @@ DECLARE
     before fetchwork.host_identity;
     known fetchwork.host;
     digest bytea := sha256(convert_to(join_host.verifier, 'UTF8'));
+    its_name text;
 BEGIN
     SELECT v.*
     INTO invited
@@ -29,13 +31,14 @@ BEGIN
             USING ERRCODE = 'FWDEN';
     END IF;
     PERFORM fetchwork.require_verifier(join_host.verifier);
+    its_name := CASE WHEN invited.owners IS NULL THEN '' ELSE 'access point ' END || join_host.host;
     RETURN QUERY
     SELECT i.host_id, i.role, i.generation, i.valid_until
     FROM fetchwork.host_identity AS i
     JOIN fetchwork.host AS h ON h.host_id = i.host_id
     WHERE i.invitation = invited.number
         AND i.verifier = digest
-        AND h.name = join_host.host
+        AND h.name = its_name
         AND i.revoked_at IS NULL;
     IF FOUND THEN
         RETURN;
@@ -52,8 +55,8 @@ BEGIN
         RAISE EXCEPTION 'the invitation is not for host %; allowed: %',
             quote_literal(join_host.host), invited.hosts USING ERRCODE = 'FWDEN';
     END IF;
-    INSERT INTO fetchwork.host AS h (name)
-    VALUES (join_host.host)
+    INSERT INTO fetchwork.host AS h (name, access_point)
+    VALUES (its_name, invited.owners IS NOT NULL)
     ON CONFLICT (name) DO UPDATE SET name = h.name
     RETURNING h.* INTO known;
     SELECT i.*
@@ -61,19 +64,16 @@ BEGIN
     FROM fetchwork.host_identity AS i
     WHERE i.host_id = known.host_id
     FOR UPDATE;
-    IF known.access_point
-        OR (
-            lower(invited.hosts) <> lower(join_host.host)
-            AND (
-                known.lease_until > clock_timestamp()
-                OR before.revoked_at IS NOT NULL
-                OR before.valid_until > clock_timestamp()
-            )
+    IF lower(invited.hosts) <> lower(join_host.host)
+        AND (
+            known.lease_until > clock_timestamp()
+            OR before.revoked_at IS NOT NULL
+            OR before.valid_until > clock_timestamp()
         )
     THEN
         RAISE EXCEPTION 'host % is taken, or was revoked; an administrator invites it by its name '
             '(`fetchwork host invite --name %`)',
-            join_host.host, join_host.host USING ERRCODE = 'FWTWO';
+            its_name, join_host.host USING ERRCODE = 'FWTWO';
     END IF;
     IF before.host_id IS NOT NULL THEN
         DELETE FROM fetchwork.host_identity AS i
@@ -88,7 +88,10 @@ BEGIN
     valid_until := clock_timestamp() + fetchwork.setting_time('host_identity');
     SELECT m.role
     INTO join_host.role
-    FROM fetchwork.make_login('fetchwork_host', join_host.verifier, valid_until) AS m;
+    FROM fetchwork.make_login(
+        CASE WHEN invited.owners IS NULL THEN 'fetchwork_host' ELSE 'fetchwork_joined_point' END,
+        join_host.verifier, valid_until
+    ) AS m;
     INSERT INTO fetchwork.host_identity (host_id, role, invitation, verifier, valid_until)
     VALUES (host_id, role, invited.number, digest, valid_until);
     RETURN NEXT;

@@ -23,7 +23,7 @@ BEGIN
     FROM fetchwork.host_identity AS i
     WHERE i.role = session_user
     FOR UPDATE;
-    IF NOT FOUND OR own.revoked_at IS NOT NULL THEN
+    IF NOT FOUND OR own.revoked_at IS NOT NULL OR own.valid_until < clock_timestamp() THEN
         RAISE EXCEPTION 'role % has no identity to renew', quote_nullable(session_user)
             USING ERRCODE = 'FWDEN';
     END IF;
@@ -43,6 +43,10 @@ BEGIN
             readmitted = false,
             valid_until = own.valid_until
         WHERE i.host_id = own.host_id;
+        -- an access point has no beat
+        UPDATE fetchwork.host AS h
+        SET seen_at = clock_timestamp()
+        WHERE h.host_id = own.host_id AND h.access_point;
     ELSE
         own.copied_at := clock_timestamp();
         UPDATE fetchwork.host_identity AS i

@@ -1,7 +1,7 @@
-"""Renews the identity of a joined host, after two thirds of its life (``fetchwork.config.identity``).
+"""Renews the identity of a host or access point that joined (``config.identity``), at two thirds of its life.
 
 The password file beside it has the next password from before the database is asked until it has answered. So
-after a crash one of the two is right, and the agent's start finds out which.
+after a crash one of the two is right, and the next start finds out which.
 """
 
 from __future__ import annotations
@@ -25,23 +25,27 @@ from fetchwork.config.identity import (
 )
 from fetchwork.db.calls import hosts
 from fetchwork.db.database import Database
-from fetchwork.errors import DatabaseRefused, FetchworkError
-from fetchwork.handlers.host.session import HostSession
+from fetchwork.db.pool import AsyncDatabase
+from fetchwork.errors import NOT_NOW, DatabaseRefused, FetchworkError
 from fetchwork.log import event
 
 log = logging.getLogger(__name__)
 
+#: seconds between two looks at the time
+LOOK_S = 10.0
 #: seconds after a try that failed
 AGAIN_S = 60.0
 CALL_S = 5.0
 
 
 class Renewal:
-    """The identity by which a session logs in; nothing to do for a host with another password."""
+    """The identity by which a process logs in; nothing to do for one with another password."""
 
-    def __init__(self, session: HostSession, conninfo: str) -> None:
-        self._session = session
+    def __init__(self, name: str, conninfo: str, database: AsyncDatabase) -> None:
+        #: the database's name, for the log
+        self._name = name
         self._conninfo = conninfo
+        self._database = database
         self._path = identity_path(conninfo)
         #: the time at which the file says that a renewal is due
         self._due = 0.0
@@ -51,7 +55,7 @@ class Renewal:
         self._recovered = False
 
     def _recover(self) -> None:
-        """At the agent's start: use the next password if a crash came between the database and the file."""
+        """At the start: use the next password if a crash came between the database and the file."""
         upcoming = read_identity(next_path(self._path)) if self._path is not None else None
         if self._path is None or upcoming is None:
             return
@@ -61,19 +65,21 @@ class Renewal:
         ):
             database.query("SELECT", timeout_s=CALL_S)
             next_path(self._path).rename(self._path)
-            event(log, logging.INFO, "identity_recovered", database=self._session.name)
+            event(log, logging.INFO, "identity_recovered", database=self._name)
+
+    async def keep(self) -> None:
+        """Renew the identity whenever that is due, until this is cancelled."""
+        while True:
+            with contextlib.suppress(*NOT_NOW):
+                await self.look()
+            await asyncio.sleep(LOOK_S)
 
     async def look(self) -> None:
-        """Renew the identity if that is due; raises DatabaseUnavailable."""
+        """Renew the identity if that is due; for calls again and again. Raises DatabaseUnavailable."""
         if not self._recovered:
             self._recovered = True
             await asyncio.to_thread(self._recover)
-        if (
-            self._path is None
-            or self._session.greeting is None
-            or time.time() < self._due
-            or time.monotonic() < self._again_at
-        ):
+        if self._path is None or time.time() < self._due or time.monotonic() < self._again_at:
             return
         present = read_identity(self._path)
         if present is None or time.time() < present.due:
@@ -83,7 +89,7 @@ class Renewal:
         try:
             await self._renew(self._path, present)
         except DatabaseRefused as error:
-            event(log, logging.ERROR, "identity", database=self._session.name, problem=error)
+            event(log, logging.ERROR, "identity", database=self._name, problem=error)
         except OSError as error:
             event(log, logging.ERROR, "identity", file=self._path, problem=error.strerror)
 
@@ -93,14 +99,14 @@ class Renewal:
             upcoming = IdentityFile(present.role, new_password(), present.generation, 0, 0)
             write_identity(next_path(path), upcoming)
         call = hosts.renew_identity(generation=present.generation, verifier=verifier_of(upcoming.password))
-        renewed = await self._session.database.run(call, timeout_s=CALL_S)
+        renewed = await self._database.run(call, timeout_s=CALL_S)
         if renewed.copied:
             if not self._copied:
                 problem = (
-                    "another host has the same identity: neither gets jobs; an administrator revokes it, or"
+                    "another host has the same identity: neither is served; an administrator revokes it, or"
                     " lets it in again (`fetchwork host admit`)"
                 )
-                event(log, logging.ERROR, "identity_copied", database=self._session.name, problem=problem)
+                event(log, logging.ERROR, "identity_copied", database=self._name, problem=problem)
             self._copied = True
             return
         self._copied = False
@@ -115,7 +121,7 @@ class Renewal:
             log,
             logging.INFO,
             "identity_renewed",
-            database=self._session.name,
+            database=self._name,
             generation=renewed.generation_now,
             until=renewed.valid_until.isoformat(timespec="seconds"),
         )
