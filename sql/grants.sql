@@ -208,6 +208,9 @@ GRANT EXECUTE ON FUNCTION
     fetchwork.changed_credentials,
     fetchwork.begin_renewal,
     fetchwork.renew_credential,
+    -- copies for joined hosts, made by those with the pool's private key
+    fetchwork.credentials_to_seal,
+    fetchwork.put_host_credential,
     -- work of one agent for all
     fetchwork.take_leader_task,
     fetchwork.policy_jobs,
@@ -248,6 +251,8 @@ GRANT EXECUTE ON FUNCTION
     fetchwork.renew_identity,
     fetchwork.own_host_state,
     fetchwork.sealing_key,
+    fetchwork.register_host_key,
+    fetchwork.want_credentials,
     fetchwork.shares,
     fetchwork.sends_notifications
 TO fetchwork_host;

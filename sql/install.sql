@@ -117,7 +117,12 @@
 \ir functions/credentials/sealing_key.sql
 \ir functions/credentials/put_credential.sql
 \ir functions/credentials/delete_credential.sql
+\ir functions/credentials/host_copy.sql
 \ir functions/credentials/run_credentials.sql
+\ir functions/credentials/register_host_key.sql
+\ir functions/credentials/want_credentials.sql
+\ir functions/credentials/credentials_to_seal.sql
+\ir functions/credentials/put_host_credential.sql
 \ir functions/credentials/note_credentials.sql
 \ir functions/credentials/changed_credentials.sql
 \ir functions/credentials/begin_renewal.sql

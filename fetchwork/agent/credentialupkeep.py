@@ -11,9 +11,12 @@ import logging
 import random
 import time
 from collections import defaultdict
+from collections.abc import Awaitable
 from datetime import UTC, datetime
 from pathlib import Path
 
+from fetchwork.agent.credentialsealer import SEAL_S, CredentialSealer
+from fetchwork.agent.periodic import every
 from fetchwork.agent.root.signalrights import SignalRights
 from fetchwork.db.calls import credentials
 from fetchwork.errors import CredentialError, DatabaseUnavailable, SchemaMismatch
@@ -23,12 +26,22 @@ from fetchwork.log import event
 
 log = logging.getLogger(__name__)
 
+#: seconds between two looks whether something is due
+LOOK_S = 1.0
 #: HTCondor's own starter checks every 300 s (SEC_CREDENTIAL_REFRESH)
 ROUND_S = 60.0
 #: seconds after a run's start in which its PREPARE_JOB may still be writing
 SETTLED_S = 30.0
 #: seconds for all runs of one owner
 OWNER_S = 45.0
+
+
+def periodic(host: HostCredentials, rights: SignalRights, uid: int | None) -> list[Awaitable[None]]:
+    """Return the periodic work with the credentials of one database; ``uid`` as of ``CredentialUpkeep``."""
+    work: list[Awaitable[None]] = [every(LOOK_S, CredentialUpkeep(host, rights, uid).look)]
+    if host.keys is not None:
+        work.append(every(SEAL_S, CredentialSealer(host).look))
+    return work
 
 
 class CredentialUpkeep:
@@ -44,10 +57,11 @@ class CredentialUpkeep:
         self._said: dict[tuple[int, str], str] = {}
 
     async def look(self) -> None:
-        """Make a round if one is due: the first after the database's greeting, then one each minute.
+        """Register this host's key, and make a round if one is due: the first at once, then one each minute.
 
         Raises DatabaseUnavailable.
         """
+        await self._host.register()
         now = time.monotonic()
         if self._host.session.greeting is not None and now >= self._due:
             self._due = now + random.uniform(0.8, 1.2) * ROUND_S  # noqa: S311
@@ -112,7 +126,11 @@ class CredentialUpkeep:
             event(log, logging.INFO, "credential_replaced", run=row.run_id, name=row.name, owner=row.owner)
 
     async def _current(self, row: credentials.ChangedCredential) -> Opened:
-        opened = self._host.open(row)
+        if self._host.own is not None and self._host.lacks_key([row]) is not None:
+            copies = await self._host.rows(row.run_id, row.token)
+            opened = next((self._host.open(copy) for copy in copies if copy.name == row.name), None)
+        else:
+            opened = self._host.open(row)
         if opened is None:
             raise CredentialError(f"credential '{row.name}' is not stored")
         if opened.is_to_be_renewed(datetime.now(UTC)):

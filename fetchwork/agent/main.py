@@ -26,9 +26,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fetchwork import __version__, handlers
-from fetchwork.agent import identity, leader
+from fetchwork.agent import credentialupkeep, identity, leader
 from fetchwork.agent.client import AgentStatus, DatabaseStatus
-from fetchwork.agent.credentialupkeep import CredentialUpkeep
 from fetchwork.agent.fetching.fetches import Fetches
 from fetchwork.agent.fetching.longpoll import WaitingFetches
 from fetchwork.agent.fetching.notifications import WorkNotifications
@@ -368,11 +367,10 @@ class Agent:
                 notifications.wake(),
                 *self._upkeep(lease.session),
             ]
-        # one for each database, as with sessions
-        opening = {id(context.credentials): context.credentials for context in self.contexts.values()}
         one_account = None if jobs_change_account(self.config) else os.geteuid()
-        for host in filter(None, opening.values()):
-            work.append(every(LOOK_S, CredentialUpkeep(host, self.rights, one_account).look))
+        # one for each database, as with sessions
+        for host in filter(None, {context.credentials for context in self.contexts.values()}):
+            work += credentialupkeep.periodic(host, self.rights, one_account)
         return work
 
     def _upkeep(self, session: HostSession) -> list[Awaitable[None]]:

@@ -50,7 +50,7 @@ def cli(context: click.Context, dsn: str | None) -> None:
     "--valid", metavar="TIME", default="1h", show_default=True, callback=options.seconds, help="For how long."
 )
 @click.option("--max-slots", metavar="N", type=int, help="Jobs of each host at once, and their cores.")
-@click.option("--trusted", is_flag=True, help="They also judge the policies of all waiting jobs.")
+@click.option("--trusted", is_flag=True, help="They also do work that shows the jobs of all.")
 @click.option("--ephemeral", is_flag=True, help="Pilots: each is forgotten an hour after its last beat.")
 @click.option("--access-point", is_flag=True, help="For access points, not for execute hosts.")
 @click.option(
@@ -226,7 +226,8 @@ def join(
     """
     from fetchwork.config import load
     from fetchwork.config.hostname import full_hostname
-    from fetchwork.config.identity import InvitationText
+    from fetchwork.config.identity import InvitationText, own_key_path
+    from fetchwork.credentials.keys import write_own_key
 
     if invitation == "-":
         invitation = sys.stdin.readline()
@@ -240,7 +241,15 @@ def join(
     there = load(file) if file.exists() else None
     make_state(state, account)
     conninfo = joined(invited, name or (there.name if there else full_hostname()), state / database)
+    # its agent registers the public key
+    write_own_key(own_key_path(state / database))
     if there is not None:
+        if database in there.databases and there.databases[database].credential_key is not None:
+            key_file = there.databases[database].credential_key
+            click.echo(
+                f"'{key_file}' opens the credentials of all jobs: only a trusted host needs it from now on",
+                err=True,
+            )
         if change_host_file(file, database, conninfo):
             click.echo(f"joined; '{file}' has the new connection: next is `fetchwork config install`")
             return

@@ -115,6 +115,11 @@ def next_path(path: Path) -> Path:
     return path.with_name(f"{path.name}.next")
 
 
+def own_key_path(path: Path) -> Path:
+    """The file beside an identity's with the host's own private key of credentials."""
+    return path.with_suffix(".key")
+
+
 @dataclass(frozen=True)
 class InvitationText:
     """The contents of an invitation: the address of the database, how to verify it, and a secret."""

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from fetchwork.config import HostConfig
-from fetchwork.credentials.keys import KeyFile
+from fetchwork.config.identity import identity_path, own_key_path
+from fetchwork.credentials.keys import KeyFile, key_id
 from fetchwork.db.calls import credentials
 from fetchwork.db.database import Database
 from fetchwork.doctor.line import Line, failed, ok, warned
@@ -20,14 +21,22 @@ _PAGE = "fetchwork/credentials/CREDENTIALS.md"
 def check(config: HostConfig) -> Iterator[Line]:
     """Yield the problems of a host's keys that keep jobs with credentials away, if credentials are used."""
     for name, settings in config.databases.items():
+        identity = identity_path(settings.conninfo)
+        own = KeyFile(own_key_path(identity)) if identity is not None else None
+        is_sealed = False
         try:
             with Database(settings.conninfo, application_name="fetchwork doctor", timeout_s=10.0) as database:
                 current = database.run(credentials.sealing_key())
+                if own is not None and own.problem() is None:
+                    # as its agent does
+                    is_sealed = database.run(credentials.register_host_key(public_key=own.newest()))
         except FetchworkError:
             # the database's own lines say so
             continue
         if settings.credential_key is not None:
             yield _of_file(config, name, settings.credential_key, current)
+        elif current is not None and own is not None:
+            yield _of_own_key(name, own, is_sealed=is_sealed)
         elif current is not None:
             yield warned(
                 _SUBJECT,
@@ -57,6 +66,19 @@ def _of_file(config: HostConfig, name: str, path: Path, current: credentials.Sea
             "agent.root_part = true, with HTCondor as root, has them replaced before they expire",
         )
     return ok(_SUBJECT, f"{name}: key {current.key_id}")
+
+
+def _of_own_key(name: str, own: KeyFile, *, is_sealed: bool) -> Line:
+    if problem := own.problem():
+        return failed(_SUBJECT, f"{name}: {problem}", "the agent makes the file when it starts")
+    if not is_sealed:
+        return warned(
+            _SUBJECT,
+            f"{name}: no host with the pool's key is at work, so this one is offered no jobs that need"
+            " credentials",
+            f"a trusted host with the pool's key ({_PAGE})",
+        )
+    return ok(_SUBJECT, f"{name}: key {key_id(own.newest())}, of this host alone")
 
 
 def _closed_to_agent(config: HostConfig, path: Path) -> str | None:

@@ -499,7 +499,9 @@ CREATE TABLE fetchwork.host_identity (
     valid_until timestamptz NOT NULL,
     readmitted boolean NOT NULL DEFAULT false,  -- its next renewal counts under any generation
     copied_at timestamptz,                      -- when two hosts were found to have it
-    revoked_at timestamptz
+    revoked_at timestamptz,
+    -- the public key of X25519 to which credentials are sealed for this host; null: it has registered none
+    credential_key bytea CONSTRAINT host_key_is_x25519 CHECK (octet_length(credential_key) = 32)
 );
 
 COMMENT ON TABLE fetchwork.host_identity IS 'hosts that joined by an invitation: each has a role of its own';
@@ -1011,6 +1013,30 @@ CREATE TABLE fetchwork.credential (
 CREATE INDEX credential_renewing ON fetchwork.credential (renewing_run) WHERE renewing_run IS NOT NULL;
 
 COMMENT ON TABLE fetchwork.credential IS 'credentials by owner and name, sealed to a key of the hosts';
+
+-- A copy of a credential for one host that joined, sealed to the key that only this host has. The host asks
+-- for the copy for a run of its own (want_credentials), and a host with the pool's private key makes it.
+CREATE TABLE fetchwork.host_credential (
+    host_id integer NOT NULL REFERENCES fetchwork.host_identity (host_id) ON DELETE CASCADE,
+    owner text NOT NULL,
+    name text NOT NULL,
+    wanted_at timestamptz NOT NULL DEFAULT clock_timestamp(),
+    -- no other host is told to seal it before
+    sealing_until timestamptz NOT NULL DEFAULT '-infinity',
+    version bigint,                             -- of the credential that is sealed; null: not sealed yet
+    sealed bytea CONSTRAINT host_credential_is_short CHECK (octet_length(sealed) <= 65536),
+    PRIMARY KEY (host_id, owner, name),
+    FOREIGN KEY (owner, name) REFERENCES fetchwork.credential (owner, name) ON DELETE CASCADE,
+    CONSTRAINT host_credential_is_whole CHECK ((version IS NULL) = (sealed IS NULL))
+);
+
+CREATE INDEX host_credential_wanted ON fetchwork.host_credential (sealing_until, wanted_at)
+WHERE sealed IS NULL;
+
+CREATE INDEX host_credential_of ON fetchwork.host_credential (owner, name);
+
+COMMENT ON TABLE fetchwork.host_credential IS
+    'copies of credentials, each sealed to the key of one joined host';
 
 -- Counts ----------------------------------------------------------------------------------------------------
 -- Writers insert changes, and one agent folds them into counts now and then: writers of equal jobs never wait

@@ -115,13 +115,18 @@ class Jobs:
 
 
 class Hooks(Jobs):
-    """One host's hooks; each call is one request."""
+    """One host's hooks; each call is one request.
 
-    def __init__(self, conninfo: str, *, runs: Runs | None = None, **context: Any) -> None:
+    ``own``: the connection string of the host alone, if it joined.
+    """
+
+    def __init__(
+        self, conninfo: str, *, runs: Runs | None = None, own: str | None = None, **context: Any
+    ) -> None:
         super().__init__(conninfo)
         self.config = config.from_dict(
             {
-                "database": {"main": {"conninfo": conninfo}},
+                "database": {"main": {"conninfo": own or conninfo}},
                 "agent": {"user": ""},
                 "keyword": {"FW": {}},
                 "host": {"name": "vm"},

@@ -217,6 +217,10 @@ def test_host_that_joined(host: TestHost, conninfo: str) -> None:
         (line,) = [line for line in host.diagnose() if line.subject == "role"]
         return line
 
+    def keys() -> Line:
+        (line,) = [line for line in host.diagnose() if line.subject == "credentials"]
+        return line
+
     there = ["--config", host.file, "--state", host.directory / "identity", "--user", "daemon"]
     invitation = invite(conninfo, "--queue", "default")
     assert "has the new connection" in run_host(conninfo, "join", invitation, *there)
@@ -232,6 +236,14 @@ def test_host_that_joined(host: TestHost, conninfo: str) -> None:
     host.connection.execute("SELECT fetchwork.submit_many(ARRAY[%s]::jsonb[])", [json.dumps(policy)])
     (line,) = [line for line in host.diagnose() if line.subject == "policies"]
     assert (line.verdict, "no trusted host evaluates them" in line.text) == ("warn", True)
+    # it has a key of its own for credentials
+    host.connection.execute("SELECT fetchwork.publish_credential_key(%s)", [b"k" * 32])
+    assert keys().verdict == "warn"
+    assert "no host with the pool's key is at work" in keys().text
+    host.connection.execute("SELECT fetchwork.take_leader_task('seal', 0)")
+    assert (keys().verdict, "of this host alone" in keys().text) == ("ok", True)
+    (host.directory / "identity" / "main.key").unlink()
+    assert (keys().verdict, "there is no key file" in keys().text) == ("FAIL", True)
     host.connection.execute("UPDATE fetchwork.host_identity SET copied_at = now()")
     assert (role().verdict, "two hosts have the identity" in role().text) == ("FAIL", True)
     host.connection.execute("SELECT fetchwork.admit_host('test.example.org')")

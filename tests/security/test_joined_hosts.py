@@ -27,6 +27,8 @@ ELSEWHERE = {
     "postpone_objects": "for trusted hosts: below",
     "bucket_probes": "URLs of an object that never exists",
     "sealing_key": "a public key",
+    "register_host_key": "is about the caller's own host: test_host_keys.py",
+    "credentials_to_seal": "for trusted hosts: test_host_keys.py",
     "shares": "what matching needs: usage by submitter",
     "sends_notifications": "tells one bit",
     "take_leader_task": "work for all, tells nothing",

@@ -197,6 +197,7 @@ OF_AGENTS = {
     "report_faults", "maintain_queue", "sequence_events", "lead", "end_notification_reader", "reap", "wake", "fold", "preempt", "maintain_tables", "take_leader_task",
     "fail_inputs",
     "run_credentials", "note_credentials", "changed_credentials", "begin_renewal", "renew_credential",
+    "credentials_to_seal", "put_host_credential",
     "run_files", "output_url", "objects_over", "objects_deleted", "postpone_objects", "bucket_probes", "keep_outputs", "leave_outputs", "note_transfer",
 }  # fmt: skip
 OF_CONTENTS = {"put_whole_contents", "begin_content", "put_chunk", "read_chunk", "content_url"}

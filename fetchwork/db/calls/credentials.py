@@ -51,6 +51,19 @@ class ChangedCredential(Record):
 
 
 @dataclass(frozen=True, slots=True)
+class WantedCopy(Record):
+    """A stored credential, and the host and public key that want a copy of it."""
+
+    host_id: int
+    public_key: bytes
+    owner: str
+    name: str
+    version: int
+    key_id: str
+    sealed: bytes
+
+
+@dataclass(frozen=True, slots=True)
 class SealedCredential(Record):
     """A stored credential."""
 
@@ -89,6 +102,28 @@ def delete_credential(*, owner: str, name: str) -> Call[bool]:
 def run_credentials(*, run_id: int, token: str | UUID) -> Call[list[RunCredential]]:
     """The credentials that the job of a live run asks for; empty if the run is over."""
     return records_of(RunCredential, "run_credentials", given(locals()))
+
+
+def register_host_key(*, public_key: bytes) -> Call[bool]:
+    """Have credentials sealed to this key for the session's host; whether a host is at work that does so."""
+    return value_of("register_host_key", given(locals()))
+
+
+def want_credentials(*, run_id: int, token: str | UUID) -> Call[bool]:
+    """Ask for copies of a run's credentials that are sealed to its host's key; False if it gets none."""
+    return value_of("want_credentials", given(locals()))
+
+
+def credentials_to_seal(*, most: int) -> Call[list[WantedCopy]]:
+    """At most ``most`` credentials that joined hosts want copies of; no other caller gets them for 5 s."""
+    return records_of(WantedCopy, "credentials_to_seal", given(locals()))
+
+
+def put_host_credential(
+    *, host_id: int, public_key: bytes, owner: str, name: str, version: int, sealed: bytes
+) -> Call[bool]:
+    """Store the copy that was sealed to a host's key; False if the host is not to have it any more."""
+    return value_of("put_host_credential", given(locals()))
 
 
 def note_credentials(

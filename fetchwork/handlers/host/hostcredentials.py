@@ -1,5 +1,8 @@
 """The credentials of jobs on this host: opened with its keys, renewed by their issuers before they expire.
 
+A host with the pool's key opens them as they are stored. A host that joined has a key of its own, and waits
+for copies that a host with the pool's key seals to it (``sealed_for``).
+
 The agent of a host on which a job uses a credential renews it: only agents can open credentials, and an agent
 without such a job has no use for them. One agent at a time renews a credential (``begin_renewal``). It has at
 most one thread for each owner, which counts until it has ended: a name service may be silent for long. So an
@@ -9,18 +12,22 @@ issuer that does not answer delays only its own users' jobs, however many ask it
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
+import random
 import threading
 import time
 from collections.abc import Iterable
 from concurrent.futures import Future
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from urllib.parse import urlsplit
 from uuid import UUID
 
+from fetchwork.config.identity import own_key_path
 from fetchwork.credentials import renewing
-from fetchwork.credentials.keys import KeyFile, seal
+from fetchwork.credentials.keys import KeyFile, seal, write_own_key
 from fetchwork.credentials.secret import Secret, decode
 from fetchwork.db.calls import credentials
 from fetchwork.errors import CredentialError, DatabaseUnavailable
@@ -39,6 +46,13 @@ MOST_ASKED = 64
 #: seconds for which storing an issuer's answer is retried, and between two tries
 KEEP_S = 300.0
 PAUSE_S = 2.0
+#: seconds between two registrations of a host's own key, and for which the last answer holds
+REGISTER_S = 30.0
+HOLDS_S = 90.0
+#: seconds to wait for copies that are sealed to this host's key, and without one until the next try
+SEAL_S = 6.0
+REST_S = 60.0
+LOOK_S = 0.25
 
 
 #: a credential with a new token, and the token's expiry
@@ -66,12 +80,21 @@ class Opened:
 
 
 class HostCredentials:
-    """Opens and renews the credentials of one database on one host."""
+    """Opens and renews the credentials of one database on one host.
 
-    def __init__(self, session: HostSession, keys: KeyFile) -> None:
+    ``keys``: the file with the pool's keys, None without one; ``identity``: the file of a joined host's
+    identity, beside which is that with the key of this host alone (``own``), None for other hosts.
+    """
+
+    def __init__(self, session: HostSession, keys: KeyFile | None, identity: Path | None = None) -> None:
         self.session = session
         self.keys = keys
+        self.own = KeyFile(own_key_path(identity)) if identity is not None else None
+        self._identity = identity
         self._problem: str | None = None
+        #: monotonic times: of the next registration of the own key, and until which copies are sealed to it
+        self._register_at = 0.0
+        self._sealed_until = 0.0
         #: the issuers that are being asked, by owner
         self._asked: dict[str, str] = {}
         #: tasks that store an issuer's answer
@@ -79,6 +102,12 @@ class HostCredentials:
 
     def usable(self) -> bool:
         """Whether this host can open credentials: otherwise it gets no jobs with credentials."""
+        return self.has_pool_key() or time.monotonic() < self._sealed_until
+
+    def has_pool_key(self) -> bool:
+        """Whether this host opens credentials as they are stored."""
+        if self.keys is None:
+            return False
         problem = self.keys.problem()
         if problem != self._problem:
             self._problem = problem
@@ -90,17 +119,111 @@ class HostCredentials:
         """Return the opened credential of a row; None if the row has no content. Raises CredentialError."""
         if row.sealed is None or row.key_id is None or row.version is None:
             return None
-        secret = decode(self.keys.open(row.sealed, row.key_id), row.owner, row.name)
+        secret = decode(self._open(row.sealed, row.key_id), row.owner, row.name)
         return Opened(secret, row.version, row.expires_at)
 
-    def lacks_key(self, rows: Iterable[credentials.RunCredential]) -> str | None:
+    def _open(self, sealed: bytes, key: str) -> bytes:
+        *others, last = self._files()
+        for file in others:
+            with contextlib.suppress(CredentialError):
+                if key in file.key_ids():
+                    return file.open(sealed, key)
+        return last.open(sealed, key)
+
+    def _files(self) -> list[KeyFile]:
+        return [file for file in (self.own, self.keys) if file is not None]
+
+    def lacks_key(
+        self, rows: Iterable[credentials.RunCredential | credentials.ChangedCredential]
+    ) -> str | None:
         """Return why this host can't open credentials that another host could open; None if it can."""
+        missing = {row.key_id for row in rows if row.key_id is not None}
+        problem = None
+        for file in self._files():
+            try:
+                missing -= set(file.key_ids())
+            except CredentialError as error:
+                problem = str(error)
+        if not missing:
+            return None
+        if self.keys is None:
+            return problem or "no host with the pool's key has sealed them to this host's key"
+        return problem or f"'{self.keys.path}' lacks key {min(missing)}"
+
+    # -- the key of this host alone
+
+    async def register(self) -> None:
+        """Register the public key of this host if that is due; raises DatabaseUnavailable.
+
+        The key is a new one if the identity's password is newer.
+        """
+        now = time.monotonic()
+        if (
+            self.own is None
+            or self._identity is None
+            or self.session.greeting is None
+            or now < self._register_at
+        ):
+            return
+        self._register_at = now + random.uniform(0.8, 1.2) * REGISTER_S  # noqa: S311
         try:
-            known = self.keys.key_ids()
-        except CredentialError as error:
-            return str(error)
-        missing = {row.key_id for row in rows if row.key_id is not None} - set(known)
-        return f"'{self.keys.path}' lacks key {min(missing)}" if missing else None
+            if not self.own.path.exists() or _is_older(self.own.path, self._identity):
+                write_own_key(self.own.path)
+            public = self.own.newest()
+        except (CredentialError, OSError) as error:
+            event(log, logging.ERROR, "host_key", database=self.session.name, problem=error)
+            return
+        call = credentials.register_host_key(public_key=public)
+        is_sealed = await self.session.database.run(call, timeout_s=DATABASE_S)
+        self._sealed_until = now + HOLDS_S if is_sealed else 0.0
+
+    async def rows(
+        self, run_id: int, token: str | UUID, within_s: float = DATABASE_S + SEAL_S
+    ) -> list[credentials.RunCredential]:
+        """Return the credentials that a run's job needs; waits for copies that only this host can open.
+
+        If none come, this host gets no jobs with credentials for a while. Raises DatabaseUnavailable.
+        """
+        end = time.monotonic() + within_s
+        call = credentials.run_credentials(run_id=run_id, token=token)
+
+        async def asked() -> list[credentials.RunCredential]:
+            left = max(0.1, min(DATABASE_S, end - time.monotonic()))
+            return await self.session.database.run(call, timeout_s=left)
+
+        rows = await asked()
+        if self.own is None or self.lacks_key(rows) is None:
+            return rows
+        # the file may have a newer key than the database
+        self._register_at = 0.0
+        await self.register()
+        await self.session.database.run(
+            credentials.want_credentials(run_id=run_id, token=token), timeout_s=DATABASE_S
+        )
+        last = min(end, time.monotonic() + SEAL_S)
+        while self.lacks_key(rows) is not None:
+            if time.monotonic() > last:
+                self._sealed_until, self._register_at = 0.0, time.monotonic() + REST_S
+                break
+            await asyncio.sleep(LOOK_S)
+            rows = await asked()
+        return rows
+
+    def sealed_for(self, copy: credentials.WantedCopy) -> bytes:
+        """Seal a stored credential to another host's key; raises CredentialError if this host can't open it.
+
+        One that no host can use is sealed without content: its job is held there, as it would be here.
+        """
+        if self.keys is None or copy.key_id not in self.keys.key_ids():
+            raise CredentialError(f"this host lacks key {copy.key_id}")
+        try:
+            data = self.keys.open(copy.sealed, copy.key_id)
+            decode(data, copy.owner, copy.name)
+        except CredentialError:
+            data = b""
+        return seal(data, copy.public_key)
+
+    # -- renewal
 
     async def renew(self, run_id: int, token: str | UUID, opened: Opened) -> Opened | None:
         """Get a new token and store it; None if this has to wait, because another agent asks, for instance.
@@ -181,6 +304,10 @@ class HostCredentials:
         # the caller may have gone: a failure counts as retrieved
         if not storing.cancelled():
             storing.exception()
+
+
+def _is_older(file: Path, other: Path) -> bool:
+    return file.stat().st_mtime_ns < other.stat().st_mtime_ns
 
 
 def _issuer(secret: Secret) -> str:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import TypedDict
 
 from fetchwork.config import HostConfig
+from fetchwork.config.identity import identity_path
 from fetchwork.credentials.keys import KeyFile
 from fetchwork.db.pool import AsyncDatabase
 from fetchwork.handlers.host.hostcredentials import HostCredentials
@@ -39,7 +40,7 @@ class KeywordContext:
     lease_s: float = 1800.0
     #: directories that this host shares with the submit hosts
     shared: tuple[str, ...] = ("/",)
-    #: opens the credentials of jobs; None without a key
+    #: opens the credentials of jobs; None without the pool's key and a key of this host
     credentials: HostCredentials | None = None
     #: REPLY_FETCH reports the startd's reply to an offer; else the start or the slot's next fetch shows it
     is_told_replies: bool = True
@@ -89,8 +90,10 @@ def make_contexts(config: HostConfig, *, agent_id: str) -> dict[str, KeywordCont
             )
             sessions[database].signals_jobs = config.agent_updates
             key_file = config.databases[database].credential_key
-            if key_file is not None:
-                credentials[database] = HostCredentials(sessions[database], KeyFile(key_file))
+            own = identity_path(config.databases[database].conninfo)
+            if key_file is not None or own is not None:
+                keys = KeyFile(key_file) if key_file is not None else None
+                credentials[database] = HostCredentials(sessions[database], keys, own)
         contexts[name.lower()] = KeywordContext(
             keyword=name,
             session=sessions[database],

@@ -73,7 +73,7 @@ async def brought(task: Task, key: RunKey) -> Brought:
     if not isinstance(scratch, str) or not _PATH.fullmatch(scratch):
         raise ClassAdError("the ad does not say which scratch directory the credentials are for")
     files, versions = {}, {}
-    for row in await _rows(task, key):
+    for row in await host.rows(key.run_id, key.token, task.left()):
         opened = await _usable(task, key, host, row)
         files[row.name], versions[row.name] = opened.secret.content, opened.version
     return Brought(f"{scratch}/{DIRECTORY}", files, versions)
@@ -86,12 +86,6 @@ async def note(task: Task, key: RunKey, brought: Brought) -> None:
             run_id=key.run_id, token=key.token, directory=brought.directory, versions=brought.versions
         ),
         timeout_s=task.left(DATABASE_S),
-    )
-
-
-async def _rows(task: Task, key: RunKey) -> list[credentials.RunCredential]:
-    return await task.context.session.database.run(
-        credentials.run_credentials(run_id=key.run_id, token=key.token), timeout_s=task.left(DATABASE_S)
     )
 
 
@@ -127,7 +121,7 @@ async def _usable(task: Task, key: RunKey, host: HostCredentials, row: credentia
         if time.monotonic() > end:
             raise Lacking(Fault(f"{_TEXT}: credential '{row.name}' is being renewed"))
         await asyncio.sleep(PAUSE_S)
-        again = {row.name: row for row in await _rows(task, key)}
+        again = {row.name: row for row in await host.rows(key.run_id, key.token, task.left())}
         if row.name not in again:
             raise Lacking(Fault(f"{_TEXT}: the run is over"))
         opened = _opened(host, again[row.name])

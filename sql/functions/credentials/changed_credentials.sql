@@ -1,6 +1,7 @@
 -- The credentials of a host's live runs that must be replaced: stored anew or renewed since, or renewable and
 -- about to expire within within_s seconds. A row for each; none for a run that started within settled_s,
--- whose hook may still be writing the version that it got. Locks nothing.
+-- whose hook may still be writing the version that it got. Each is sealed as in run_credentials. Locks
+-- nothing.
 CREATE OR REPLACE FUNCTION fetchwork.changed_credentials(
     host_id integer,
     within_s double precision,
@@ -29,11 +30,12 @@ BEGIN
     RETURN QUERY
     SELECT
         r.run_id, r.token, r.credentials ->> 'directory', r.credentials -> 'versions', c.owner, c.name,
-        c.version, c.key_id, c.sealed, c.renewable, c.expires_at
+        c.version, coalesce(h.key_id, c.key_id), coalesce(h.sealed, c.sealed), c.renewable, c.expires_at
     FROM fetchwork.run AS r
     CROSS JOIN LATERAL fetchwork.job_of(r.cluster_id, r.proc_id) AS j
     CROSS JOIN LATERAL jsonb_each_text(r.credentials -> 'versions') AS v (name, version)
     JOIN fetchwork.credential AS c ON c.owner = j.owner AND c.name = v.name
+    LEFT JOIN LATERAL fetchwork.host_copy(c.owner, c.name, c.version) AS h ON true
     WHERE r.host_id = changed_credentials.host_id
         AND r.credentials IS NOT NULL
         AND r.started_at <= now() - make_interval(secs => changed_credentials.settled_s)

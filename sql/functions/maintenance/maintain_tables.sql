@@ -50,6 +50,9 @@ BEGIN
         AND NOT EXISTS (SELECT FROM fetchwork.job_history AS h WHERE h.cluster_id = c.cluster_id);
     DELETE FROM fetchwork.slot_rest AS r
     WHERE r.rest_until < now() - fetchwork.setting_time('max_refusal_rest');
+    -- a copy for a host is wanted again when a job needs it
+    DELETE FROM fetchwork.host_credential AS c
+    WHERE c.wanted_at < now() - interval '1 day';
     -- a slot without a job of ours that has not asked for so long is gone, or comes back with its next fetch
     DELETE FROM fetchwork.slot AS s
     WHERE s.last_fetch_at < now() - CASE
