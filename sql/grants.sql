@@ -28,8 +28,6 @@ REVOKE ALL ON SCHEMA fetchwork FROM PUBLIC;
 REVOKE ALL ON ALL TABLES IN SCHEMA fetchwork FROM PUBLIC;
 REVOKE ALL ON ALL FUNCTIONS IN SCHEMA fetchwork FROM PUBLIC;
 
-GRANT fetchwork_access_point TO fetchwork_joined_point;
-
 GRANT USAGE ON SCHEMA fetchwork TO
     fetchwork_submitter, fetchwork_reader, fetchwork_agent, fetchwork_access_point, fetchwork_admin,
     fetchwork_host, fetchwork_invited;

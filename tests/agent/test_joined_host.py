@@ -69,8 +69,10 @@ async def test_its_identity_is_renewed_while_it_runs(
     path = directory / "id" / "main.pgpass"
     before = read_identity(path)
     assert before is not None
+    await agent.stop()
     # as after two thirds of its life
     write_identity(path, type(before)(before.role, before.password, 1, 0, 1))
+    await agent.start()
     await until_async(
         lambda: read_identity(path) != before and "identity_renewed" in agent.log.read_text(), ""
     )
@@ -90,7 +92,9 @@ async def test_it_goes_on_after_a_crash_between_the_database_and_its_file(
     path = directory / "id" / "main.pgpass"
     before = read_identity(path)
     assert before is not None
+    await agent.stop()
     write_identity(path, type(before)(before.role, before.password, 1, 0, 1))
+    await agent.start()
     await until_async(lambda: "identity_renewed" in agent.log.read_text(), "its renewal")
     await agent.stop()
     path.rename(next_path(path))

@@ -23,8 +23,9 @@ BEGIN
         EXIT WHEN NOT EXISTS (SELECT FROM pg_roles AS r WHERE r.rolname = make_login.role);
     END LOOP;
     EXECUTE format(
-        'CREATE ROLE %I LOGIN CONNECTION LIMIT 32 PASSWORD %L VALID UNTIL %L IN ROLE %I',
-        role, verifier, valid_until, member_of
+        'CREATE ROLE %I LOGIN CONNECTION LIMIT 32 PASSWORD %L VALID UNTIL %L IN ROLE %I%s',
+        role, verifier, valid_until, member_of,
+        CASE member_of WHEN 'fetchwork_joined_point' THEN ', fetchwork_access_point' END
     );
 EXCEPTION
     WHEN insufficient_privilege THEN
