@@ -17,6 +17,7 @@
 #   make evidence-classads  ARGS=100000 expressions, in the bindings' ClassAd library and in the next HTCondor's
 #   make screenshots  pictures of the pages with 20 000 jobs, at two widths, light and dark, to look at
 #   make release    the files of a release, in dist: wheel, source, documents, list of parts (SBOM), checksums
+#   make deb        a Debian package, in build/deb, for this machine's Python or for DEB_PYTHON=3.13
 #   make lock       choose the newest allowed versions of all dependencies anew
 
 PYTHON ?= python3
@@ -32,7 +33,7 @@ PYTEST = $(BIN)/pytest -n $(WORKERS) --load $(LOAD)
 # with this variable set, hundreds of processes would each compile the package again
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: bench-compare docs demo check evidence evidence-classads test test-all test-lowest lint lock postgres postgres-versions patroni strace browser soak fuzz-hooks screenshots release
+.PHONY: bench-compare docs demo check evidence evidence-classads test test-all test-lowest lint lock postgres postgres-versions patroni strace browser soak fuzz-hooks screenshots release deb
 
 demo: $(INSTALLED)
 	@$(BIN)/fetchwork demo
@@ -131,6 +132,13 @@ release: docs
 	    (cd dist && sha256sum fetchwork* > SHA256SUMS && cat SHA256SUMS) && \
 	    echo "release: left to do: gpg --armor --detach-sign dist/SHA256SUMS;" \
 	        "git tag --sign v$$version; twine upload dist/*.whl dist/fetchwork-$$version.tar.gz"
+
+# with all dependencies below /opt/fetchwork
+DEB_DIR ?= build/deb
+deb: $(INSTALLED)
+	@rm -rf $(DEB_DIR)
+	@$(BIN)/python -m pip wheel -qq --disable-pip-version-check --no-deps --no-build-isolation --wheel-dir $(DEB_DIR) .
+	@PIP_PYTHON=$(BIN)/python config-examples/debian/build $(DEB_DIR)/fetchwork-*.whl $(DEB_DIR) $(DEB_PYTHON)
 
 lock: $(INSTALLED)
 	@$(BIN)/python -m pip install -qq --dry-run --ignore-installed --report .venv/report.json \
