@@ -295,6 +295,7 @@ GRANT EXECUTE ON FUNCTION
     fetchwork.set_queue,
     fetchwork.set_submitter,
     fetchwork.set_limit,
+    fetchwork.set_starts,
     fetchwork.set_setting,
     fetchwork.set_bucket,
     fetchwork.buckets,

@@ -74,6 +74,7 @@
 \ir functions/settings/set_queue.sql
 \ir functions/settings/set_submitter.sql
 \ir functions/settings/set_limit.sql
+\ir functions/settings/set_starts.sql
 \ir functions/settings/set_setting.sql
 \ir functions/settings/set_bucket.sql
 \ir functions/settings/buckets.sql
@@ -164,6 +165,8 @@
 \ir functions/matching/report_faults.sql
 \ir functions/matching/hold_faulty.sql
 \ir functions/matching/lock_limits.sql
+\ir functions/matching/start_limits_of.sql
+\ir functions/matching/spend_start.sql
 \ir functions/matching/blocked_by.sql
 \ir functions/matching/offered_facts.sql
 \ir functions/matching/claim.sql

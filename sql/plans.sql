@@ -17,8 +17,8 @@ BEGIN
         'leave_queue', 'left_outputs', 'live_run', 'move_jobs', 'named_jobs', 'next_alike', 'next_runs',
         'not_brought', 'note_credentials', 'note_transfer', 'output_url', 'put_chunk', 'put_whole_contents',
         'read_chunk', 'release_jobs', 'remove_jobs', 'remove_others', 'renew_credential', 'renew_runs',
-        'run_credentials', 'run_files', 'selected_jobs', 'sequence_events', 'slot_is_free', 'start_runs',
-        'sweep_demand', 'tend_scheduler_runs'
+        'run_credentials', 'run_files', 'selected_jobs', 'sequence_events', 'slot_is_free',
+        'start_limits_of', 'start_runs', 'sweep_demand', 'tend_scheduler_runs'
     ] LOOP
         EXECUTE format('ALTER FUNCTION fetchwork.%I SET enable_seqscan = off', name);
         EXECUTE format('ALTER FUNCTION fetchwork.%I SET jit = off', name);

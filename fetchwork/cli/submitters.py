@@ -102,31 +102,82 @@ def prio(
 @click.command()
 @click.argument("name", required=False)
 @click.argument("maximum", metavar="[N|none]", required=False)
+@click.option(
+    "--starts",
+    metavar="N/T",
+    help="Start at most N of its jobs in any time T (such as 10/1s, 500/m, 100/1.5h); 'none' for no limit.",
+)
+@click.option("--queue", "scope", flag_value="queue", help="NAME is a queue, whose starts are limited.")
+@click.option("--owner", "scope", flag_value="owner", help="NAME is an owner, whose starts are limited.")
 @options.json_option
 @options.performing
-def limit(session: AnySession, name: str | None, maximum: str | None, as_json: bool) -> None:
-    """Show and set concurrency limits (HTCondor's <NAME>_LIMIT).
+def limit(
+    session: AnySession,
+    name: str | None,
+    maximum: str | None,
+    starts: str | None,
+    scope: str | None,
+    as_json: bool,
+) -> None:
+    """Show and set concurrency limits (HTCondor's <NAME>_LIMIT) and limits on starts.
 
-    N is the number that running jobs may use together; 'none' takes the limit away.
+    N is the number that running jobs may use together; 'none' takes the limit away. A limit on starts counts
+    each job that a slot is offered, also if its start fails.
 
     \b
     Example:
       fetchwork limit
       fetchwork limit license 20
       fetchwork limit license none
+      fetchwork limit db --starts 10/1s
+      fetchwork limit urgent --queue --starts 500/1m
     """
     from fetchwork.db.calls import administration
 
+    if starts is not None and name is None:
+        raise click.UsageError("no limit named")
+    if scope is not None and (maximum is not None or starts is None):
+        raise click.UsageError(f"--{scope} needs --starts, and no number of running jobs")
+    if name is not None and starts is not None:
+        count, seconds = _starts(starts)
+        options.database_of(session).run(
+            administration.set_starts(scope=scope or "limit", name=name, starts=count, seconds=seconds)
+        )
     if name is not None and maximum is not None:
         options.database_of(session).run(
             administration.set_limit(name=name, maximum=options.number_or_none("N", maximum, whole=False))
         )
-    limits = [ad for ad in session.items("view", name="limits") if name in (None, ad["Name"])]
+    # names of concurrency limits are in lower case
+    named = {name, name.lower()} if name is not None and scope is None else {name}
+    limits = [ad for ad in session.items("view", name="limits") if name is None or ad["Name"] in named]
     if as_json:
         output.print_json(limits)
         return
-    output.table(
-        ("LIMIT", "MAXIMUM", "IN_USE"),
-        [[ad["Name"], output.number(ad["Maximum"]), output.number(ad["Used"])] for ad in limits],
-        right=(1, 2),
+    lines = [
+        [
+            ad["Name"],
+            ad["Scope"],
+            output.number(ad.get("Maximum")),
+            output.number(ad.get("Used")),
+            f"{ad['MaxStarts']}/{output.number(ad['StartsSeconds'], 3)}s" if "MaxStarts" in ad else "",
+            ad.get("Started"),
+        ]
+        for ad in limits
+    ]
+    output.table(("LIMIT", "SCOPE", "MAXIMUM", "IN_USE", "MAX_STARTS", "STARTED"), lines, right=(2, 3, 4, 5))
+
+
+def _starts(text: str) -> tuple[int | None, float | None]:
+    """The number and the seconds of a limit on starts such as 10/1s; None for both of 'none'."""
+    if text == "none":
+        return None, None
+    count, _, time = text.partition("/")
+    factor = {"s": 1, "m": 60, "h": 3600, "d": 86400}.get(time[-1:])
+    try:
+        if factor is not None:
+            return int(count), float(time[:-1] or 1) * factor
+    except ValueError:
+        pass
+    raise click.UsageError(
+        f"--starts is '{text}'; allowed: a number and a time with s, m, h or d, such as 10/1s, or 'none'"
     )

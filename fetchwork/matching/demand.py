@@ -29,7 +29,7 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -53,6 +53,8 @@ SPREAD_EACH_S = 0.004
 LONGEST_SPREAD_S = 2.0
 #: seconds for which no "-" is believed after a wrong one
 DISTRUST_S = 600.0
+#: most seconds for which a limit on starts keeps this process from a pair without another claim
+LONGEST_CLOSED_S = 120.0
 #: age in seconds up to which the "+" that follows a "-" may still be on its way
 BELATED_S = 1.0
 #: most (autocluster, priority) pairs kept
@@ -145,6 +147,8 @@ class Demand:
     def __init__(self) -> None:
         #: notifications arrive
         self.live = False
+        #: counts the calls of forget: what a call answers that began before may be outdated
+        self.forgotten = 0
         #: number of live agents, including this one
         self.agents = 1
         self._queues: set[str] = set()
@@ -153,6 +157,8 @@ class Demand:
         self._allowed: dict[tuple[object, ...], list[Waiting]] = {}
         #: pairs for which claims found nothing: end of their backoff, and its length in seconds
         self._quiet: dict[Pair, tuple[float, float]] = {}
+        #: pairs that a limit on starts closes -> the time at which they open
+        self._closed: dict[Pair, float] = {}
         #: (slot, autocluster that the slot refused) -> end of the backoff
         self._rests: dict[tuple[str, int], float] = {}
         #: pairs with a "~": the time since when this process has not tried them itself
@@ -173,8 +179,10 @@ class Demand:
     # -- reading
 
     def forget(self) -> None:
-        """Have the next match round read the whole demand."""
+        """Have the next match round read the whole demand, and claim what limits on starts closed."""
         self._whole_due = float("-inf")
+        self._closed.clear()
+        self.forgotten += 1
         for reading in self._readings:
             reading.forget = True
 
@@ -221,6 +229,7 @@ class Demand:
             self._pairs = pairs
             self._quiet = {pair: rest for pair, rest in self._quiet.items() if pair in pairs}
             self._rumoured = {pair: since for pair, since in self._rumoured.items() if pair in pairs}
+            self._closed = {pair: until for pair, until in self._closed.items() if pair in pairs}
             self._whole_due = now + random.uniform(0.8, 1.0) * WHOLE_S  # noqa: S311
         else:
             self._pairs.update(pairs)
@@ -304,15 +313,21 @@ class Demand:
         """
         if self.since(self._queues, now) is not None:
             return True
-        return any(self._quiet.get(pair, _NEVER)[0] <= now for pair in self._pairs)
+        return any(
+            self._quiet.get(pair, _NEVER)[0] <= now and self._closed.get(pair, now) <= now
+            for pair in self._pairs
+        )
 
     def fitting(self, slot: str, left: Resources, *, fresh: bool, now: float) -> Sequence[Waiting]:
         """Return the pairs that fit a slot by the amounts, without those that the slot has just refused.
 
-        A slot that is not ``fresh`` has had a match round before: pairs that back off are left out for it. If
-        nothing is left out, the same list is returned until other jobs wait.
+        A slot that is not ``fresh`` has had a match round before: pairs that back off are left out for it.
+        Pairs that a limit on starts closes are left out for all slots. If nothing is left out, the same list
+        is returned until other jobs wait.
         """
         fitting = self._allow(left)
+        if self.live and self._closed:
+            fitting = [waiting for waiting in fitting if self._closed.get(waiting.pair, now) <= now]
         if self.live and not fresh and self._quiet:
             quiet = self._quiet
             fitting = [waiting for waiting in fitting if quiet.get(waiting.pair, _NEVER)[0] <= now]
@@ -349,6 +364,22 @@ class Demand:
             if until <= now:
                 rest_s = min(LONGEST_IN_VAIN_S, max(IN_VAIN_S, 2 * before))
                 self._quiet[pair] = (now + random.uniform(1.0, 1.3) * rest_s, rest_s)  # noqa: S311
+
+    def close(self, pairs: Mapping[Pair, float], now: float) -> None:
+        """Leave pairs alone for so many seconds: a limit on starts allows no start of them before.
+
+        Agents then come one after the other, as for the announcement of one job.
+        """
+        for pair, seconds in pairs.items():
+            self.got(pair)
+            if pair in self._pairs:
+                self._closed[pair] = now + min(LONGEST_CLOSED_S, seconds) + self._spread(1)
+
+    def opens_s(self, left: Resources, now: float) -> float | None:
+        """Return the seconds until a limit on starts opens a pair that fits a slot by the amounts, if any."""
+        pairs, closed = self._pairs, self._closed
+        opens = [closed[pair] for pair in closed if pair in pairs and pairs[pair].may_fit(left)]
+        return min((at - now for at in opens if at > now), default=None)
 
     def got(self, pair: Pair) -> None:
         """End a pair's backoff: a claim got a job of it, and there may be more."""

@@ -61,6 +61,7 @@ _QUEUES = (
 _LIMITS = """
 SELECT name AS "limit", maximum::float8 AS maximum, used::float8 AS used
 FROM fetchwork.limits
+WHERE maximum IS NOT NULL
 ORDER BY used DESC
 """
 

@@ -284,8 +284,14 @@ class Pages:
         """The queues."""
         queues = await self._workers.ask(request.state.person, questions.queues)
         limits = await self._workers.ask(request.state.person, questions.listed, of="limits")
+        starts = [ad for ad in limits if "MaxStarts" in ad]
         return self.render(
-            request, "queues.html", queues=queues, limits=limits, table=Table(request, "queues")
+            request,
+            "queues.html",
+            queues=queues,
+            limits=[ad for ad in limits if "MaxStarts" not in ad],
+            starts=starts,
+            table=Table(request, "queues"),
         )
 
     async def submitters(self, request: Request) -> Response:

@@ -293,7 +293,11 @@ class Queue:
         return self._ask(lambda _: None, "set_submitter", name=submitter, changes=changes)
 
     def limits(self, constraint: ConstraintSpec = None, projection: Sequence[str] = ()) -> list[ClassAd]:
-        """An ad for each concurrency limit: Name, Maximum, Used."""
+        """An ad for each concurrency limit (Maximum, Used) and limit on starts (MaxStarts, StartsSeconds).
+
+        Scope tells what Name names: 'limit' (a concurrency limit), 'queue' or 'owner'. Started is the
+        number of starts in the last StartsSeconds.
+        """
         return self._list(_ad, "view", **_view("limits", constraint, projection))
 
     # credentials

@@ -193,6 +193,33 @@ CREATE TABLE fetchwork.concurrency_limit (
 
 COMMENT ON TABLE fetchwork.concurrency_limit IS '<NAME>_LIMIT in HTCondor; a name without a row is unlimited';
 
+CREATE TABLE fetchwork.start_limit (
+    -- "name" is that of a concurrency limit (in lower case), a queue or an owner
+    scope text NOT NULL CONSTRAINT start_limit_scope_is_known CHECK (scope IN ('limit', 'queue', 'owner')),
+    name text NOT NULL,
+    starts integer NOT NULL CONSTRAINT start_limit_allows_some CHECK (starts BETWEEN 1 AND 1000000),
+    -- so many starts in each such time; a month at most
+    seconds double precision NOT NULL CONSTRAINT start_limit_seconds_are_few CHECK (
+        seconds > 0 AND seconds <= 2678400
+    ),
+    PRIMARY KEY (scope, name)
+);
+
+COMMENT ON TABLE fetchwork.start_limit IS 'limits on starts; without a row, jobs start at any rate';
+
+CREATE TABLE fetchwork.start_token (
+    scope text NOT NULL,
+    name text NOT NULL,
+    number bigint NOT NULL,                     -- counts the starts under this limit, without gaps
+    at timestamptz NOT NULL,                    -- claimed_at of the run that spent it
+    PRIMARY KEY (scope, name, number),
+    FOREIGN KEY (scope, name) REFERENCES fetchwork.start_limit ON DELETE CASCADE
+);
+
+COMMENT ON TABLE fetchwork.start_token IS
+    'the last starts under each limit on starts, as many as it allows: the oldest of them says when the next '
+    'start may be';
+
 CREATE TABLE fetchwork.group_grant (
     role text NOT NULL,                         -- a database role, or a role it is a member of
     accounting_group text NOT NULL,             -- that its jobs may be charged to
@@ -1340,6 +1367,10 @@ ALTER TABLE fetchwork.tally_change SET (
     autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000, autovacuum_vacuum_cost_delay = 0
 );
 ALTER TABLE fetchwork.content_change SET (
+    autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000, autovacuum_vacuum_cost_delay = 0
+);
+-- Each start under a limit adds a row and deletes one.
+ALTER TABLE fetchwork.start_token SET (
     autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000, autovacuum_vacuum_cost_delay = 0
 );
 -- Few rows, rewritten all the time.

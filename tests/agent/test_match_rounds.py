@@ -1,6 +1,7 @@
 """Fetches of one moment share a match round, with as few reads of the database as possible."""
 
 import asyncio
+import itertools
 import json
 import time
 from collections import Counter
@@ -13,7 +14,7 @@ import pytest
 
 from fetchwork.agent.fetching import matchrounds
 from fetchwork.agent.fetching.matchrounds import MAX_SEEKERS, MatchRounds
-from fetchwork.agent.fetching.notifications import WorkNotifications
+from fetchwork.agent.fetching.notifications import LOOK_S, WorkNotifications
 from fetchwork.agent.lease import Lease
 from fetchwork.agent.root.signalrights import SignalRights
 from fetchwork.agent.runs.liveoutput import LiveOutputs, open_as_user
@@ -343,6 +344,85 @@ async def test_waiting_slots_that_are_woken_for_one_job_make_one_claim(
     assert no_reads(calls)
     waits.waiting.close()
     assert set(await asyncio.gather(*waiting)) == {b""}
+
+
+async def test_limit_on_starts_wakes_waiting_slots_when_the_next_may_be(
+    waits: Hooks, calls: Counter[str]
+) -> None:
+    """No polling: a claim is made when it can get a job, by fetches that none but their own timers wake."""
+    seconds, count = 1.0, 4
+    waits.waiting.limit = 100
+    waits.call("set_starts", scope="owner", name="nobody", starts=1, seconds=seconds)
+    submit_many(waits.database, count)
+    await ready(waits)
+    waits.context.session.demand.live = True
+    fetches = [asyncio.create_task(waits.fetch(body)) for body in slots(count)]
+    assert all(await asyncio.wait_for(asyncio.gather(*fetches), PATIENCE_S))
+    rows = waits.database.query(
+        "SELECT extract(epoch FROM claimed_at)::float8 AS at FROM fetchwork.run ORDER BY claimed_at"
+    )
+    times = [row["at"] for row in rows]
+    gaps = [later - at for at, later in itertools.pairwise(times)]
+    assert len(gaps) == count - 1
+    assert min(gaps) >= seconds
+    # sooner than any slot would look again without its timer
+    assert max(gaps) < LOOK_S
+    # one claim of each start; few more where slots did not look together
+    assert calls["claim_many"] <= 2 * count + 2
+
+
+async def test_other_jobs_are_given_while_a_limit_on_starts_closes_the_first(
+    waits: Hooks, calls: Counter[str]
+) -> None:
+    waits.call("set_starts", scope="limit", name="db", starts=1, seconds=600)
+    submit_many(waits.database, 2, ConcurrencyLimits="db", JobPrio=5)
+    await ready(waits)
+    waits.context.session.demand.live = True
+    assert await waits.fetch(slots(1)[0])
+    fetches = [asyncio.create_task(waits.fetch(body)) for body in slots(2, 2)]
+    await waits.waiting.until(2)
+    calls.clear()
+    # looking again costs no claim
+    waits.waiting.wake(waits.context.session)
+    await waits.waiting.until(4)
+    assert calls["claim_many"] == 0
+    submit_many(waits.database, 1)
+    demand = waits.context.session.demand
+    demand.heard(plus(waits.database), time.monotonic())
+    waits.waiting.wake(waits.context.session)
+    done, waiting = await asyncio.wait(fetches, timeout=PATIENCE_S, return_when=asyncio.FIRST_COMPLETED)
+    assert ["ConcurrencyLimits" in attributes_of(fetch.result()) for fetch in done] == [False]
+    # an administrator takes the limit away, which a notification says
+    waits.call("set_starts", scope="limit", name="db", starts=None)
+    demand.heard("", time.monotonic())
+    waits.waiting.wake(waits.context.session)
+    (last,) = waiting
+    assert await asyncio.wait_for(last, PATIENCE_S)
+
+
+async def test_change_of_limits_that_overtakes_a_claim_closes_nothing(
+    hooks: Hooks, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hooks.call("set_starts", scope="owner", name="nobody", starts=1, seconds=600)
+    submit_many(hooks.database, 5)
+    await ready(hooks)
+    demand = hooks.context.session.demand
+    demand.live = True
+    run = AsyncDatabase.run
+    overtaken = True
+
+    async def overtake(self: AsyncDatabase, one: Any, **more: Any) -> Any:
+        answer = await run(self, one, **more)
+        if one.function == "claim_many" and overtaken:
+            demand.heard("", time.monotonic())
+        return answer
+
+    monkeypatch.setattr(AsyncDatabase, "run", overtake)
+    assert await hooks.fetch(slots(1)[0])
+    assert not demand._closed
+    overtaken = False
+    assert not await hooks.fetch(slots(1, 2)[0])
+    assert len(demand._closed) == 1
 
 
 async def test_job_that_others_took_before_slots_looked_wakes_none_of_them(

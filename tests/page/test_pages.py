@@ -77,6 +77,21 @@ def test_the_overview_says_why_jobs_are_held(page: TestClient, queue: Queue) -> 
     assert len(rows(page.get(html.unescape(link[1])).text)) == 4
 
 
+def test_queues_are_shown_with_their_limits(page: TestClient, busy: DirectQueue) -> None:
+    assert "Limits on starts" not in page.get("/queues").text
+    busy.scalar("set_starts", scope="queue", name="default", starts=3, seconds=600)
+    busy.submit(Owner="alice", ConcurrencyLimits="db", JobPrio=99)
+    assert busy.claim("slot77@h1") is not None
+    text = page.get("/queues").text
+    assert "Concurrency limits" not in text
+    line = r"<td>queue</td><td>default</td><td[^>]*>1</td><td[^>]*>3</td><td[^>]*>600(\.0)?</td>"
+    assert re.search(line, text)
+    busy.scalar("set_limit", name="db", maximum=5)
+    text = page.get("/queues").text
+    assert re.search(r"<td>db</td><td[^>]*>1(\.0)?</td><td[^>]*>5(\.0)?</td>", text)
+    assert re.search(line, text)
+
+
 def test_counts_of_owners_and_queues_lead_to_their_jobs(page: TestClient, busy: DirectQueue) -> None:
     text = page.get("/").text
     links = [html.unescape(link) for link in re.findall(r'class="number"><a href="([^"]*)">1</a>', text)]

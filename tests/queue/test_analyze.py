@@ -158,6 +158,17 @@ def test_concurrency_limit_that_is_reached_is_told(queue: Queue, hosts: Hosts) -
     assert found.reasons[0] == 'Concurrency limit "licence" is reached: 2 of 2 in use, a job takes 2.'
 
 
+def test_limit_on_starts_is_told_with_the_time_of_the_next(queue: Queue, hosts: Hosts) -> None:
+    hosts.tell("slot1@h1")
+    queue.direct.scalar("set_starts", scope="queue", name="default", starts=1, seconds=3600)
+    queue.direct.submit()
+    assert queue.direct.claim() is not None
+    reason = look(queue, queue.direct.submit()).reasons[0]
+    assert re.fullmatch(
+        r'Queue "default" allows 1 starts in 3600 s: the next in 3(600|5\d\d)\.\d s\.', reason
+    )
+
+
 def test_maximum_of_a_submitter_is_told(queue: Queue, hosts: Hosts) -> None:
     hosts.tell("slot1@h1")
     queue.direct.submit()

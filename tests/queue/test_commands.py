@@ -290,7 +290,7 @@ def test_slots_submitters_priorities_queues_and_limits(fetchwork: Run, slots: Di
     assert [told[at] for at in (-6, -4, -2)] == ["alice", "5", "3"]
     (submitter,) = json.loads(fetchwork("submitters", "--json").out)
     assert (submitter["Name"], submitter["RunningJobs"], submitter["MaxRunning"]) == ("alice", 1, 3)
-    assert fetchwork("limit", "license", "20").out.split()[-3:] == ["license", "20", "0"]
+    assert fetchwork("limit", "license", "20").out.split()[-4:] == ["license", "limit", "20", "0"]
     assert json.loads(fetchwork("limit", "--json").out)[0]["Name"] == "license"
     assert "license" not in fetchwork("limit", "license", "none").out
     assert fetchwork("slots", "-constraint", 'State == "Unclaimed"').out.endswith("\n0 slots, 0 with a job\n")
@@ -299,6 +299,26 @@ def test_slots_submitters_priorities_queues_and_limits(fetchwork: Run, slots: Di
         "paused",
     ]
     assert {ad["Name"] for ad in json.loads(fetchwork("queues", "--json").out)} == {"default", "urgent"}
+
+
+def test_limits_on_starts_are_set_shown_and_removed(fetchwork: Run) -> None:
+    assert fetchwork("limit", "DB", "--starts", "10/1s").out.split()[-4:] == ["db", "limit", "10/1s", "0"]
+    assert "500/90s" in fetchwork("limit", "DB", "7", "--starts", "500/1.5m").out
+    assert "3/86400s" in fetchwork("limit", "default", "--queue", "--starts", "3/d").out
+    assert "1/0.25s" in fetchwork("limit", "alice", "--owner", "--starts", "1/0.25s").out
+    ads = [
+        (ad["Scope"], ad["Name"], ad.get("Maximum"), ad.get("MaxStarts"), ad.get("StartsSeconds"))
+        for ad in json.loads(fetchwork("limit", "--json").out)
+    ]
+    assert sorted(ads, key=str) == [
+        ("limit", "db", 7.0, None, None),
+        ("limit", "db", None, 500, 90.0),
+        ("owner", "alice", None, 1, 0.25),
+        ("queue", "default", None, 3, 86400.0),
+    ]
+    assert fetchwork("limit", "alice", "--owner", "--starts", "none").out.split()[-1] == "STARTED"
+    assert "500" not in fetchwork("limit", "db", "--starts", "none").out
+    assert "db" in fetchwork("limit").out
 
 
 def test_the_database_is_looked_after(fetchwork: Run) -> None:

@@ -114,6 +114,7 @@ def test_an_administrator_who_acts_for_somebody_administers_nothing(busy: Root) 
         "SELECT fetchwork.grant_owner('fw_point', 'alice')",
         "SELECT fetchwork.set_queue('default', '{\"paused\": true}')",
         "SELECT fetchwork.set_limit('licence', 2)",
+        "SELECT fetchwork.set_starts('queue', 'default', 1, 60)",
     ):
         act(busy, "alice")
         assert "is not an administrator" in denied(busy, statement)

@@ -15,6 +15,7 @@ def test_each_call_is_noted_once_for_each_owner(busy: Root) -> None:
     busy.call("set_queue", name="default", changes={"paused": True})
     busy.call("set_setting", name="history_days", value=30)
     busy.call("set_limit", name="licence", maximum=3)
+    busy.call("set_starts", scope="limit", name="Licence", starts=10, seconds=0.5)
     busy.call("set_submitter", name="alice", changes={"prio_factor": 2})
     own = [
         ("hold", "alice", 2, "1.1, 1.2", "why"),
@@ -26,8 +27,9 @@ def test_each_call_is_noted_once_for_each_owner(busy: Root) -> None:
     theirs = busy.rows(ACTIONS + " ORDER BY actionid")
     assert [row[0] for row in theirs] == [
         *("hold", "release", "edit", "remove", "remove"),
-        *("set_queue", "set_setting", "set_limit", "set_submitter"),
+        *("set_queue", "set_setting", "set_limit", "set_starts", "set_submitter"),
     ]
+    assert ("set_starts", None, None, "limit licence", "10/0.5s") in theirs
     assert ("set_queue", None, None, "default", '{"paused": true}') in theirs
     assert alice.rows("SELECT DISTINCT role FROM fetchwork.actions WHERE action = 'hold'") == [("fw_alice",)]
     assert busy.login("fw_bob").rows(ACTIONS) == [("remove", "bob", 1, "2.2", "both")]

@@ -51,6 +51,7 @@ def test_every_column_of_every_view_is_readable(busy: Root, role: str) -> None:
     slot = {"name": "slot00@h1", "fetched_at": 1e9, "cpus": 1, "queues": ["default"], "ad": {"Cpus": 1}}
     busy.call("report_slots", host_id=busy.host(), slots=psycopg.types.json.Jsonb([slot]))
     busy.call("set_limit", name="licence", maximum=2)
+    busy.call("set_starts", scope="owner", name="alice", starts=9, seconds=60)
     busy.call("publish_credential_key", public_key=b"k" * 32)
     key = busy.value("SELECT key_id FROM fetchwork.sealing_key()")
     busy.call("put_credential", owner="alice", name="box", key_id=key, sealed=b"x")
@@ -206,7 +207,7 @@ OF_ACCESS_POINTS = {
     "take_leader_task", "policy_jobs", "apply_policy", "objects_over", "objects_deleted", "postpone_objects",
 }  # fmt: skip
 OF_ADMINISTRATORS = {
-    "grant_owner", "revoke_owner", "grant_group", "revoke_group", "set_queue", "set_submitter", "set_limit", "set_setting", "set_bucket", "buckets", "clear_host", "after_restore",
+    "grant_owner", "revoke_owner", "grant_group", "revoke_group", "set_queue", "set_submitter", "set_limit", "set_starts", "set_setting", "set_bucket", "buckets", "clear_host", "after_restore",
     "invite_host", "invitations", "uninvite", "identities", "revoke_host", "admit_host", "forget_host", "require_join",
     "resume_offers", "publish_credential_key", "sealed_otherwise", "reseal_credential",
 }  # fmt: skip

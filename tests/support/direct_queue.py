@@ -305,6 +305,7 @@ class DirectQueue:
             "failing_owner": ("last_bad_at", "rest_until", "blamed_until"),
             "job": ("not_before",),
             "slot_rest": ("rest_until",),
+            "start_token": ("at",),
         }.items():
             moved = ", ".join(f"{column} = {column} - make_interval(secs => {seconds})" for column in columns)
             self.connection.execute(f"UPDATE fetchwork.{table} SET {moved}")

@@ -92,6 +92,12 @@ def test_the_list_of_commands_says_what_each_command_says_of_itself() -> None:
         (["prio", "alice"], "nothing to set for 'alice'"),
         (["queues", "a", "--max-running", "x"], "--max-running is 'x'"),
         (["limit", "license", "many"], "N is 'many'"),
+        (["limit", "license", "--starts", "10"], "--starts is '10'"),
+        (["limit", "license", "--starts", "ten/1s"], "--starts is 'ten/1s'"),
+        (["limit", "license", "--starts", "10/1w"], "--starts is '10/1w'"),
+        (["limit", "--starts", "10/1s"], "no limit named"),
+        (["limit", "default", "5", "--queue", "--starts", "10/1s"], "--queue needs --starts"),
+        (["limit", "alice", "--owner"], "--owner needs --starts"),
     ],
 )
 def test_wrong_usage_is_one_line_and_status_2(

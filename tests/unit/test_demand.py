@@ -11,6 +11,7 @@ from fetchwork.matching.choose import Choice, Group
 from fetchwork.matching.demand import (
     DISTRUST_S,
     IN_VAIN_S,
+    LONGEST_CLOSED_S,
     LONGEST_IN_VAIN_S,
     LONGEST_SPREAD_S,
     REREAD_S,
@@ -231,6 +232,47 @@ def test_what_yields_nothing_again_rests_for_longer_up_to_a_bound() -> None:
     demand.in_vain((1, 0), now)
     demand.got((1, 0))
     assert fitting(demand, fresh=False, now=now) == [1]
+
+
+def test_pair_that_a_limit_on_starts_closes_is_tried_when_it_opens_and_not_before() -> None:
+    demand = known(1, 2)
+    demand.in_vain((1, 0), 0.0)
+    demand.close({(1, 0): 3.0}, 0.0)
+    opens_s = demand.opens_s(SLOT, 0.0)
+    assert opens_s is not None
+    # agents come one after the other
+    assert 3.0 <= opens_s <= 3.0 + LONGEST_SPREAD_S
+    # a new job does not open it, and neither does a slot that has just become free
+    demand.heard(came(1), 1.0)
+    assert fitting(demand, fresh=True, now=2.9) == [2]
+    demand.in_vain((2, 0), 2.0)
+    assert not demand.may_have_more(2.9)
+    # no other backoff of it lasts longer
+    assert fitting(demand, fresh=False, now=opens_s) == [1]
+    assert demand.may_have_more(opens_s)
+    assert demand.opens_s(SLOT, opens_s) is None
+
+
+def test_closed_pair_that_does_not_fit_wakes_no_slot() -> None:
+    demand = Demand()
+    demand.live = True
+    demand.since(["default"], 0.0)
+    read(demand, Row([1, 2], cpus=[8.0, 1.0]))
+    demand.close({(1, 0): 3.0}, 0.0)
+    assert demand.opens_s(SLOT, 0.0) is None
+
+
+def test_change_of_limits_and_silence_open_what_a_limit_closed() -> None:
+    demand = known(1)
+    demand.close({(1, 0): 86400.0}, 0.0)
+    assert fitting(demand, now=LONGEST_CLOSED_S - 1) == []
+    assert fitting(demand, now=LONGEST_CLOSED_S + LONGEST_SPREAD_S) == [1]
+    demand.close({(1, 0): 60.0}, 0.0)
+    demand.heard("", 1.0)
+    assert fitting(demand) == [1]
+    demand.close({(1, 0): 60.0}, 0.0)
+    demand.live = False
+    assert fitting(demand) == [1]
 
 
 def test_forged_end_hides_a_job_once_and_is_not_believed_again() -> None:

@@ -22,6 +22,11 @@ def set_limit(*, name: str, maximum: float | None) -> Call[None]:
     return done("set_limit", given(locals()))
 
 
+def set_starts(*, scope: str, name: str, starts: int | None, seconds: float | None) -> Call[None]:
+    """Limit the starts under a concurrency limit ('limit'), of a 'queue' or an 'owner'; None removes it."""
+    return done("set_starts", given(locals()))
+
+
 def set_setting(*, name: str, value: float) -> Call[None]:
     """Set one of the queue's settings."""
     return done("set_setting", given(locals()))

@@ -70,10 +70,13 @@ class SubmitterShare(Record):
 
 @dataclass(frozen=True, slots=True)
 class Claimed(Record):
-    """The result of the claim for one slot: a run that was just made of a waiting job, or a problem."""
+    """The result of the claim for one slot: a run that was just made of a waiting job, or a problem.
+
+    Without ``slot_number``: a limit on starts keeps jobs of ``choice`` from starting for ``again_s`` more.
+    """
 
     #: index of the slot in the call, from 1
-    slot_number: int
+    slot_number: int | None
     #: the reason that this slot's claim failed; then only ``choice`` and ``position`` are set beside it
     problem: str | None
     #: index in the call's autoclusters, from 1
@@ -89,6 +92,8 @@ class Claimed(Record):
     ad: JsonObject
     #: the queue's data about the job that the job may read
     facts: JsonObject
+    #: seconds until the limit on starts allows the next one
+    again_s: float | None
 
 
 def report_faults(*, host_id: int, autoclusters: Sequence[int], reasons: Sequence[str]) -> Call[None]:
@@ -177,6 +182,8 @@ def claim_many(
     lease_s: float,
 ) -> Call[list[Claimed]]:
     """Claim a job for each of these slots, the first available of its choices.
+
+    Further rows, without a slot, name the choices that a limit on starts keeps from starting now.
 
     A slot is ``{"slot": name, "exclusive": bool, "choices": [indices in autoclusters, from 1], "weights":
     [a number for each choice] or one number for all}``. Must not be repeated: a second call takes other jobs.

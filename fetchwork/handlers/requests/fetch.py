@@ -26,7 +26,7 @@ class Look:
     offer: Answer | None = None
     #: jobs that may run here prefer another of the waiting slots
     left_to_others: bool = False
-    #: seconds after which postponed jobs may be tried; None if nothing was postponed
+    #: seconds after which jobs may be tried that were postponed, or that a limit on starts keeps; None: none
     again_s: float | None = None
 
 

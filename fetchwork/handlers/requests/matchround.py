@@ -131,6 +131,11 @@ class MatchRound:
         for seeker in self._seekers:
             if seeker.result is None and seeker.without_account and self._left() > LEAST_S:
                 await self._refuse_for_want_of_account(seeker)
+        now = time.monotonic()
+        for seeker in self._seekers:
+            opens_s = self._session.demand.opens_s(seeker.attempt.resources, now)
+            if opens_s is not None:
+                seeker.look_again_in(opens_s)
 
     async def first_pages(self) -> None:
         """Give each seeker the first choices that match it, and claim nothing. Raises FetchworkError."""

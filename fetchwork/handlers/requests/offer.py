@@ -6,7 +6,7 @@ import contextlib
 import os
 import re
 import time
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -119,6 +119,7 @@ async def claim(
         for want in wanted
     ]
     pairs = list(indices)
+    forgotten = session.demand.forgotten
     call = matching.claim_many(
         host_id=greeting.host_id,
         autoclusters=[number for number, _ in pairs],
@@ -135,7 +136,13 @@ async def claim(
         session.has_unheard_claim = True
         raise
     answers: list[Taken | FetchworkError | None] = [None] * len(wanted)
+    # if a limit may have changed meanwhile, the slots are woken anyway
+    closed = {pairs[row.choice - 1]: row.again_s for row in rows if row.choice and row.again_s is not None}
+    if session.demand.forgotten == forgotten:
+        session.demand.close(closed, time.monotonic())
     for row in rows:
+        if row.slot_number is None:
+            continue
         number = row.slot_number - 1
         if row.problem is not None:
             answers[number] = DatabaseRefused(row.problem)
@@ -150,14 +157,20 @@ async def claim(
         session.shares.claimed(taken.of.choice.autocluster.submitter)
         session.demand.got(pair)
         answers[number] = taken
-    _note_what_was_in_vain(session, wanted, answers)
+    _note_what_was_in_vain(session, wanted, answers, closed.keys())
     return answers
 
 
 def _note_what_was_in_vain(
-    session: HostSession, wanted: Sequence[Wanted], answers: Sequence[Taken | FetchworkError | None]
+    session: HostSession,
+    wanted: Sequence[Wanted],
+    answers: Sequence[Taken | FetchworkError | None],
+    closed: Set[Pair],
 ) -> None:
-    """Note the choices that yielded no job: those before the choice that a slot got, or all of them."""
+    """Note the choices that yielded no job: those before the choice that a slot got, or all of them.
+
+    Of ``closed`` ones it is known when they may yield one.
+    """
     in_vain: set[Pair] = set()
     for want, answer in zip(wanted, answers, strict=True):
         if isinstance(answer, FetchworkError):
@@ -167,7 +180,7 @@ def _note_what_was_in_vain(
                 break
             in_vain.add(_pair(ranked))
     now = time.monotonic()
-    for pair in in_vain:
+    for pair in in_vain - closed:
         session.positions.found_nothing(*pair)
         session.demand.in_vain(pair, now)
 

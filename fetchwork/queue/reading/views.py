@@ -404,8 +404,16 @@ CREDENTIALS = View(
 LIMITS = View(
     f"(SELECT *, {_NO_AD} FROM fetchwork.limits) AS limits",  # noqa: S608 - a constant
     "ConcurrencyLimit",
-    {"Name": "string", "Maximum": "real", "Used": "real"},
-    order=("name",),
+    {
+        "Name": "string",
+        "Scope": "string",
+        "Maximum": "real",
+        "Used": "real",
+        "MaxStarts": "integer",
+        "StartsSeconds": "real",
+        "Started": "integer",
+    },
+    order=("name", "scope"),
 )
 
 SETTINGS = View(

@@ -1,7 +1,7 @@
 -- The limit that keeps one more run of this autocluster from being claimed now, in a sentence; NULL if no
 -- limit does: a paused queue, a concurrency limit (HTCondor's "name:amount,name"; a name without a limit is
--- unlimited), a maximum of running jobs of the queue or the submitter. Counts the live runs. Jobs of the
--- scheduler universe take no slot and are not counted: a DAG must not block its nodes.
+-- unlimited), a maximum of running jobs of the queue or the submitter, a limit on starts. Counts the live
+-- runs. Jobs of the scheduler universe take no slot and are not counted: a DAG must not block its nodes.
 -- A claim holds the lock of lock_limits, so that two claims can't both get the last unit. For people it takes
 -- no lock, so a claim may find otherwise a moment later.
 -- Does not turn sequential scans off, as claim does: here, where all live runs are counted, they are right,
@@ -43,17 +43,30 @@ BEGIN
                 SELECT coalesce(nullif(split_part(part.text, ':', 2), '')::double precision, 1) AS amount
             ) AS asked
             JOIN fetchwork.limits AS l ON l.name = split_part(part.text, ':', 1)
-            WHERE l.used + asked.amount > l.maximum
+            WHERE l.maximum IS NOT NULL AND l.used + asked.amount > l.maximum
             UNION ALL
             SELECT 3, format('queue "%s" has its maximum of %s jobs running', q.name, q.max_running)
             FROM asking
             JOIN fetchwork.queue AS q ON q.name = asking.queue
-            WHERE q.max_running <= (SELECT count(*) FROM live AS r WHERE r.queue = q.name)
+            WHERE q.max_running IS NOT NULL
+                AND q.max_running <= (SELECT count(*) FROM live AS r WHERE r.queue = q.name)
             UNION ALL
             SELECT 4, format('submitter "%s" has its maximum of %s jobs running', s.name, s.max_running)
             FROM asking
             JOIN fetchwork.submitter AS s ON s.name = asking.submitter
-            WHERE s.max_running <= (SELECT count(*) FROM live AS r WHERE r.submitter = s.name)
+            WHERE s.max_running IS NOT NULL
+                AND s.max_running <= (SELECT count(*) FROM live AS r WHERE r.submitter = s.name)
+            UNION ALL
+            SELECT
+                5,
+                format(
+                    '%s "%s" allows %s starts in %s s: the next in %s s',
+                    CASE l.scope WHEN 'limit' THEN 'concurrency limit' ELSE l.scope END,
+                    l.name, l.starts, l.seconds,
+                    round(ceil(10 * extract(epoch FROM l.free_at - clock_timestamp())) / 10, 1)
+                )
+            FROM fetchwork.start_limits_of(blocked_by.autocluster) AS l
+            WHERE EXISTS (SELECT FROM fetchwork.start_limit) AND l.free_at > clock_timestamp()
         )
         SELECT r.reason
         FROM reasons AS r

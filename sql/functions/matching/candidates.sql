@@ -3,8 +3,8 @@
 -- evaluated by the host. The agent evaluates Requirements, Rank and share on its cached ads. A black hole
 -- gets only a probe now and then. Without a slot: the demand that any slot of the host could serve
 -- (functions/matching/read_demand.sql). With since: only demand that this or a later transaction announced.
--- limited: a claim has to count runs for it (a concurrency limit, a maximum of running jobs). A resource that
--- is NULL excludes no autocluster.
+-- limited: a claim has to count runs for it (a concurrency limit, a maximum of running jobs, a limit on
+-- starts). A resource that is NULL excludes no autocluster.
 CREATE OR REPLACE FUNCTION fetchwork.candidates(
     host_id integer,
     slot text,
@@ -32,7 +32,13 @@ SET search_path = pg_catalog, pg_temp
 BEGIN ATOMIC
     SELECT fetchwork.require_host(candidates.host_id);
     SELECT DISTINCT d.autocluster_id, d.job_prio, a.submitter,
-        a.concurrency_limits IS NOT NULL OR q.max_running IS NOT NULL OR s.max_running IS NOT NULL,
+        a.concurrency_limits IS NOT NULL
+            OR q.max_running IS NOT NULL
+            OR s.max_running IS NOT NULL
+            OR EXISTS (
+                SELECT FROM fetchwork.start_limit AS l
+                WHERE (l.scope = 'queue' AND l.name = a.queue) OR (l.scope = 'owner' AND l.name = a.owner)
+            ),
         a.request_cpus, a.request_memory_mib, a.request_disk_kib, a.request_gpus
     FROM fetchwork.turned_away(candidates.host_id) AS t
     CROSS JOIN fetchwork.demand AS d

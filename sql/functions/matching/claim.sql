@@ -101,10 +101,10 @@ BEGIN
                 make_interval(secs => lease_s),
                 clock_timestamp() + make_interval(secs => offer_s)
             FROM first AS f
-            RETURNING run.run_id, run.token
+            RETURNING run.run_id, run.token, run.claimed_at
         )
         SELECT
-            f.cluster_id, f.proc_id, f.position, m.run_id, m.token,
+            f.cluster_id, f.proc_id, f.position, m.run_id, m.token, m.claimed_at,
             EXISTS (
                 SELECT FROM fetchwork.waiting AS w
                 WHERE w.autocluster_id = autoclusters[i]
@@ -120,6 +120,9 @@ BEGIN
                 PERFORM fetchwork.end_demand(autoclusters[i], prios[i]);
             END IF;
             CONTINUE;
+        END IF;
+        IF limited[i] THEN
+            PERFORM fetchwork.spend_start(autoclusters[i], taken.claimed_at);
         END IF;
         run_id := taken.run_id;
         token := taken.token;

@@ -6,6 +6,8 @@
 -- arrays, from 1], "weights": [of those choices] or one number}, ...]. choice is the position there of the
 -- slot's job, slot_number the slot's position in slots, from 1. With a problem, choice and position tell
 -- where the claim failed: a hint must lead past it, or every further call would fail there.
+-- At the end, without slot_number, one row for each choice that a limit on starts keeps from another start
+-- now, with the seconds until the limit allows one (again_s): before that no claim can get such a job.
 -- The caller's picture of a queue may be old, so paused, limited and deleted queues are looked up here. A
 -- black hole gets one job at most, when a probe is due, and of an owner whose jobs failed there one at a time
 -- (functions/matching/turned_away.sql). After a move to another server no slot gets a job before the running
@@ -37,7 +39,8 @@ RETURNS TABLE (
     owner text,
     has_policy boolean,
     ad jsonb,
-    facts jsonb
+    facts jsonb,
+    again_s double precision
 )
 LANGUAGE plpgsql
 SECURITY DEFINER
@@ -95,7 +98,13 @@ BEGIN
     END IF;
     SELECT
         array_agg(
-            a.concurrency_limits IS NOT NULL OR q.max_running IS NOT NULL OR s.max_running IS NOT NULL
+            a.concurrency_limits IS NOT NULL
+            OR q.max_running IS NOT NULL
+            OR s.max_running IS NOT NULL
+            OR EXISTS (
+                SELECT FROM fetchwork.start_limit AS l
+                WHERE (l.scope = 'queue' AND l.name = a.queue) OR (l.scope = 'owner' AND l.name = a.owner)
+            )
             ORDER BY c.choice
         ),
         array_agg(
@@ -256,7 +265,8 @@ BEGIN
                 RETURN QUERY
                 SELECT
                     want.number::integer, choice, sqlerrm, NULL::bigint, NULL::uuid, NULL::integer,
-                    NULL::integer, behind, NULL::text, NULL::boolean, NULL::jsonb, NULL::jsonb;
+                    NULL::integer, behind, NULL::text, NULL::boolean, NULL::jsonb, NULL::jsonb,
+                    NULL::double precision;
                 CONTINUE;
         END;
 
@@ -304,6 +314,21 @@ BEGIN
         facts := taken.facts;
         RETURN NEXT;
     END LOOP;
+    IF true = ANY (limited) THEN
+        RETURN QUERY
+        SELECT
+            NULL::integer, c.choice::integer, NULL::text, NULL::bigint, NULL::uuid, NULL::integer,
+            NULL::integer, NULL::bigint, NULL::text, NULL::boolean, NULL::jsonb, NULL::jsonb,
+            extract(epoch FROM f.free_at - clock_timestamp())::double precision
+        FROM unnest(autoclusters, limited) WITH ORDINALITY AS c (autocluster_id, limited, choice)
+        CROSS JOIN LATERAL (
+            SELECT max(l.free_at) AS free_at
+            FROM fetchwork.start_limits_of(c.autocluster_id) AS l
+        ) AS f
+        WHERE c.limited AND f.free_at > clock_timestamp()
+            AND EXISTS (SELECT FROM fetchwork.start_limit)
+        ORDER BY c.choice;
+    END IF;
     IF must_flush THEN
         PERFORM set_config('synchronous_commit', 'on', true);
     END IF;

@@ -43,7 +43,12 @@ BEGIN ATOMIC
     JOIN fetchwork.queue AS q ON q.name = a.queue
     LEFT JOIN fetchwork.submitter AS s ON s.name = a.submitter
     CROSS JOIN LATERAL (
-        SELECT num_nonnulls(a.concurrency_limits, q.max_running, s.max_running) > 0 AS limited
+        SELECT
+            num_nonnulls(a.concurrency_limits, q.max_running, s.max_running) > 0
+            OR EXISTS (
+                SELECT FROM fetchwork.start_limit AS l
+                WHERE (l.scope = 'queue' AND l.name = a.queue) OR (l.scope = 'owner' AND l.name = a.owner)
+            ) AS limited
     ) AS of_it
     -- one search of the index; demand may be there without a waiting job
     CROSS JOIN LATERAL (

@@ -102,6 +102,10 @@ BEGIN
                 AND a.access_point IS NULL
                 AND q.max_running IS NULL
                 AND s.max_running IS NULL
+                AND NOT EXISTS (
+                    SELECT FROM fetchwork.start_limit AS l
+                    WHERE (l.scope = 'queue' AND l.name = a.queue) OR (l.scope = 'owner' AND l.name = a.owner)
+                )
                 AND NOT q.paused
                 AND fetchwork.serves_queue(q.name, free => true)
         )
@@ -166,6 +170,11 @@ BEGIN
                     a.concurrency_limits IS NOT NULL
                     OR q.max_running IS NOT NULL
                     OR s.max_running IS NOT NULL
+                    OR EXISTS (
+                        SELECT FROM fetchwork.start_limit AS l
+                        WHERE (l.scope = 'queue' AND l.name = a.queue)
+                            OR (l.scope = 'owner' AND l.name = a.owner)
+                    )
                 )
         )
     THEN
@@ -191,7 +200,8 @@ BEGIN
                 INTO taken
                 FROM fetchwork.claim_many(
                     host_id, autoclusters, prios, hints, jsonb_build_array(wish), lease_s => lease_s
-                ) AS c;
+                ) AS c
+                WHERE c.slot_number IS NOT NULL;
                 choice := taken.choice;
                 problem := taken.problem;
                 position := taken.position;
