@@ -95,7 +95,9 @@ def joined(invited: InvitationText, host: str, path: Path) -> str:
     passfile, root = path.with_suffix(".pgpass"), path.with_suffix(".crt")
     if invited.ca is not None:
         root.write_text(invited.ca, encoding="utf-8")
-        server.update(sslrootcert=str(root), channel_binding="require", require_auth="scram-sha-256")
+        # an invitation through PgBouncer, which has no channel binding, says so itself
+        server = {"channel_binding": "require", **server, "sslrootcert": str(root)}
+        server["require_auth"] = "scram-sha-256"
     # a password from before a crash, which may have been used
     begun = read_identity(next_path(passfile))
     password = begun.password if begun is not None and begun.role == server["user"] else new_password()

@@ -2,31 +2,37 @@
 
     make bench-join
     make bench-join ARGS='--hosts 100 --roles 1000'
+    make bench-join ARGS='--at-once 1000'
 
 A simulated host logs in by the invitation, joins, logs in as itself and says hello, as 'fetchwork host join'
 and its agent do. Then a host is revoked, and its session asks until it is refused. Claims of a joined host
 and of the role that hosts share alternate on one server; connections alternate between it and a server with
-more roles.
+more roles. With --at-once so many hosts keep a session each and call in turn, directly and through PgBouncer.
 """
 
+import contextlib
 import json
 import statistics
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from uuid import uuid4
 
 import psycopg
+from psycopg.conninfo import make_conninfo
 
 from fetchwork.config.identity import new_password, verifier_of
 from fetchwork.pool.postgres import PostgresServer
 from tests.benchmarks import frame
 from tests.support.many_jobs import unlimited
+from tests.support.pgbouncer import PgBouncer
 
 #: sessions that join at once
 CLIENTS = 8
 JOIN = "SELECT role FROM fetchwork.join_host(%s, %s)"
 HELLO = "SELECT host_id FROM fetchwork.hello(%s, '1', %s)"
+STATE = "SELECT host FROM fetchwork.own_host_state()"
 CLAIM = """
 SELECT run_id FROM fetchwork.claim_many(
     host_id => %s, autoclusters => ARRAY[1], prios => ARRAY[0], hints => ARRAY[0],
@@ -156,12 +162,77 @@ def connections(few: PostgresServer, roles: int, rounds: int) -> float:
     return statistics.median(found["many"]) / statistics.median(found["few"])
 
 
+def memory_mib(server: PostgresServer) -> float:
+    """The memory of all processes of a server, shared parts counted once."""
+    postmaster = server.postmaster
+    assert postmaster is not None
+    total = 0.0
+    for process in [postmaster, *postmaster.children()]:
+        with contextlib.suppress(OSError):
+            text = Path(f"/proc/{process.pid}/smaps_rollup").read_text()
+            total += int(text.partition("\nPss:")[2].split()[0]) / 1024
+    return total
+
+
+def at_once(server: PostgresServer, port: int, identities: list[tuple[str, str]], rounds: int) -> float:
+    """Sessions of all these hosts, which each call in turn; calls a second."""
+    with contextlib.ExitStack() as stack:
+
+        def open_one(identity: tuple[str, str]) -> Session:
+            role, password = identity
+            conninfo = make_conninfo(server.conninfo("bench", user=role, password=password), port=port)
+            # PgBouncer of before 1.21 keeps no prepared statements
+            return psycopg.connect(conninfo, autocommit=True, prepare_threshold=None)
+
+        begin = time.monotonic()
+        with ThreadPoolExecutor(CLIENTS) as threads:
+            sessions = [stack.enter_context(session) for session in threads.map(open_one, identities)]
+            opened = time.monotonic() - begin
+            rates = []
+            for _ in range(rounds):
+                begin = time.monotonic()
+                list(threads.map(lambda session: session.execute(STATE).fetchall(), sessions))
+                rates.append(len(sessions) / (time.monotonic() - begin))
+        count = server.query("SELECT count(*) FROM pg_stat_activity WHERE usename LIKE 'fetchwork_host%'")
+        print(
+            f"    opened in {opened:.1f} s; {frame.spread(rates)} calls/s; connections of the server:"
+            f" {count.strip()}, its memory {memory_mib(server):.0f} MiB"
+        )
+    return statistics.median(rates)
+
+
+def all_at_once(hosts: int, rounds: int) -> None:
+    """``hosts`` at once on one server, directly and through PgBouncer with 50 connections."""
+    settings = {"max_connections": str(hosts + 50)}
+    with frame.server(settings) as (server, directory):
+        frame.new_database(server)
+        print(f"  server without sessions: {memory_mib(server):.0f} MiB")
+        with psycopg.connect(server.conninfo("bench"), autocommit=True) as admin:
+            _, joined = join_all(server, admin, hosts)
+        identities = list(joined.values())
+        print("  directly:")
+        direct = at_once(server, server.port, identities, rounds)
+        limits = f"max_db_connections = 50\nmax_client_conn = {2 * hosts}\nserver_idle_timeout = 30\n"
+        bouncer = PgBouncer(directory, server, 1, own_roles=True, settings=limits)
+        bouncer.start()
+        try:
+            print("  through PgBouncer:")
+            through = at_once(server, bouncer.port, identities, rounds)
+        finally:
+            bouncer.stop()
+    print(f"calls of {hosts} hosts through PgBouncer over directly: {through / direct:.2f}")
+
+
 def main() -> None:
     parser = frame.parser(__doc__)
     parser.add_argument("--hosts", type=int, default=1000)
     parser.add_argument("--roles", type=int, default=10_000)
     parser.add_argument("--rounds", type=int, default=15)
+    parser.add_argument("--at-once", type=int, default=0)
     options = parser.parse_args()
+    if options.at_once:
+        all_at_once(options.at_once, 3)
+        return
     with frame.server() as (few, _):
         frame.new_database(few)
         ratio = connections(few, options.roles, options.rounds)

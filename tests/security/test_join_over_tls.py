@@ -129,7 +129,7 @@ def test_what_is_edited_in_an_invitation_gives_no_right(root: str, invitation: s
     assert "database" in refusal(edited(invitation, server={"dbname": "postgres"}), tmp_path)
     assert "invitation" in refusal(edited(invitation, server={"sslmod": "require"}), tmp_path)
     assert used(root) == 0
-    # the database has its bounds, whatever the text says
+    # the bounds are in the database, not in the text
     bounded = invite(root, "--name", "ep1", "--queue", "default", "--ca", _authority(invitation, tmp_path))
     file = join(root, edited(bounded, queues=["default", "secret"]), tmp_path)
     with psycopg.connect(config.load(file).databases["main"].conninfo) as host:

@@ -63,7 +63,8 @@ def later_program() -> list[str]:
 class PgBouncer:
     """Every database of ``server``, as its superuser, over ``pool_size`` connections to each.
 
-    ``command`` starts another PgBouncer than the machine's own; ``settings`` are lines of its file.
+    ``command`` starts another PgBouncer than the machine's own; ``settings`` are lines of its file. With
+    ``own_roles`` each client is the role that it logs in as, with its own password.
     """
 
     def __init__(
@@ -74,20 +75,32 @@ class PgBouncer:
         *,
         command: list[str] | None = None,
         settings: str = "",
+        own_roles: bool = False,
     ) -> None:
         self.port = free_port()
         self.settings = settings
         self.log = directory / "pgbouncer.log"
         self._command = command or [program() or "pgbouncer"]
         self._file = directory / "pgbouncer.ini"
+        users = directory / "users.txt"
+        users.write_text(f'"{SUPERUSER}" "{server.password}"\n')
+        if own_roles:
+            role = f"auth_user={SUPERUSER}"
+            # without auth_dbname the query runs in the client's database
+            auth = (
+                f"auth_type = scram-sha-256\nauth_file = {users}\n"
+                "auth_query = SELECT usename, passwd FROM pg_shadow WHERE usename = $1\n"
+            )
+        else:
+            role = f"user={SUPERUSER} password={server.password}"
+            # every client is that user there: the port is this test's alone
+            auth = "auth_type = any\n"
         self._text = (
-            "[databases]\n"
-            f"* = host=127.0.0.1 port={server.port} user={SUPERUSER} password={server.password}\n"
+            f"[databases]\n* = host=127.0.0.1 port={server.port} {role}\n"
             "[pgbouncer]\n"
             f"listen_addr = 127.0.0.1\nlisten_port = {self.port}\nunix_socket_dir =\n"
             f"logfile = {self.log}\n"
-            # every client is that user there: the port is this test's alone
-            "auth_type = any\npool_mode = transaction\nserver_reset_query_always = 0\n"
+            f"{auth}pool_mode = transaction\nserver_reset_query_always = 0\n"
             f"default_pool_size = {pool_size}\nmax_client_conn = 500\n"
         )
         self._file.write_text(self._text + settings)
@@ -98,7 +111,7 @@ class PgBouncer:
         user: int | None = None
         if os.geteuid() == 0:
             user = account("postgres", "nobody").pw_uid
-            for path in (self._file, self._file.parent):
+            for path in (self._file, self._file.with_name("users.txt"), self._file.parent):
                 shutil.chown(path, user)
         self._process = subprocess.Popen(
             [*self._command, "-q", str(self._file)],
