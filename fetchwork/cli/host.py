@@ -22,8 +22,6 @@ HOST_FILE = Path("/etc/fetchwork/host.toml")
 #: the same for an access point, whose service has its connection string in its environment
 POINT_STATE = Path("/var/lib/fetchwork-access-point/identity")
 POINT_FILE = Path("/etc/fetchwork/access-point.env")
-#: settings of a connection string that an invitation passes on
-_PASSED_ON = ("host", "hostaddr", "port", "dbname", "sslmode", "channel_binding", "target_session_attrs")
 
 
 @click.group()
@@ -88,14 +86,14 @@ def invite(
       fetchwork host invite --name 'ep*.example.org' --queue default --uses 200 --ca root.crt
       fetchwork host invite --name submit1.example.org --access-point --owners 'atlas*' --ca root.crt
     """
-    from fetchwork.config.identity import InvitationText, new_password, verifier_of
+    from fetchwork.config.identity import InvitationText, new_password, server_for_hosts, verifier_of
     from fetchwork.db.calls import hosts as calls
     from fetchwork.db.database import Database
 
     if access_point and owners is None:
         owners = "*"
     password = new_password()
-    server = _server(conninfo, address, verified=ca is not None)
+    server = server_for_hosts(conninfo, address, verified=ca is not None)
     with Database(conninfo) as database:
         made = database.run(
             calls.invite_host(
@@ -122,22 +120,6 @@ def invite(
     click.echo(line)
     told = f"invitation {made.number} for {uses} hosts, until {made.valid_until:%Y-%m-%d %H:%M:%S}"
     click.echo(f"{told}; there: `fetchwork host join INVITATION`", err=True)
-
-
-def _server(conninfo: str, address: str | None, *, verified: bool) -> dict[str, str]:
-    """The settings of libpq by which hosts reach the server of this connection string."""
-    from fetchwork.config import conninfo as text
-    from fetchwork.db.server import location
-
-    server = {key: value for key, value in text.parse(conninfo).items() if key in _PASSED_ON}
-    if address is not None:
-        server = {**server, "host": address}
-        server.pop("hostaddr", None)
-    if "host" not in server and "hostaddr" not in server:
-        raise click.UsageError(f"hosts can't reach '{location(conninfo)}'; allowed: --address HOST")
-    if verified:
-        server["sslmode"] = "verify-full"
-    return server
 
 
 @cli.command()

@@ -28,6 +28,26 @@ _ITERATIONS = 4096
 _PREFIX = "fetchwork-invitation:"
 
 
+#: settings of a connection string that an invitation passes on
+_PASSED_ON = ("host", "hostaddr", "port", "dbname", "sslmode", "channel_binding", "target_session_attrs")
+
+
+def server_for_hosts(conninfo: str, address: str | None, *, verified: bool) -> dict[str, str]:
+    """The settings of libpq by which hosts reach the server of a connection string, or at this address.
+
+    Raises ConfigError for a server without an address.
+    """
+    server = {key: value for key, value in conninfo_text.parse(conninfo).items() if key in _PASSED_ON}
+    if address is not None:
+        server = {**server, "host": address}
+        server.pop("hostaddr", None)
+    if "host" not in server and "hostaddr" not in server:
+        raise ConfigError(["hosts can't reach a database by a socket of this machine; allowed: with the server's address"])
+    if verified:
+        server["sslmode"] = "verify-full"
+    return server
+
+
 def new_password() -> str:
     """A random password of 256 bits."""
     return secrets.token_urlsafe(32)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from typing import Final
+from urllib.parse import quote
 
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
@@ -125,7 +126,7 @@ class Actions:
         The first time, and by a link, it only shows what will become of how many, and asks.
         """
         person: Person = request.state.person
-        form = await self._form(request)
+        form = await checked_form(request, self._sign_in)
         (action,) = form.get("action", [""])[:1]
         if action not in questions.ACTIONS:
             raise Problem(
@@ -162,7 +163,7 @@ class Actions:
     async def change_queue(self, request: Request) -> Response:
         """Pause, resume, drain or open a queue, after a question as for jobs."""
         person: Person = request.state.person
-        form = await self._form(request)
+        form = await checked_form(request, self._sign_in)
         change = form.get("change", [""])[0]
         if change not in _QUEUE_CHANGES:
             raise Problem(400, "bad request", f"change is '{change}'; allowed: {', '.join(_QUEUE_CHANGES)}")
@@ -173,19 +174,23 @@ class Actions:
             if queue is None:
                 raise Problem(404, "not found", f"there is no queue '{name}'")
             said = [effect.format(**queue) for effect in QUEUE_EFFECTS[change]]
-            return self._render(request, "change.html", name=name, change=change, effects=said)
+            return self._render(
+                request, "change.html", subject=f"queue {name}", name=name, change=change, effects=said,
+                action=f"/queues/{quote(name, safe='')}", back="/queues",
+            )  # fmt: skip
         changes = _QUEUE_CHANGES[change]
         await self._workers.ask(person, questions.set_queue, writes=True, name=name, changes=changes)
         return RedirectResponse("/queues", 303)
 
-    async def _form(self, request: Request) -> dict[str, list[str]]:
-        """The fields of a form of this service, or of a link, which confirms nothing; raises Problem."""
-        person: Person = request.state.person
-        if request.method == "POST":
-            form = await form_of(request)
-            self._sign_in.check_form(request, person, form.get("form_key", [None])[0])
-            return form
-        if not person.may_write:
-            raise Problem(403, "not allowed", "this service only shows: it was started without --write")
-        given = request.query_params
-        return {name: given.getlist(name) for name in given if name != "confirmed"}
+
+async def checked_form(request: Request, sign_in: SignIn) -> dict[str, list[str]]:
+    """The fields of a form of this service, or of a link, which confirms nothing; raises Problem."""
+    person: Person = request.state.person
+    if request.method == "POST":
+        form = await form_of(request)
+        sign_in.check_form(request, person, form.get("form_key", [None])[0])
+        return form
+    if not person.may_write:
+        raise Problem(403, "not allowed", "this service only shows: it was started without --write")
+    given = request.query_params
+    return {name: given.getlist(name) for name in given if name != "confirmed"}

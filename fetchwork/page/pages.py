@@ -17,6 +17,7 @@ from fetchwork.page import charts, dags, groups, machines, questions, timeline
 from fetchwork.page.acting import Person
 from fetchwork.page.actions import Actions
 from fetchwork.page.forms import STATES, constraint_of
+from fetchwork.page.invitations import Invitations
 from fetchwork.page.problem import Problem
 from fetchwork.page.search import Page
 from fetchwork.page.signin import SignIn
@@ -45,6 +46,7 @@ class Pages:
         self._jinja = jinja
         self._title = title
         self._actions = Actions(workers, sign_in, self.render)
+        self._invitations = Invitations(workers, sign_in, self.render)
         #: charts by person, range and owner, and the time when they were read
         self._charts: dict[tuple[Person | str | None, ...], tuple[float, Json]] = {}
 
@@ -52,6 +54,7 @@ class Pages:
         """The paths of the pages."""
         return [
             *self._actions.routes(),
+            *self._invitations.routes(),
             Route("/", self.overview),
             Route("/charts", self.charts),
             Route("/hour", self.hour),

@@ -108,7 +108,7 @@ ROOMS: dict[str, set[str]] = {
     "personal": {"pool", "queue", "classad"},
     "simulate": {"hook", "config", "agent.client"},
     "metrics": {"queue"},
-    "page": {"db", "queue", "explain", "classad", "dag"},
+    "page": {"db", "queue", "explain", "classad", "dag", "config"},
     # the top: it imports every room, and no room imports it
     "cli": {
         *(

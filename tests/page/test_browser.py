@@ -37,7 +37,7 @@ PATHS = (
     "/jobs/1.0", "/jobs/1.1", "/jobs/1.1/output", "/jobs/1.2", "/jobs/9.9", "/hosts/h1", "/hosts/h1/hour",
     "/clusters/1", "/batches?owner=alice&name=batch-alice", "/actions", "/find?text=nothing",
     "/jobs?sort=-Prio&column=Job&column=Prio&column=JobUniverse", "/jobs/act?action=hold&job=1.1",
-    "/queues/default?change=pause",
+    "/queues/default?change=pause", "/invitations",
 )  # fmt: skip
 
 

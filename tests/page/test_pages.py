@@ -25,6 +25,7 @@ PAGES = (
     "/hour",
     "/held",
     "/actions",
+    "/invitations",
 )
 
 
