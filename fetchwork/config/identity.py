@@ -42,7 +42,7 @@ def server_for_hosts(conninfo: str, address: str | None, *, verified: bool) -> d
         server = {**server, "host": address}
         server.pop("hostaddr", None)
     if "host" not in server and "hostaddr" not in server:
-        raise ConfigError(["hosts can't reach a database by a socket of this machine; allowed: with the server's address"])
+        raise ConfigError(["hosts can't reach a database of this machine alone; allowed: a server's address"])
     if verified:
         server["sslmode"] = "verify-full"
     return server
