@@ -145,6 +145,7 @@
 \ir functions/checks/checked_names.sql
 \ir functions/checks/checked_job.sql
 \ir functions/checks/check_owner.sql
+\ir functions/checks/check_ceilings.sql
 
 -- functions/matching: Autoclusters and demand, what a slot could get and what it gets, shares, limits,
 -- preemption.

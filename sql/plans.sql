@@ -8,15 +8,15 @@ DECLARE
 BEGIN
     FOREACH name IN ARRAY ARRAY[
         'accept_runs', 'add_job_files', 'await_files', 'awaited_outputs', 'awaited_owners', 'begin_content',
-        'begin_renewal', 'brought', 'changed_credentials', 'charge_job', 'check_owner', 'checkpoint_owners',
-        'claim', 'claim_alike', 'claim_many', 'claim_scheduler_job', 'close_run', 'content_url',
-        'credentials_to_seal', 'delete_contents', 'dequeue_jobs', 'drop_files', 'drop_outputs', 'edit',
-        'end_content',
-        'end_demand', 'end_live_runs', 'end_stays', 'enqueue', 'ensure_demand', 'file_run', 'finish_runs',
-        'give_up_bringing', 'hold_jobs', 'job_outputs', 'job_rows', 'keep_outputs', 'lacking_contents',
-        'leave_queue', 'left_outputs', 'live_run', 'move_jobs', 'named_jobs', 'next_alike', 'next_runs',
-        'not_brought', 'note_credentials', 'note_transfer', 'output_url', 'put_chunk', 'put_whole_contents',
-        'read_chunk', 'release_jobs', 'remove_jobs', 'remove_others', 'renew_credential', 'renew_runs',
+        'begin_renewal', 'brought', 'changed_credentials', 'charge_job', 'check_ceilings', 'check_owner',
+        'checkpoint_owners', 'claim', 'claim_alike', 'claim_many', 'claim_scheduler_job', 'close_run',
+        'content_url', 'credentials_to_seal', 'delete_contents', 'dequeue_jobs', 'drop_files',
+        'drop_outputs', 'edit', 'end_content', 'end_demand', 'end_live_runs', 'end_stays',
+        'enqueue', 'ensure_demand', 'file_run', 'finish_runs', 'give_up_bringing', 'hold_jobs',
+        'job_outputs', 'job_rows', 'keep_outputs', 'lacking_contents', 'leave_queue', 'left_outputs',
+        'live_run', 'move_jobs', 'named_jobs', 'next_alike', 'next_runs', 'not_brought',
+        'note_credentials', 'note_transfer', 'output_url', 'put_chunk', 'put_whole_contents', 'read_chunk',
+        'release_jobs', 'remove_jobs', 'remove_others', 'renew_credential', 'renew_runs',
         'run_credentials', 'run_files', 'selected_jobs', 'sequence_events', 'slot_is_free',
         'start_limits_of', 'start_runs', 'sweep_demand', 'tend_scheduler_runs'
     ] LOOP

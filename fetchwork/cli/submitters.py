@@ -42,12 +42,17 @@ def _show(known: list[Json], as_json: bool) -> None:
             output.number(ad["PriorityFactor"]),
             ad["RunningJobs"],
             ad.get("MaxRunning"),
+            ad.get("MaxIdle"),
+            ad.get("MaxAutoclusters"),
             output.number(ad["AccumulatedUsage"] / 3600),
         ]
         for ad in known
     ]
-    heading = ("SUBMITTER", "PRIORITY", "FACTOR", "RUNNING", "LIMIT", "USAGE_HOURS")
-    output.table(heading, lines, right=(1, 2, 3, 4, 5))
+    heading = (
+        *("SUBMITTER", "PRIORITY", "FACTOR", "RUNNING", "LIMIT", "MAX_IDLE", "MAX_AUTOCLUSTERS"),
+        "USAGE_HOURS",
+    )
+    output.table(heading, lines, right=(1, 2, 3, 4, 5, 6, 7))
 
 
 @click.command()
@@ -56,6 +61,18 @@ def _show(known: list[Json], as_json: bool) -> None:
     "--factor", type=click.FloatRange(1), help="Priority factor: twice the factor is half the share."
 )
 @click.option("--max-running", metavar="N", help="Run at most this many jobs at once; 'none' for no limit.")
+@click.option(
+    "--max-idle",
+    metavar="N",
+    help="Refuse submissions with which it would have more idle jobs; 0 for no ceiling,"
+    " 'none' for the setting max_idle_per_submitter.",
+)
+@click.option(
+    "--max-autoclusters",
+    metavar="N",
+    help="Refuse submissions and edits with which its jobs would have more autoclusters; 0 for no ceiling,"
+    " 'none' for the setting max_autoclusters_per_submitter.",
+)
 @click.option("--reset-usage", is_flag=True, help="Reset the recorded usage.")
 @options.json_option
 @options.performing
@@ -64,10 +81,12 @@ def prio(
     submitter: str | None,
     factor: float | None,
     max_running: str | None,
+    max_idle: str | None,
+    max_autoclusters: str | None,
     reset_usage: bool,
     as_json: bool,
 ) -> None:
-    """Set a submitter's priority factor or limit.
+    """Set a submitter's priority factor or limits.
 
     A submitter is an accounting group, or an owner without one. 'fetchwork submitters' shows usage and
     priority.
@@ -76,7 +95,7 @@ def prio(
     Example:
       fetchwork prio
       fetchwork prio alice --factor 500
-      fetchwork prio group_physics.bob --max-running 200
+      fetchwork prio group_physics.bob --max-running 200 --max-idle 5000
     """
     from fetchwork.db.calls import administration
 
@@ -85,13 +104,18 @@ def prio(
         changes["prio_factor"] = factor
     if max_running is not None:
         changes["max_running"] = options.number_or_none("--max-running", max_running)
+    if max_idle is not None:
+        changes["max_idle"] = options.number_or_none("--max-idle", max_idle)
+    if max_autoclusters is not None:
+        changes["max_autoclusters"] = options.number_or_none("--max-autoclusters", max_autoclusters)
     if reset_usage:
         changes["usage"] = 0
     if changes and submitter is None:
         raise click.UsageError("no submitter named")
     if submitter is not None and not changes:
         raise click.UsageError(
-            f"nothing to set for '{submitter}'; allowed: --factor, --max-running, --reset-usage"
+            f"nothing to set for '{submitter}'; allowed: --factor, --max-running, --max-idle,"
+            " --max-autoclusters, --reset-usage"
         )
     if submitter is not None:
         options.database_of(session).run(administration.set_submitter(name=submitter, changes=changes))

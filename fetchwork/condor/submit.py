@@ -19,7 +19,7 @@ from fetchwork.condor.arguments import (
 )
 from fetchwork.condor.invocation import Invocation, patiently
 from fetchwork.dag import dagrun
-from fetchwork.errors import FetchworkError, SubmitError, one_line
+from fetchwork.errors import DatabaseRefused, FetchworkError, SubmitError, one_line
 
 if TYPE_CHECKING:
     from fetchwork.queue.reading.views import Json
@@ -72,7 +72,7 @@ def main(run: Invocation) -> int:
         _submit(run, options, text)
     except Usage:
         raise
-    except SubmitError as problem:
+    except (SubmitError, DatabaseRefused) as problem:
         reason = str(problem).rpartition("HTCondor's submit refuses the description: ")[2]
         # in a dry run the unfinished line ends on stdout
         run.say("" if options.dry_run is None else "\n")

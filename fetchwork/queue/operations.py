@@ -240,7 +240,7 @@ def reschedule(memory: Memory) -> Steps[None]:
 
 
 def set_submitter(memory: Memory, *, name: str, changes: Json) -> Steps[None]:
-    """Set a submitter's prio_factor, usage or max_running."""
+    """Set a submitter's prio_factor, usage, max_running, max_idle or max_autoclusters."""
     yield administration.set_submitter(name=name, changes=changes)
 
 

@@ -96,6 +96,10 @@ VALUES
         'so many jobs may an owner have in the queue (HTCondor''s MAX_JOBS_PER_OWNER)'),
     ('max_jobs_per_submission', 20000, 'jobs',
         'so many jobs may a cluster be submitted with (HTCondor''s MAX_JOBS_PER_SUBMISSION)'),
+    ('max_idle_per_submitter', 0, 'jobs',
+        'so many idle jobs may a submitter have in the queue; 0: any number (fetchwork prio --max-idle)'),
+    ('max_autoclusters_per_submitter', 0, 'autoclusters',
+        'autoclusters that a submitter''s jobs in the queue may have; 0: any number (--max-autoclusters)'),
     ('open_accounting_groups', 0, '0 or 1',
         '1: every role may charge every accounting group, as in HTCondor; 0: those that were granted to it'),
     ('max_reserved_clusters', 1000, 'ids',
@@ -430,12 +434,17 @@ CREATE TABLE fetchwork.submitter (
     usage_at timestamptz NOT NULL DEFAULT now(),
     total_usage double precision NOT NULL DEFAULT 0,  -- the same, never decayed
     -- so many live runs at once; null: no maximum
-    max_running integer CONSTRAINT submitter_max_running_is_positive CHECK (max_running >= 0)
+    max_running integer CONSTRAINT submitter_max_running_is_positive CHECK (max_running >= 0),
+    -- ceilings (check_ceilings); null: those of the settings; 0: no ceiling
+    max_idle integer CONSTRAINT submitter_max_idle_is_positive CHECK (max_idle >= 0),
+    max_autoclusters integer CONSTRAINT submitter_max_autoclusters_is_positive CHECK (max_autoclusters >= 0)
 );
 
 COMMENT ON TABLE fetchwork.submitter IS
     'submitters that are charged for runs, and their use; a new one gets its row when changes are folded, so '
     'that no submission waits for another''s';
+
+CREATE INDEX submitter_ceilings ON fetchwork.submitter (name) WHERE max_idle > 0 OR max_autoclusters > 0;
 
 CREATE TABLE fetchwork.autocluster (
     autocluster_id integer GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
@@ -460,6 +469,7 @@ COMMENT ON TABLE fetchwork.autocluster IS
 -- Not unique: a submitter with the first such job must not wait for another's long transaction that has one
 -- too; two equal rows do no harm.
 CREATE INDEX autocluster_signature ON fetchwork.autocluster (signature, autocluster_id);
+CREATE INDEX autocluster_submitter ON fetchwork.autocluster (submitter);
 CREATE INDEX autocluster_access_point ON fetchwork.autocluster (access_point) WHERE access_point IS NOT NULL;
 
 -- Hosts and slots -------------------------------------------------------------------------------------------

@@ -8,6 +8,8 @@ SELECT
     s.effective_prio AS priority,
     s.running AS runningjobs,
     t.max_running AS maxrunning,
+    t.max_idle AS maxidle,
+    t.max_autoclusters AS maxautoclusters,
     coalesce(t.total_usage, 0) AS accumulatedusage
 FROM fetchwork.shares() AS s
 LEFT JOIN fetchwork.submitter AS t ON t.name = s.submitter;

@@ -45,6 +45,29 @@ def test_commands_go_by_the_access_point(point: AccessPoint) -> None:
     assert condor(point, "nobody", "condor_history", "-af:j", "JobStatus")[1].splitlines()[-1].endswith(" 3")
 
 
+def test_a_command_says_in_a_line_which_ceiling_was_met(point: AccessPoint) -> None:
+    point.slots.set("max_idle_per_submitter", 2)
+    point.slots.set("max_autoclusters_per_submitter", 1)
+    assert condor(point, "nobody", "condor_submit", stdin=SLEEP.format(2))[0] == 0
+    status, _, err = condor(point, "nobody", "condor_submit", stdin=SLEEP.format(1))
+    told = (
+        "submitter 'nobody' would have 3 idle jobs in the queue; allowed: 2 (setting max_idle_per_submitter;"
+        " an administrator may raise it)"
+    )
+    assert (status, err) == (1, f"\nERROR: {told}\n")
+    status, _, err = condor(point, "nobody", "condor_qedit", "1.0", "RequestMemory", "7")
+    assert status == 1
+    assert (
+        "would have 2 autoclusters in the queue; allowed: 1 (setting max_autoclusters_per_submitter; " in err
+    )
+    assert condor(point, "nobody", "condor_hold", "1.0")[0] == 0
+    assert condor(point, "nobody", "condor_submit", stdin=SLEEP.format(1))[0] == 0
+    status, _, err = condor(point, "nobody", "condor_release", "1.0")
+    assert (status, told in err) == (1, True), err
+    # another account's jobs count apart
+    assert condor(point, "daemon", "condor_submit", stdin=SLEEP.format(2))[0] == 0
+
+
 def test_another_account_reaches_none_of_ones_jobs(point: AccessPoint) -> None:
     condor(point, "nobody", "condor_submit", stdin=SLEEP.format(1))
     assert condor(point, "daemon", "condor_q", "1.0", "-af", "Owner")[1] == ""

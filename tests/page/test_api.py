@@ -184,6 +184,30 @@ BAD: list[tuple[str, str, Any, int]] = [
 ]
 
 
+def test_who_meets_a_ceiling_is_refused_with_its_number(page: TestClient, root: DirectQueue) -> None:
+    root.set("max_idle_per_submitter", 2)
+    root.call("set_submitter", name="alice", changes={"max_autoclusters": 1})
+    cluster = page.post(f"{API}/jobs", json={"ad": AD, "count": 2}).json()["cluster"]
+
+    def refused(method: str, path: str, body: Any) -> str:
+        answer = page.request(method, API + path, json=body)
+        assert answer.status_code == 422, answer.text
+        assert answer.headers["content-type"] == "application/problem+json"
+        return str(answer.json()["detail"])
+
+    by = "an administrator may raise it)"
+    assert refused("POST", "/jobs", {"ad": AD, "count": 1}) == (
+        "submitter 'alice' would have 3 idle jobs in the queue; allowed: 2 (setting max_idle_per_submitter; "
+        + by
+    )
+    assert refused("PATCH", f"/jobs/{cluster}.0", {"RequestCpus": 2}) == (
+        "submitter 'alice' would have 2 autoclusters in the queue; allowed: 1 "
+        "(max_autoclusters of this submitter; " + by
+    )
+    (submitter,) = get(page, "/submitters")["submitters"]
+    assert submitter["MaxAutoclusters"] == 1
+
+
 @pytest.mark.parametrize(("method", "path", "body", "status"), BAD)
 def test_what_is_wrong_is_a_problem(page: TestClient, method: str, path: str, body: Any, status: int) -> None:
     answer = page.request(method, API + path, json=body)

@@ -301,6 +301,42 @@ def test_slots_submitters_priorities_queues_and_limits(fetchwork: Run, slots: Di
     assert {ad["Name"] for ad in json.loads(fetchwork("queues", "--json").out)} == {"default", "urgent"}
 
 
+def test_a_submitter_s_ceilings_are_set_shown_met_and_removed(
+    fetchwork: Run, slots: DirectQueue, tmp_path: Path
+) -> None:
+    fetchwork("prio", "alice", "--max-idle", "2", "--max-autoclusters", "1")
+    (submitter,) = json.loads(fetchwork("submitters", "--json").out)
+    assert (submitter["MaxIdle"], submitter["MaxAutoclusters"]) == (2, 1)
+    heading, line = fetchwork("submitters").out.splitlines()
+    assert heading.split()[-3:] == ["MAX_IDLE", "MAX_AUTOCLUSTERS", "USAGE_HOURS"]
+    assert line.split()[-3:-1] == ["2", "1"]
+    file = tmp_path / "a.sub"
+    file.write_text("executable = /bin/true\nrequest_memory = 1\nqueue 2\n")
+    assert fetchwork("submit", str(file), "--owner", "alice").status == 0
+    told = fetchwork("submit", str(file), "--owner", "alice")
+    assert (told.status, told.out) == (1, "")
+    assert told.err == (
+        "fetchwork: error: submitter 'alice' would have 4 idle jobs in the queue; allowed: 2 (max_idle of"
+        " this submitter; an administrator may raise it)\n"
+    )
+    fetchwork("prio", "alice", "--max-idle", "0")
+    file.write_text(file.read_text().replace("= 1", "= 2"))
+    told = fetchwork("submit", str(file), "--owner", "alice")
+    refusal = (
+        "submitter 'alice' would have 2 autoclusters in the queue; allowed: 1 (max_autoclusters of this"
+        " submitter; an administrator may raise it)\n"
+    )
+    assert (told.status, told.err) == (1, f"fetchwork: error: {refusal}")
+    told = fetchwork("edit", "1.0", "RequestMemory", "2")
+    assert told.status == 1
+    assert refusal in told.err and told.err.count("\n") == 1
+    fetchwork("prio", "alice", "--max-idle", "none", "--max-autoclusters", "none")
+    assert "MaxIdle" not in json.loads(fetchwork("submitters", "--json").out)[0]
+    assert fetchwork("edit", "1.0", "RequestMemory", "2").status == 0
+    assert fetchwork("db", "setting", "max_idle_per_submitter", "2").status == 0
+    assert "(setting max_idle_per_submitter; " in fetchwork("submit", str(file), "--owner", "alice").err
+
+
 def test_limits_on_starts_are_set_shown_and_removed(fetchwork: Run) -> None:
     assert fetchwork("limit", "DB", "--starts", "10/1s").out.split()[-4:] == ["db", "limit", "10/1s", "0"]
     assert "500/90s" in fetchwork("limit", "DB", "7", "--starts", "500/1.5m").out

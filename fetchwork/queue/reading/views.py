@@ -354,6 +354,8 @@ SUBMITTERS = View(
         "PriorityFactor": "real",
         "RunningJobs": "integer",
         "MaxRunning": "integer",
+        "MaxIdle": "integer",
+        "MaxAutoclusters": "integer",
         "WeightedUsage": "real",
         "AccumulatedUsage": "real",
     },
@@ -394,11 +396,7 @@ CREDENTIALS = View(
         "ExpiresAt": "integer",
     },
     order=("owner", "name"),
-    expressions={
-        "StoredAt": _epoch("stored_at"),
-        "RenewedAt": _epoch("renewed_at"),
-        "ExpiresAt": _epoch("expires_at"),
-    },
+    expressions={f"{what}At": _epoch(f"{what.lower()}_at") for what in ("Stored", "Renewed", "Expires")},
 )
 
 LIMITS = View(

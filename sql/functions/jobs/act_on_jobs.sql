@@ -45,6 +45,16 @@ BEGIN
             PERFORM fetchwork.hold_jobs(clusters, procs, why, act_on_jobs.code, act_on_jobs.subcode);
         WHEN 'release' THEN
             PERFORM fetchwork.release_jobs(clusters, procs, why);
+            PERFORM fetchwork.check_ceilings(
+                array_agg(g.autocluster_id), array_agg(0::bigint), array_agg(g.idle)
+            )
+            FROM (
+                SELECT j.autocluster_id, count(*) AS idle
+                FROM unnest(clusters, procs) AS k (cluster_id, proc_id)
+                CROSS JOIN LATERAL fetchwork.job_of(k.cluster_id, k.proc_id) AS j
+                WHERE j.job_status = 1
+                GROUP BY j.autocluster_id
+            ) AS g;
         WHEN 'remove' THEN
             PERFORM fetchwork.remove_jobs(clusters, procs, why);
         WHEN 'vacate' THEN

@@ -5,7 +5,7 @@
 -- The jobs are changed together: checks that depend on few attributes (rights, autocluster) are made once for
 -- all jobs that are alike in these, as in submit_cluster. A job that a claim is taking at the moment is
 -- claimed as it was.
--- Errors: as for submit. Locks: the jobs, in the order of their ids (selected_jobs).
+-- Errors: as for submit, ceilings too. Locks: the jobs, in the order of their ids (selected_jobs).
 CREATE OR REPLACE FUNCTION fetchwork.edit(
     jobs text [], changes jsonb, owner text DEFAULT NULL, gone_ok boolean DEFAULT false
 )
@@ -234,6 +234,20 @@ BEGIN
         END LOOP;
     END LOOP;
     PERFORM fetchwork.move_jobs(clusters, procs, old_autoclusters, old_batches, old_prios);
+    PERFORM fetchwork.check_ceilings(array_agg(g.autocluster_id), array_agg(g.added), array_agg(g.idle))
+    FROM (
+        SELECT
+            j.autocluster_id, count(*) AS added,
+            -- a submitter has more Idle jobs if they were another's before
+            count(*) FILTER (WHERE j.job_status = 1 AND a.submitter <> b.submitter) AS idle
+        FROM unnest(clusters, procs, old_autoclusters) AS k (cluster_id, proc_id, autocluster_id)
+        CROSS JOIN LATERAL fetchwork.job_of(k.cluster_id, k.proc_id) AS j
+        JOIN fetchwork.autocluster AS a ON a.autocluster_id = j.autocluster_id
+        JOIN fetchwork.autocluster AS b ON b.autocluster_id = k.autocluster_id
+        -- an ended job no longer counts
+        WHERE j.autocluster_id <> k.autocluster_id AND j.job_status <> 4
+        GROUP BY j.autocluster_id
+    ) AS g;
     IF timed THEN
         -- a job gets a new time, unless a slot has it; one that waits for a delay gets it afterwards (wake)
         ctids := fetchwork.job_rows(clusters, procs);

@@ -1,5 +1,6 @@
 -- Releases held jobs (condor_release); a job whose run is still ending waits again after that. Returns how
--- many were released. Events: RELEASED (013).
+-- many were released. Errors: as act_on_jobs, and FWDEN if a submitter would have too many idle jobs
+-- (check_ceilings). Events: RELEASED (013).
 CREATE OR REPLACE FUNCTION fetchwork.release(
     jobs text [], reason text DEFAULT NULL, owner text DEFAULT NULL, gone_ok boolean DEFAULT false
 )

@@ -10,8 +10,8 @@
 -- returns the first submission's cluster, for submission_days; the ads are not compared. While the first
 -- call is under way, the second one waits.
 -- Errors: FWINV (an invalid ad), FWDEN (no right to name that Owner or accounting group, a draining queue,
--- more jobs than max_jobs_per_submission or max_jobs_per_owner). Events: SUBMIT (000) for each job, HELD
--- (012).
+-- more jobs than max_jobs_per_submission or max_jobs_per_owner, a ceiling of the submitter). Events: SUBMIT
+-- (000) for each job, HELD (012).
 -- Locks: KEY SHARE on demand rows, until commit.
 CREATE OR REPLACE FUNCTION fetchwork.submit_cluster(
     common jsonb,
@@ -278,6 +278,14 @@ BEGIN
         FROM fetchwork.job AS j
         WHERE j.cluster_id = new_cluster AND j.proc_id >= first_proc
     ) AS o;
+    PERFORM fetchwork.check_ceilings(array_agg(g.autocluster_id), array_agg(g.added), array_agg(g.idle))
+    FROM (
+        SELECT
+            j.autocluster_id, count(*) AS added, count(*) FILTER (WHERE j.job_status = 1) AS idle
+        FROM fetchwork.job AS j
+        WHERE j.cluster_id = new_cluster AND j.proc_id >= first_proc
+        GROUP BY j.autocluster_id
+    ) AS g;
 
     INSERT INTO fetchwork.event (event_type, cluster_id, proc_id, info)
     SELECT 0, j.cluster_id, j.proc_id, fetchwork.submission_info(shared || j.ad)

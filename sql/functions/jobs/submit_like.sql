@@ -1,7 +1,7 @@
 -- Puts jobs into the queue that differ only in the attributes that are_like() allows, for submit_cluster,
 -- which has checked the whole and made the cluster: for each a row of "job", one of "waiting" and a SUBMIT
 -- event (000), without reading its ad. With on_hold they are Held with a HELD event (012) and do not wait.
--- Errors: FWDEN (more jobs than max_jobs_per_owner). Locks: as submit_cluster.
+-- Errors: FWDEN (more jobs than max_jobs_per_owner, a ceiling of the submitter). Locks: as submit_cluster.
 CREATE OR REPLACE FUNCTION fetchwork.submit_like(
     cluster integer,
     first_proc integer,
@@ -54,6 +54,9 @@ BEGIN
     INSERT INTO fetchwork.tally_change (autocluster_id, batch_id, jobs, held, owner)
     VALUES (autocluster, batch, number, CASE WHEN on_hold THEN number ELSE 0 END, job_owner);
     PERFORM fetchwork.check_owner(job_owner);
+    PERFORM fetchwork.check_ceilings(
+        ARRAY[autocluster], ARRAY[number], ARRAY[CASE WHEN on_hold THEN 0 ELSE number END]
+    );
 
     IF on_hold THEN
         INSERT INTO fetchwork.event (event_type, cluster_id, proc_id, info)

@@ -85,6 +85,8 @@ BEGIN
         FROM fetchwork.submitter AS s
         WHERE s.prio_factor IS NULL
             AND s.max_running IS NULL
+            AND s.max_idle IS NULL
+            AND s.max_autoclusters IS NULL
             AND s.usage_at < since
             -- less than a second of one slot
             AND s.usage * power(

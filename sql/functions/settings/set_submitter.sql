@@ -1,6 +1,6 @@
 -- Sets a submitter's priority factor (condor_userprio -setfactor), usage (-setaccum, in weighted slot
--- seconds) or maximum of running jobs. Keys: prio_factor, usage, max_running; null for the default. Errors:
--- FWDEN, FWINV.
+-- seconds), maximum of running jobs, or ceilings (check_ceilings; 0: no ceiling). Keys: prio_factor, usage,
+-- max_running, max_idle, max_autoclusters; null for the default. Errors: FWDEN, FWINV.
 CREATE OR REPLACE FUNCTION fetchwork.set_submitter(name text, changes jsonb)
 RETURNS void
 LANGUAGE plpgsql
@@ -14,17 +14,20 @@ BEGIN
     SELECT k.key
     INTO unknown
     FROM jsonb_object_keys(changes) AS k (key)
-    WHERE k.key NOT IN ('prio_factor', 'usage', 'max_running')
+    WHERE k.key NOT IN ('prio_factor', 'usage', 'max_running', 'max_idle', 'max_autoclusters')
     LIMIT 1;
     IF unknown IS NOT NULL THEN
-        RAISE EXCEPTION 'submitter % has no setting %; allowed: prio_factor, usage, max_running',
+        RAISE EXCEPTION 'submitter % has no setting %; allowed: prio_factor, usage, max_running, max_idle, '
+            'max_autoclusters',
             quote_nullable(set_submitter.name), quote_nullable(unknown) USING ERRCODE = 'FWINV';
     END IF;
     IF (changes ->> 'prio_factor')::double precision < 1
         OR (changes ->> 'usage')::double precision < 0
         OR (changes ->> 'max_running')::integer < 0
+        OR (changes ->> 'max_idle')::integer < 0
+        OR (changes ->> 'max_autoclusters')::integer < 0
     THEN
-        RAISE EXCEPTION 'submitter %: %; allowed: prio_factor 1 or more, usage and max_running not below 0',
+        RAISE EXCEPTION 'submitter %: %; allowed: prio_factor 1 or more, the others not below 0',
             quote_nullable(set_submitter.name), changes USING ERRCODE = 'FWINV';
     END IF;
     INSERT INTO fetchwork.submitter (name)
@@ -43,6 +46,14 @@ BEGIN
         max_running = CASE
             WHEN changes ? 'max_running' THEN (changes ->> 'max_running')::integer
             ELSE s.max_running
+        END,
+        max_idle = CASE
+            WHEN changes ? 'max_idle' THEN (changes ->> 'max_idle')::integer
+            ELSE s.max_idle
+        END,
+        max_autoclusters = CASE
+            WHEN changes ? 'max_autoclusters' THEN (changes ->> 'max_autoclusters')::integer
+            ELSE s.max_autoclusters
         END
     WHERE s.name = set_submitter.name;
     PERFORM fetchwork.note_action('set_submitter', NULL, NULL, set_submitter.name, changes::text);
