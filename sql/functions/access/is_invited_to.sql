@@ -8,11 +8,7 @@ BEGIN
     RETURN EXISTS (
         SELECT FROM fetchwork.host_identity AS i
         JOIN fetchwork.invitation AS v ON v.number = i.invitation
-        -- as own_host(copied => false), which would be a call more in each claim
-        WHERE i.role = session_user
-            AND i.revoked_at IS NULL
-            AND i.copied_at IS NULL
-            AND i.valid_until > clock_timestamp()
+        WHERE i.host_id = fetchwork.own_host(copied => false)
             AND (v.queues IS NULL OR is_invited_to.queue = ANY (v.queues))
             AND (v.max_slots IS NULL OR NOT is_invited_to.free)
     );

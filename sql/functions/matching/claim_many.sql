@@ -52,6 +52,8 @@ DECLARE
     slots_left integer;
     -- that a host with a limit may still claim; null: any number
     cores_left double precision;
+    -- that the host was invited for; null: all
+    its_queues text[];
     -- by choice
     limited boolean[];
     closed boolean[];
@@ -87,8 +89,8 @@ BEGIN
     IF NOT fetchwork.may_claim() THEN
         RETURN;
     END IF;
-    SELECT f.slots, f.cores
-    INTO slots_left, cores_left
+    SELECT f.slots, f.cores, f.queues
+    INTO slots_left, cores_left, its_queues
     FROM fetchwork.free_slots(claim_many.host_id, jsonb_array_length(slots)) AS f;
     SELECT t.*
     INTO known
@@ -110,7 +112,7 @@ BEGIN
         array_agg(
             a.access_point IS NOT NULL
             OR coalesce(q.paused, true)
-            OR NOT fetchwork.serves_queue(q.name)
+            OR coalesce(q.name <> ALL (its_queues), false)
             OR CASE
                 WHEN a.owner = ANY (known.failing) THEN a.owner = ANY (known.closed)
                 ELSE NOT known.newcomers
