@@ -78,6 +78,14 @@ def test_an_access_point_joins_and_acts(owner: str, session: Open, tmp_path: Pat
     assert point.rows("SELECT owner FROM fetchwork.jobs") == [("alice",)]
     with pytest.raises(psycopg.errors.DatabaseError, match="may not act for Owner"):
         point.rows("SELECT fetchwork.act_for('bob')")
+    # a role that can't be dropped: the owner has become a member to end its session, and must not stay one
+    queue = session(owner)
+    ((role,),) = point.rows("SELECT session_user")
+    queue.connection.execute(f"GRANT SELECT ON fetchwork.jobs TO {role}")
+    run_host(owner, "revoke", "access point submit1")
+    assert queue.rows("SELECT rolname FROM pg_roles WHERE rolname = %s", role) == [(role,)]
+    assert queue.rows("SELECT owner FROM fetchwork.jobs") == [("alice",)]
+    queue.connection.execute(f"REVOKE SELECT ON fetchwork.jobs FROM {role}")
 
 
 def test_roles_of_hosts_that_are_gone_are_dropped(owner: str, session: Open, tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ LANGUAGE plpgsql
 AS $$
 DECLARE
     going_on integer;
+    is_member boolean;
 BEGIN
     IF NOT EXISTS (SELECT FROM pg_roles AS r WHERE r.rolname = end_login.role) THEN
         RETURN 0;
@@ -18,7 +19,8 @@ BEGIN
     IF going_on > 0 THEN
         BEGIN
             -- to end sessions of a role one must be a member of it
-            IF NOT pg_has_role(current_user, role, 'USAGE') THEN
+            is_member := pg_has_role(current_user, role, 'USAGE');
+            IF NOT is_member THEN
                 EXECUTE format('GRANT %I TO %I', role, current_user);
             END IF;
             SELECT count(*) FILTER (WHERE NOT ended.done)
@@ -28,6 +30,10 @@ BEGIN
                 FROM pg_stat_activity AS s
                 WHERE s.usename = end_login.role AND s.pid <> pg_backend_pid()
             ) AS ended;
+            -- its bounds would be the owner's as long as the role is there
+            IF NOT is_member THEN
+                EXECUTE format('REVOKE %I FROM %I', role, current_user);
+            END IF;
         EXCEPTION
             WHEN insufficient_privilege THEN NULL;
         END;
