@@ -11,12 +11,13 @@ import re
 import stat
 import subprocess
 from collections.abc import Iterator
+from itertools import starmap
 from pathlib import Path
 from typing import NamedTuple
 
 from fetchwork.config import HostConfig, conninfo
 from fetchwork.config.toml import Key, key_lines, line_of
-from fetchwork.deploy import policies
+from fetchwork.deploy import policies, sitehooks
 from fetchwork.deploy.condorconfig import CondorConfig, Settings, parse_settings
 from fetchwork.deploy.render import CONDOR_FILE, HOOKS, UNIT_FILE, render
 from fetchwork.hook.spool import MODE
@@ -348,8 +349,8 @@ def check_condor(config: HostConfig, condor: CondorConfig) -> Iterator[Finding]:
         )
         return
     differences = [
-        *_differing(config, actual, expected, any_version),
-        *_foreign(config, actual, expected),
+        *_differing(config, condor, actual, expected, any_version),
+        *_foreign(config, condor, actual, expected),
         *(_Difference(*found) for found in policies.problems(config, actual, condor)),
     ]
     # all at once: each call of condor_config_val reads the whole configuration
@@ -359,27 +360,35 @@ def check_condor(config: HostConfig, condor: CondorConfig) -> Iterator[Finding]:
 
 
 def _differing(
-    config: HostConfig, actual: Settings, expected: dict[str, str], any_version: dict[str, str]
+    config: HostConfig,
+    condor: CondorConfig,
+    actual: Settings,
+    expected: dict[str, str],
+    any_version: dict[str, str],
 ) -> Iterator[_Difference]:
     again = f"fetchwork config generate -c '{config.host.file}', then condor_reconfig"
     for name, value in expected.items():
         if name not in actual:
             yield _Difference(name, f"is not set; the host file says {_short(value)}", again)
-        elif not any(_agrees(name, text, actual[name]) for text in {value, any_version.get(name, value)}):
+        elif any(_agrees(name, text, actual[name]) for text in {value, any_version.get(name, value)}):
+            continue
+        elif name.endswith(sitehooks.PREPARE_JOB) and value.startswith("/"):
+            yield from starmap(_Difference, sitehooks.prepare_job(name, value, condor))
+        else:
             wrong = f"HTCondor uses {_short(actual[name])}, the host file says {_short(value)}"
             yield _Difference(name, wrong, f"without this line, or {again}")
 
 
-def _foreign(config: HostConfig, actual: Settings, expected: dict[str, str]) -> Iterator[_Difference]:
+def _foreign(
+    config: HostConfig, condor: CondorConfig, actual: Settings, expected: dict[str, str]
+) -> Iterator[_Difference]:
     """Yield settings that the host file does not make, but that work against it."""
     ours = Settings(expected)
     for name in sorted(actual):
         if not actual[name] or name in ours:
             continue
-        if name == "STARTER_JOB_HOOK_KEYWORD":
-            wrong = f"gives every job of this host the hooks of {actual[name]!r}, not its slot's keyword's"
-            several = len(config.keywords_in_use()) > 1
-            yield _Difference(name, wrong, "without this line" if several else "slots.fetched_only = true")
+        if name == sitehooks.STARTER_KEYWORD:
+            yield from starmap(_Difference, sitehooks.starter_keyword(config, condor))
         elif re.fullmatch(r"(STARTD|SLOT\d+(_\d+)?)_JOB_HOOK_KEYWORD", name):
             wrong = f"sets keyword {actual[name]!r}, which the host file does not"
             yield _Difference(name, wrong, "[slots.keyword]")

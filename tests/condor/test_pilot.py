@@ -182,3 +182,41 @@ def test_a_pilot_that_shares_no_file_system_runs_the_demo(
             bring_outputs(database, one)
             written = (home / f"demo-file-{one.proc_id}.out").read_text()
             assert written == f"{one.proc_id if word is None else word}\n"
+
+
+def test_a_pilot_of_slurm_runs_a_job_and_gives_it_back_when_its_time_is_over(pilots: Pilots) -> None:
+    machine, directory = pilots.machine, pilots.directory("alice")
+    script = (EXAMPLES / "pilots-on-demand/pilot.sbatch").read_text()
+    host = (EXAMPLES / "pilot.toml").read_text().replace(f"{DIRECTORY}/venv", "/opt/fetchwork/venv")
+    for name, text in (("pilot.sbatch", script), ("pilot.toml", host)):
+        assert machine.run(f"cat > {directory}/{name} <<'END'\n{text}END")[0] == 0
+    # as Slurm starts it: the variables of its job, and those of the submitter
+    slurm = f"cd {directory}; SLURM_JOB_ID=7 SLURM_SUBMIT_DIR={directory} TMPDIR={directory}"
+    status, output = pilots.run("alice", f"{slurm} sh pilot.sbatch > slurm-7.out 2>&1 & echo $! > batch")
+    assert status == 0, output
+
+    def told() -> str:
+        return machine.run(f"cat {directory}/slurm-7.out")[1]
+
+    words = {"cmd": "/bin/sleep", "arguments": "600", "owner": "alice", "iwd": "/tmp"}
+    job = scalar(pilots.database, "submit", **words)
+    running = "SELECT host FROM fetchwork.runs WHERE jobid = %s AND jobpid IS NOT NULL AND outcome IS NULL"
+    until(lambda: pilots.database.query(running, [job]), told)
+    (run,) = pilots.database.query(running, [job])
+    # a long directory's name ends with a hash
+    assert re.fullmatch(rf"alice-srv-alice-pilot-fetchwork-pilot-7-\w+\.{re.escape(HOST)}", str(run["host"]))
+    # the invitation is not for jobs
+    (environment,) = machine.run("cat /proc/$(pgrep -x condor_master -u alice)/environ")[1:]
+    assert "CONDOR_CONFIG" in environment
+    assert "FETCHWORK_INVITATION" not in environment
+    assert machine.run(f"kill -TERM $(cat {directory}/batch)")[0] == 0
+    until(lambda: machine.run(f"kill -0 $(cat {directory}/batch)")[0] != 0, told)
+    assert pilots.master("alice") == ""
+    assert machine.run(f"test -e {directory}/fetchwork-pilot-7")[0] != 0
+    idle = "SELECT jobid FROM fetchwork.jobs WHERE jobid = %s AND jobstatus = 1"
+    until(lambda: pilots.database.query(idle, [job]), told)
+    runs = pilots.database.query("SELECT * FROM fetchwork.runs WHERE jobid = %s ORDER BY runid", [job])
+    evicted, *later = [run["outcome"] for run in runs]
+    assert evicted == "evicted", runs
+    # a partitionable slot of a startd that ends may fetch the job once more, and rejects it
+    assert set(later) <= {"rejected"}, runs

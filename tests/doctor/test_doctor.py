@@ -131,6 +131,42 @@ def test_who_may_open_gpus(host: TestHost, setting: str, verdict: str, text: str
     assert line.text.startswith(text)
 
 
+def test_hooks_that_never_run_because_the_pilot_names_others(host: TestHost) -> None:
+    host.settings["STARTER_JOB_HOOK_KEYWORD"] = "PILOT"
+    line = host.fails(subject="settings", text="fetchwork's PREPARE_JOB and JOB_EXIT never run")
+    assert "STARTER_JOB_HOOK_KEYWORD: is 'PILOT'" in line.text
+    assert line.remedy.startswith("STARTER_DEFAULT_JOB_HOOK_KEYWORD = PILOT in its place")
+    # our own keyword has our hooks, though not those that each ad names
+    host.settings["STARTER_JOB_HOOK_KEYWORD"] = "FetchWork"
+    host.fails(subject="settings", text="gives every job of this host the hooks of 'FetchWork'")
+    host.settings["STARTER_JOB_HOOK_KEYWORD"] = ""
+    host.settings["STARTER_DEFAULT_JOB_HOOK_KEYWORD"] = "PILOT"
+    assert host.failures() == []
+
+
+@pytest.mark.parametrize(
+    ("script", "runs"),
+    [
+        ("/opt/pilot/prepare_job && {ours}", True),
+        ("/opt/pilot/prepare_job", False),
+        ("# {ours}", False),
+        ("{ours}.py.old", False),
+        (None, False),
+    ],
+    ids=["both", "the pilot's", "a comment", "another file", "no script"],
+)
+def test_a_prepare_job_of_the_site_has_to_call_ours(host: TestHost, script: str | None, runs: bool) -> None:
+    both = host.directory / "prepare_both"
+    ours = host.settings["FETCHWORK_HOOK_PREPARE_JOB"]
+    host.settings["FETCHWORK_HOOK_PREPARE_JOB"] = str(both)
+    if script is not None:
+        both.write_text(f"#!/bin/sh\n{script.format(ours=ours)}\n")
+    if runs:
+        assert host.failures() == []
+    else:
+        host.fails(subject="settings", text=f"which does not call fetchwork's '{ours}'", remedy="calls both")
+
+
 def test_agent_is_not_to_blame_where_no_master_runs(host: TestHost) -> None:
     host.stop_agent()
     host.daemons.clear()
