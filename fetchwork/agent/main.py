@@ -138,16 +138,16 @@ class Agent:
 
     async def run(self) -> None:
         """Serve until SIGTERM, SIGINT or SIGQUIT."""
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT):
+            loop.add_signal_handler(number, self.stop, number)
+        loop.add_signal_handler(signal.SIGHUP, self._reopen)
         await asyncio.to_thread(self.spool.make)
         await asyncio.to_thread(self.files.open)
         await self.server.start()
         me = await asyncio.to_thread(identity.assume, self.config.agent.spool, self.agent_id)
         for session in self.sessions:
             session.location, session.replaces = me.location, me.replaces
-        loop = asyncio.get_running_loop()
-        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT):
-            loop.add_signal_handler(number, self.stop, number)
-        loop.add_signal_handler(signal.SIGHUP, self._reopen)
         event(
             log,
             logging.INFO,
