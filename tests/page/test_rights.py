@@ -51,8 +51,12 @@ READS: Mapping[str, tuple[str, bool]] = {
     "/api/v1/submitters": ("/api/v1/submitters", False),
     "/api/v1/limits": ("/api/v1/limits", False),
 }
-#: announces that a change happened among visible jobs, no more; files are public; test_dags tries DAGs
-OTHERS = {"/live", "/static", "/healthz", "/readyz", "/clusters/{cluster}/dag"}
+#: announces that a change happened among visible jobs, no more; files are public; test_dags tries DAGs,
+#: test_invitations the pages of administrators
+OTHERS = {
+    "/live", "/static", "/healthz", "/readyz", "/clusters/{cluster}/dag", "/invitations",
+    "/invitations/change",
+}  # fmt: skip
 #: changing requests by method and path, about alice's jobs
 CHANGES: Mapping[tuple[str, str], list[tuple[str, dict[str, Any]]]] = {
     ("POST", "/jobs/act"): [
@@ -64,6 +68,11 @@ CHANGES: Mapping[tuple[str, str], list[tuple[str, dict[str, Any]]]] = {
     ("POST", "/queues/{name}"): [
         (f"/queues/default?{change}", {"change": change, "confirmed": "yes"})
         for change in ("pause", "drain", "resume", "open")
+    ],
+    ("POST", "/invitations"): [("/invitations", {"names": "*", "uses": "1", "hours": "1"})],
+    ("POST", "/invitations/change"): [
+        ("/invitations/change", {"change": change, "name": "h1", "confirmed": "yes"})
+        for change in ("revoke", "admit", "end")
     ],
     ("POST", "/api/v1/jobs"): [
         ("/api/v1/jobs", {"ad": {"Cmd": "/bin/true", "Owner": "alice"}}),
@@ -147,7 +156,7 @@ def state(busy: DirectQueue) -> list[Any]:
     """All that a person could change."""
     return [
         busy.rows(f"SELECT * FROM fetchwork.{table} ORDER BY 1, 2")
-        for table in ("job", "job_history", "cluster", "run", "queue", "event")
+        for table in ("job", "job_history", "cluster", "run", "queue", "event", "invitation", "host_identity")
     ]
 
 
