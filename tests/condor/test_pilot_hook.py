@@ -59,6 +59,11 @@ def test_fetched_jobs_have_the_pilots_hook_and_ours(make_pool: Callable[..., Per
             "a lost run",
         )
         assert output.read_text() == "of-the-pilot\n"
+        # so that no run writes the file meanwhile
+        scalar(jobs.database, "hold", jobs=[job])
+        live = "SELECT 1 AS live FROM fetchwork.runs WHERE ended_at IS NULL"
+        jobs.wait(lambda: jobs.one(live) is None, "the end of its run")
+        output.unlink()
 
         # with the example
         for name, mode in (("prepare_both", 0o755), ("99-both-hooks.conf", 0o644)):
@@ -66,7 +71,7 @@ def test_fetched_jobs_have_the_pilots_hook_and_ours(make_pool: Callable[..., Per
             text = text.replace("/srv/pilot/hooks/FETCHWORK", str(hook_directory(pool)))
             write(directory / name, re.sub(r"/srv/pilot(?=/prepare)", str(directory), text), mode)
         assert hook_findings() == []
-        output.unlink()
+        scalar(jobs.database, "release", jobs=[job])
         jobs.completed(job)
         assert output.read_text() == "of-the-pilot\n"
         assert jobs.runs(job)[-1]["outcome"] == "completed"
