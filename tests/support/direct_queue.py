@@ -72,6 +72,13 @@ class DirectQueue:
         row = self.connection.execute(statement, parameters).fetchone()
         return row[0] if row else None
 
+    def tuples_read(self, table: str) -> int:
+        """The rows of a table that this transaction has read so far."""
+        counts = " + ".join(
+            f"pg_stat_get_xact_tuples_{how}('fetchwork.{table}'::regclass)" for how in ("returned", "fetched")
+        )
+        return int(self.value(f"SELECT {counts}"))
+
     def rows(self, statement: str, *parameters: Any) -> list[tuple[Any, ...]]:
         """All rows of any statement."""
         return self.connection.execute(statement, parameters).fetchall()
