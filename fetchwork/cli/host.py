@@ -208,8 +208,8 @@ def join(
     """
     from fetchwork.config import load
     from fetchwork.config.hostname import full_hostname
-    from fetchwork.config.identity import InvitationText, own_key_path
-    from fetchwork.credentials.keys import write_own_key
+    from fetchwork.config.identity import InvitationText, own_key_path, write_private
+    from fetchwork.credentials.keys import own_key_text
 
     if invitation == "-":
         invitation = sys.stdin.readline()
@@ -224,7 +224,7 @@ def join(
     make_state(state, account)
     conninfo = joined(invited, name or (there.name if there else full_hostname()), state / database)
     # its agent registers the public key
-    write_own_key(own_key_path(state / database))
+    write_private(own_key_path(state / database), own_key_text())
     if there is not None:
         if database in there.databases and there.databases[database].credential_key is not None:
             key_file = there.databases[database].credential_key

@@ -53,16 +53,12 @@ def write_host_file(file: Path, text: str, state: Path) -> None:
 
 def write_environment(file: Path, name: str, value: str) -> None:
     """Set a variable in a file of systemd's EnvironmentFile=, for its owner alone; other lines stay."""
+    from fetchwork.config.identity import write_private
+
     before = file.read_text(encoding="utf-8").splitlines() if file.exists() else []
     lines = [line for line in before if not line.startswith(f"{name}=")]
     file.parent.mkdir(parents=True, exist_ok=True)
-    beside = file.with_name(f"{file.name}.new")
-    beside.unlink(missing_ok=True)
-    with os.fdopen(
-        os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8"
-    ) as out:
-        out.write("".join(f"{line}\n" for line in [*lines, f"{name}={value}"]))
-    beside.rename(file)
+    write_private(file, "".join(f"{line}\n" for line in [*lines, f"{name}={value}"]))
 
 
 def make_state(state: Path, account: str | None) -> None:

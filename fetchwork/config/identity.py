@@ -110,9 +110,18 @@ def read_identity(path: Path) -> IdentityFile | None:
 
 
 def write_identity(path: Path, identity: IdentityFile) -> None:
-    """Write an identity's file for its owner alone, all or nothing; raises OSError.
+    """Write an identity's file (``write_private``); raises OSError."""
+    write_private(
+        path,
+        f"# fetchwork identity {identity.generation}, from {identity.began} to {identity.ends}\n"
+        f"*:*:*:{identity.role}:{identity.password}\n",
+    )
 
-    The owner of an existing file, or of its directory, stays the owner: root may write it for the agent.
+
+def write_private(path: Path, text: str) -> None:
+    """Write a file for its owner alone, all or nothing; raises OSError.
+
+    The owner of its directory is the owner: root may write it for the agent.
     """
     beside = path.with_name(f"{path.name}.new")
     beside.unlink(missing_ok=True)
@@ -121,10 +130,7 @@ def write_identity(path: Path, identity: IdentityFile) -> None:
         if os.geteuid() == 0:
             owner = path.parent.stat()
             os.fchown(fd, owner.st_uid, owner.st_gid)
-        file.write(
-            f"# fetchwork identity {identity.generation}, from {identity.began} to {identity.ends}\n"
-            f"*:*:*:{identity.role}:{identity.password}\n"
-        )
+        file.write(text)
         file.flush()
         os.fsync(fd)
     beside.rename(path)

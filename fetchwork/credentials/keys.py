@@ -2,7 +2,7 @@
 
 The public key is enough to seal, and only the private key opens: submitters and the database have the public
 keys, hosts have the private keys, in a file (``KeyFile``) that no job may read. The pool's key is on the
-hosts that are trusted with all credentials. A host that joined has a key of its own (``write_own_key``).
+hosts that are trusted with all credentials. A host that joined has a key of its own (``own_key_text``).
 """
 
 from __future__ import annotations
@@ -39,24 +39,11 @@ def seal(data: bytes, public: bytes) -> bytes:
     return bytes(SealedBox(PublicKey(public)).encrypt(data))
 
 
-def write_own_key(path: Path) -> None:
-    """Write a file with one new key in place of any other, all or nothing; raises OSError.
-
-    It is for the owner of its directory alone: root may write it for the agent.
-    """
+def own_key_text() -> str:
+    """The text of a file with one new key, of a host that joined (``write_private``)."""
     from nacl.public import PrivateKey
 
-    beside = path.with_name(f".{path.name}.new")
-    beside.unlink(missing_ok=True)
-    fd = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-    with os.fdopen(fd, "w") as file:
-        if os.geteuid() == 0:
-            owner = path.parent.stat()
-            os.fchown(fd, owner.st_uid, owner.st_gid)
-        file.write(_HEADING + base64.b64encode(bytes(PrivateKey.generate())).decode() + "\n")
-        file.flush()
-        os.fsync(fd)
-    beside.replace(path)
+    return _HEADING + base64.b64encode(bytes(PrivateKey.generate())).decode() + "\n"
 
 
 class KeyFile:

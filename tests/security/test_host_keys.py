@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from fetchwork.credentials.keys import KeyFile, key_id, seal, write_own_key
+from fetchwork.config.identity import write_private
+from fetchwork.credentials.keys import KeyFile, key_id, own_key_text, seal
 from fetchwork.credentials.secret import Secret, decode
 from fetchwork.errors import CredentialError
 from tests.security.conftest import Root
@@ -82,7 +83,7 @@ def pool(root: Root, tmp_path: Path) -> Pool:
         name = f"{owner}s"
         _, queue = join(root, invite(root)[1], name)
         own = KeyFile(tmp_path / f"{name}.key")
-        write_own_key(own.path)
+        write_private(own.path, own_key_text())
         run = root.started(f"slot1@{name}")
         made.hosts[owner] = Host(name, queue, own, run)
         made.hosts[owner].register()
@@ -188,7 +189,7 @@ def test_a_host_with_another_key_loses_the_copies_for_the_key_before(pool: Pool)
     host = pool.hosts["alice"]
     host.want()
     late = pool.keeper.call("credentials_to_seal", most=100)
-    write_own_key(host.keys.path)
+    write_private(host.keys.path, own_key_text())
     host.register()
     assert pool.root.rows(COPIES) == []
     host.want()

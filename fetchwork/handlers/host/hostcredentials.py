@@ -25,9 +25,9 @@ from pathlib import Path
 from urllib.parse import urlsplit
 from uuid import UUID
 
-from fetchwork.config.identity import own_key_path
+from fetchwork.config.identity import own_key_path, write_private
 from fetchwork.credentials import renewing
-from fetchwork.credentials.keys import KeyFile, seal, write_own_key
+from fetchwork.credentials.keys import KeyFile, own_key_text, seal
 from fetchwork.credentials.secret import Secret, decode
 from fetchwork.db.calls import credentials
 from fetchwork.errors import CredentialError, DatabaseUnavailable
@@ -168,7 +168,7 @@ class HostCredentials:
         self._register_at = now + random.uniform(0.8, 1.2) * REGISTER_S  # noqa: S311
         try:
             if not self.own.path.exists() or _is_older(self.own.path, self._identity):
-                write_own_key(self.own.path)
+                write_private(self.own.path, own_key_text())
             public = self.own.newest()
         except (CredentialError, OSError) as error:
             event(log, logging.ERROR, "host_key", database=self.session.name, problem=error)
