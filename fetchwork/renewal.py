@@ -1,7 +1,7 @@
 """Renews the identity of a host or access point that joined (``config.identity``), at two thirds of its life.
 
-The password file beside it has the next password from before the database is asked until it has answered. So
-after a crash one of the two is right, and the next start finds out which.
+A file beside the password file has the next password, from before the database is asked until it has
+answered. So after a crash the password of one of the two files is right, and the next start finds out which.
 """
 
 from __future__ import annotations
