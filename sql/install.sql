@@ -247,6 +247,7 @@
 \ir functions/jobs/submit_like.sql
 \ir functions/jobs/submit_cluster.sql
 \ir functions/jobs/submit_ads.sql
+\ir functions/jobs/note_key.sql
 \ir functions/jobs/note_submission.sql
 \ir functions/jobs/submitted_as.sql
 \ir functions/jobs/begin_submission.sql

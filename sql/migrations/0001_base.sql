@@ -680,8 +680,6 @@ CREATE TABLE fetchwork.submission (
 
 COMMENT ON TABLE fetchwork.submission IS 'keys of submissions, by which one that is repeated is known';
 
-CREATE INDEX submission_at ON fetchwork.submission (owner, submitted_at);
-
 CREATE TABLE fetchwork.batch (
     batch_id integer GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     owner text NOT NULL,

@@ -9,6 +9,8 @@ sends 5 000 jobs at a time in it). Beside them, without a goal: a submit descrip
 bindings read job by job, and pg-boss, with 1 000 jobs an insert, each a transaction of its own. Rounds of all
 sides alternate; each has a new database.
 
+Then one job a call, with a key and without one in turn: a key may add 3 %.
+
 The last line is the slowest of the four medians; the goal is 40 000.
 """
 
@@ -97,6 +99,24 @@ def measure(server: PostgresServer, jobs: int, submit: Callable[[str, int], floa
     return rate
 
 
+def cost_of_key(server: PostgresServer, pairs: int) -> str:
+    """Microseconds of a submission of one job by SQL without and with a key: medians of calls in turn."""
+    conninfo = frame.new_database(server)
+    taken: dict[bool, list[float]] = {False: [], True: []}
+    with psycopg.connect(conninfo, autocommit=True) as connection:
+        connection.execute("SELECT fetchwork.set_setting('max_jobs_per_owner', %s)", [3 * pairs])
+        for number in range(pairs):
+            for has_key in (number % 2 == 0, number % 2 == 1):
+                begin = time.perf_counter()
+                connection.execute(
+                    "SELECT fetchwork.submit_cluster(%s::jsonb, ARRAY['{}'::jsonb], key => %s)",
+                    [json.dumps(COMMON), f"key {number}" if has_key else None],
+                )
+                taken[has_key].append((time.perf_counter() - begin) * 1e6)
+    without, with_key = statistics.median(taken[False]), statistics.median(taken[True])
+    return f"{without:.0f} and {with_key:.0f} us: a key adds {100 * (with_key / without - 1):.1f} %"
+
+
 def main() -> None:
     parser = frame.parser(__doc__)
     parser.add_argument("--jobs", type=int, default=100_000)
@@ -120,8 +140,10 @@ def main() -> None:
                 except PeerFailed as error:
                     print(f"MISSING: {peer.name} fails: {error}", file=sys.stderr)
                     boss = []
+        key = cost_of_key(server, max(options.jobs // 50, 10))
     for name, found in rates.items():
         print(f"  {name:<30} {statistics.median(found):7.0f} ({min(found):.0f}-{max(found):.0f}) jobs/s")
+    print(f"  one job a call                 {key}")
     if peers is not None and not boss:
         print("MISSING, not compared with: pg-boss", file=sys.stderr)
     print(f"submitted jobs per second: {min(statistics.median(rates[name]) for name in FOUR):.0f}")

@@ -131,9 +131,9 @@ PLANTED = (
     ),
     Planted(
         "a key is used twice",
-        "sql/functions/jobs/note_submission.sql",
-        "IF NOT FOUND THEN",
-        "IF false THEN",
+        "sql/functions/jobs/note_key.sql",
+        "RETURN known;",
+        "RETURN note_key.cluster;",
     ),
     Planted(
         "an edit of a running job is lost",

@@ -347,6 +347,24 @@ def test_a_submission_that_is_refused_leaves_no_job_and_no_reservation(queue: Qu
     assert queue.direct.value("SELECT count(*) FROM fetchwork.cluster_reservation") == 1
 
 
+def test_a_repeated_key_sends_no_file_and_needs_none(queue: Queue, home: Path) -> None:
+    first = queue.submit(description(home, "transfer_input_files = a"), owner=ME, key="k")
+    (home / "a").unlink()
+    assert (
+        queue.submit(description(home, "transfer_input_files = a"), owner=ME, key="k").cluster()
+        == first.cluster()
+    )
+    # without files it is the database that finds the key
+    queue.submit({"Cmd": "/bin/true"}, owner=ME, key="bare")
+    ads = [{"Cmd": "/bin/true"}] * 3
+    assert queue.submit(ads, owner=ME, key="bare").num_procs() == 3
+    assert queue.direct.value("SELECT count(*) FROM fetchwork.job") == 2
+    # their ids are given back
+    assert queue.direct.value("SELECT count(*) FROM fetchwork.cluster_reservation") == 0
+    with pytest.raises(SubmitError, match="input 'a' can't be transferred"):
+        queue.submit(description(home, "transfer_input_files = a"), owner=ME, key="another")
+
+
 def test_a_file_that_changes_while_it_is_sent_is_noticed(
     queue: Queue, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -344,6 +344,19 @@ def test_nobody_submits_as_an_owner_that_he_may_not_name(busy: Root, owner: str,
     )
 
 
+def test_a_key_under_way_is_not_waited_for_by_who_may_not_name_its_owner(busy: Root) -> None:
+    """Nor does who may not name the Owner make its submissions wait."""
+    statement = "SELECT fetchwork.submit(cmd => '/bin/true', owner => 'bob', key => 'k')"
+    alice, bob = busy.login("fw_alice"), busy.login("fw_bob")
+    for queue in (alice, bob):
+        queue.connection.execute("SET lock_timeout = '10s'")
+    with bob.connection.transaction():
+        first = bob.value(statement)
+        assert "may not submit as Owner 'bob'" in denied(alice, statement)
+    assert "may not submit as Owner 'bob'" in denied(alice, statement)
+    assert bob.value(statement) == first
+
+
 def test_root_is_refused_to_administrators_too(root: Root) -> None:
     for queue in (root.login("fw_admin"), root):
         assert "no job runs as root" in denied(

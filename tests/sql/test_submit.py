@@ -478,6 +478,35 @@ def test_a_refused_submission_leaves_its_key_free(queue: DirectQueue) -> None:
     assert submitted(queue, "k") > 0
 
 
+def test_a_repeated_key_is_answered_though_a_limit_was_reached_since(queue: DirectQueue) -> None:
+    first = submitted(queue, "k")
+    queue.call("set_queue", name="default", changes=Jsonb({"draining": True}))
+    assert submitted(queue, "k") == first
+    with pytest.raises(psycopg.Error, match="draining"):
+        submitted(queue, "other")
+
+
+def test_a_key_belongs_to_the_owner_of_the_first_job_in_any_spelling(queue: DirectQueue) -> None:
+    first = submitted(queue, "k")
+    common, procs = {**GOOD_AD, "owner": "bob"}, [Jsonb({"OWNER": "alice"}), Jsonb({})]
+    common.pop("Owner")
+    assert queue.scalar("submit_cluster", common=common, procs=procs, key="k") == first
+    bobs = queue.scalar("submit_cluster", common=common, procs=[Jsonb({})], key="k")
+    assert bobs != first
+    assert queue.rows("SELECT owner, cluster_id FROM fetchwork.submission ORDER BY 2") == [
+        ("alice", first),
+        ("bob", bobs),
+    ]
+
+
+def test_a_key_is_kept_for_submission_days(queue: DirectQueue) -> None:
+    first = submitted(queue, "k")
+    for age, is_kept in (("6 days 23 hours", True), ("7 days 1 hour", False)):
+        queue.connection.execute("UPDATE fetchwork.submission SET submitted_at = now() - %s::interval", [age])
+        queue.scalar("maintain_tables")
+        assert (submitted(queue, "k") == first) is is_kept
+
+
 @pytest.mark.parametrize("first_is_made", [True, False])
 def test_a_key_that_is_under_way_is_waited_for(queue: DirectQueue, first_is_made: bool) -> None:
     other = queue.another(autocommit=False)

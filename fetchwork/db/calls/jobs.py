@@ -28,9 +28,16 @@ def reserve_cluster() -> Call[int]:
 
 
 def submit_ads(
-    *, common: JsonObject | None, procs: Sequence[JsonObject], cluster: int | None = None
+    *,
+    common: JsonObject | None,
+    procs: Sequence[JsonObject],
+    cluster: int | None = None,
+    key: str | None = None,
 ) -> Call[int]:
-    """Submit jobs as one cluster; without ``common``, add jobs to that cluster. Returns the cluster's id."""
+    """Submit jobs as one cluster; without ``common``, add jobs to that cluster. Returns the cluster's id.
+
+    If an earlier submission of the first job's Owner has this ``key``, submit nothing; return its cluster.
+    """
     return value_of("submit_ads", {**given(locals()), "procs": jsonb(list(procs))})
 
 

@@ -17,7 +17,7 @@ from fetchwork.classad.values import ClassAd
 from fetchwork.codes import JobStatus
 from fetchwork.db.calls import files as file_calls
 from fetchwork.db.calls import jobs as job_calls
-from fetchwork.errors import JobStateConflict, NotFound, SubmitError
+from fetchwork.errors import NotFound, SubmitError
 from fetchwork.queue.reading.views import Json
 from fetchwork.queue.submitting import contents as stored
 from fetchwork.queue.submitting import descriptions, inputs, jobads
@@ -100,7 +100,6 @@ def put(
     ``progress`` is called with the bytes sent and the total. Without ``reads_files``, jobs that need files of
     this machine are refused.
     """
-    jobs = None
     try:
         with database.transaction():
             cluster = database.run(job_calls.reserve_cluster())
@@ -117,23 +116,33 @@ def put(
             if key is not None:
                 # the jobs are iterated twice
                 jobs = replace(jobs, own=list(jobs.own))
-                if (known := _known(database, jobs, key)) is not None:
-                    return known
-            needs = inputs.needed(jobs, inputs.shared_directories(), reads=reads_files)
+            try:
+                needs = inputs.needed(jobs, inputs.shared_directories(), reads=reads_files)
+            except SubmitError:
+                # the files may have gone since the first submission
+                _raise_if_known(database, jobs, key)
+                raise
             if not needs.files:
                 return _put(database, cluster, needs, {}, key)
+            _raise_if_known(database, needs.jobs, key)
         return _put_with_files(database, cluster, needs, progress, key)
-    except JobStateConflict:
-        known = None if key is None or jobs is None else _known(database, jobs, key)
-        if known is None:
-            raise
-        return known
+    except _Known as known:
+        return known.result
 
 
-def _known(database: Database, jobs: jobads.Jobs, key: str) -> SubmitResult | None:
-    """Return the result of an earlier submission with this key; None without one."""
-    before = database.run(job_calls.submitted_as(owner=_owner_of(jobs), key=key))
-    return None if before is None else SubmitResult(before, sum(1 for _ in jobs.own), {})
+class _Known(Exception):
+    """Rolls back a submission whose key an earlier one has."""
+
+    def __init__(self, cluster: int, count: int) -> None:
+        self.result = SubmitResult(cluster, count, {})
+
+
+def _raise_if_known(database: Database, jobs: jobads.Jobs, key: str | None) -> None:
+    """Raise _Known if an earlier submission has this key."""
+    if key is not None:
+        known = database.run(job_calls.submitted_as(owner=_owner_of(jobs), key=key))
+        if known is not None:
+            raise _Known(known, sum(1 for _ in jobs.own))
 
 
 def _put_with_files(
@@ -165,15 +174,17 @@ def _put(
 ) -> SubmitResult:
     """Put jobs and the list of their files into the queue, in the caller's transaction."""
     jobs = needs.jobs
-    if key is not None:
-        database.run(job_calls.note_submission(owner=_owner_of(jobs), key=key, cluster=cluster))
     (now,) = database.query("SELECT extract(epoch FROM now())::bigint AS at")
     number = 0
-    for chunk in chunks(jobs.own):
+    parts = chunks(jobs.own)
+    for chunk in parts:
         # the first call creates the cluster
-        common = jobs.common if number == 0 else None
-        database.run(job_calls.submit_ads(common=common, procs=chunk, cluster=cluster))
+        common, first_key = (jobs.common, key) if number == 0 else (None, None)
+        put = job_calls.submit_ads(common=common, procs=chunk, cluster=cluster, key=first_key)
+        made = database.run(put)
         number += len(chunk)
+        if made != cluster:
+            raise _Known(made, number + sum(map(len, parts)))
     if not number:
         raise SubmitError("nothing to submit: no jobs; allowed: one or more")
     for files in stored.described(needs, contents):

@@ -27,7 +27,8 @@ AS $$
 DECLARE
     role name := fetchwork.invoker();
     asking text := fetchwork.asker();
-    owner text;
+    its_owner text := coalesce(procs[1] ->> 'Owner', common ->> 'Owner');
+    known integer;
     new_cluster integer;
     first_proc integer := 0;
     shared jsonb;
@@ -45,31 +46,31 @@ DECLARE
     new_job fetchwork.job;
     looks_at_queue boolean;
     room bigint;
-    most_jobs bigint := fetchwork.setting_value('max_jobs_per_submission');
+    most_jobs bigint;
     job_batch integer;
     n integer := 0;
 BEGIN
     IF coalesce(cardinality(procs), 0) = 0 THEN
         RAISE EXCEPTION 'there are no jobs to submit; allowed: one ad or more' USING ERRCODE = 'FWINV';
     END IF;
-    IF key IS NOT NULL THEN
-        owner := coalesce(
+    SELECT
+        fetchwork.setting_value('max_jobs_per_submission'),
+        (
+            SELECT s.cluster_id
+            FROM fetchwork.submission AS s
+            WHERE s.owner = its_owner AND s.key = submit_cluster.key
+        )
+    INTO most_jobs, known;
+    -- before all checks: a limit that has been reached since does not change the answer
+    IF known IS NOT NULL
+        -- a name in another spelling may give another Owner
+        AND its_owner = coalesce(
             fetchwork.attribute_of(procs[1], 'owner') #>> '{}',
-            fetchwork.attribute_of(common, 'owner') #>> '{}',
-            ''
-        );
-        new_cluster := fetchwork.submitted_as(owner, key);
-        IF new_cluster IS NOT NULL THEN
-            RETURN new_cluster;
-        END IF;
-        new_cluster := coalesce(cluster, fetchwork.next_cluster());
-        BEGIN
-            PERFORM fetchwork.note_submission(owner, key, new_cluster);
-        EXCEPTION
-            -- it was made meanwhile
-            WHEN SQLSTATE 'FWCON' THEN
-                RETURN fetchwork.submitted_as(owner, key);
-        END;
+            fetchwork.attribute_of(common, 'owner') #>> '{}'
+        )
+        AND (fetchwork.is_admin(role) OR its_owner = ANY (fetchwork.own_owners(role)))
+    THEN
+        RETURN known;
     END IF;
     IF cluster IS NOT NULL AND common IS NULL THEN
         -- only the transaction that made the cluster may append: others see the cluster after its commit
@@ -144,6 +145,14 @@ BEGIN
         AND fetchwork.are_like(procs, room)
     THEN
         PERFORM fetchwork.checked_job(shared || procs[1], role);
+        IF key IS NOT NULL THEN
+            known := fetchwork.note_key(shared ->> 'Owner', key, new_cluster);
+            IF known <> new_cluster THEN
+                DELETE FROM fetchwork.cluster AS c
+                WHERE c.cluster_id = new_cluster;
+                RETURN known;
+            END IF;
+        END IF;
         new_job.cluster_id := new_cluster;
         new_job.proc_id := n;
         new_job.owner := shared ->> 'Owner';
@@ -214,6 +223,14 @@ BEGIN
             PERFORM fetchwork.checked_job(whole, role);
         ELSIF own <> '{}' AND fetchwork.printed_size(whole) > fetchwork.setting_value('max_ad_bytes') THEN
             PERFORM fetchwork.checked_job(whole, role);
+        END IF;
+        IF n = first_proc AND key IS NOT NULL THEN
+            known := fetchwork.note_key(whole ->> 'Owner', key, new_cluster);
+            IF known <> new_cluster THEN
+                DELETE FROM fetchwork.cluster AS c
+                WHERE c.cluster_id = new_cluster;
+                RETURN known;
+            END IF;
         END IF;
 
         -- jobs that add no attribute for matching share the autocluster of the first of them

@@ -1,6 +1,7 @@
 -- Keeps the tables in order: makes the partitions of history and events for the next days, drops expired ones
--- (settings history_days, event_days), and forgets clusters, slots, hosts, backoffs, autoclusters, batches
--- and submitters that nothing refers to. Agents call it each hour; repeating a call is harmless.
+-- (settings history_days, event_days), and forgets old keys of submissions (submission_days), and clusters,
+-- slots, hosts, backoffs, autoclusters, batches and submitters that nothing refers to. Agents call it each
+-- hour; repeating a call is harmless.
 -- Rows in a default partition stay there; they are dropped by time as well. A table with a long reader waits
 -- for the next call (functions/maintenance/renew_partitions.sql): partitions are made early enough for that.
 -- The tables are locked last, and so only for a moment.
@@ -48,6 +49,8 @@ BEGIN
     WHERE c.submitted_at < history_limit
         AND NOT EXISTS (SELECT FROM fetchwork.job AS j WHERE j.cluster_id = c.cluster_id)
         AND NOT EXISTS (SELECT FROM fetchwork.job_history AS h WHERE h.cluster_id = c.cluster_id);
+    DELETE FROM fetchwork.submission AS s
+    WHERE s.submitted_at < now() - fetchwork.setting_time('submission_days');
     DELETE FROM fetchwork.slot_rest AS r
     WHERE r.rest_until < now() - fetchwork.setting_time('max_refusal_rest');
     -- a copy for a host is wanted again when a job needs it
