@@ -16,6 +16,7 @@ from fetchwork.classad.exprform import expr_text
 from fetchwork.codes import STATUS_NAMES
 from fetchwork.dag import drawing
 from fetchwork.page import machines, timeline
+from fetchwork.queue.reading.phases import outcome
 from fetchwork.queue.reading.views import Row
 
 HERE = Path(__file__).parent
@@ -166,6 +167,6 @@ def environment() -> Environment:
     jinja.filters["node_name"] = drawing.short
     jinja.filters["when"] = jinja.get_template("when.html").module.when  # type: ignore[attr-defined]
     jinja.globals.update(bars=bars, line=line, scale=scale, spark=spark)
-    jinja.globals.update(drawn=timeline.drawn, outcome=timeline.outcome, problems=machines.problems)
+    jinja.globals.update(drawn=timeline.drawn, outcome=outcome, problems=machines.problems)
     jinja.globals.update(groups=machines.groups, summed=machines.summed)
     return jinja

@@ -8,8 +8,9 @@ from starlette.testclient import TestClient
 
 from fetchwork import __version__
 from fetchwork.classad.bindings import JobAction
-from fetchwork.page import pages, timeline
+from fetchwork.page import pages
 from fetchwork.queue import Queue
+from fetchwork.queue.reading.phases import phases
 from tests.page.conftest import TOKEN, Serve
 from tests.support.direct_queue import EXITED, DirectQueue
 from tests.support.there import there
@@ -422,7 +423,7 @@ def test_a_job_s_life_is_one_line_of_its_states(page: TestClient, busy: DirectQu
 @pytest.mark.parametrize(("status", "state"), [(3, "removed"), (4, "completed"), (5, "held")])
 def test_a_life_whose_events_are_gone_has_its_last_state(status: int, state: str) -> None:
     ad = {"QDate": 100, "JobStatus": status, "EnteredCurrentStatus": 300, "HoldReason": "why"}
-    idle, last = timeline.phases(ad, [], [])
+    idle, last = phases(ad, [], [])
     assert (idle.state, idle.begin, idle.end) == ("idle", 100, 300)
     assert (last.state, last.begin, last.how) == (state, 300, "why" if state == "held" else "")
 
