@@ -34,13 +34,56 @@ _OUTCOMES = (
 )
 
 
-class EventCounters:
+class Follower:
+    """A thread that reads events from its start on, and passes them to ``take``."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._follow, name=type(self).__name__, daemon=True)
+
+    def start(self) -> None:
+        """Begin to read events from now on."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End the thread, and wait for its end."""
+        self._stopping.set()
+        self._thread.join()
+
+    def begin(self) -> None:
+        """Do what comes after the choice of the first event."""
+
+    def take(self, events: Sequence[JobEvent]) -> None:
+        """Take some events."""
+        raise NotImplementedError
+
+    def missed_some(self) -> None:
+        """Note that events were dropped before they could be read."""
+
+    def _follow(self) -> None:
+        reader, begun = Reader(after="now"), False
+        while not self._stopping.is_set():
+            try:
+                for events in self._session.pages(reader.events(WAIT_S if begun else 0)):
+                    self.take(events)
+                if not begun:
+                    self.begin()
+                    begun = True
+            except CursorExpired as error:
+                log_event(log, logging.WARNING, "events_missed", problem=error)
+                self.missed_some()
+                reader = Reader(after="now")
+            except FetchworkError as error:
+                log_event(log, logging.WARNING, "events_not_read", problem=error)
+                self._stopping.wait(RETRY_S)
+
+
+class EventCounters(Follower):
     """The counters, and the thread that reads events for them."""
 
     def __init__(self, registry: CollectorRegistry, session: Session) -> None:
-        self._session = session
-        self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._follow, name="events", daemon=True)
+        super().__init__(session)
         self._holds: set[str] = set()
 
         def counter(name: str, text: str, labels: Sequence[str] = ()) -> Counter:
@@ -65,16 +108,7 @@ class EventCounters:
             EventType.JOB_ABORTED: lambda event: self.removed.inc(),
         }
 
-    def start(self) -> None:
-        """Begin to count events from now on."""
-        self._thread.start()
-
-    def stop(self) -> None:
-        """End the thread, and wait for its end."""
-        self._stopping.set()
-        self._thread.join()
-
-    def count(self, events: Sequence[JobEvent]) -> None:
+    def take(self, events: Sequence[JobEvent]) -> None:
         """Count some events; the database knows the outcomes of evicted runs."""
         evicted = []
         for event in events:
@@ -104,19 +138,8 @@ class EventCounters:
         self._holds.add(code)
         self.held.labels(code).inc()
 
-    def _follow(self) -> None:
-        reader = Reader(after="now")
-        while not self._stopping.is_set():
-            try:
-                for events in self._session.pages(reader.events(WAIT_S)):
-                    self.count(events)
-            except CursorExpired as error:
-                log_event(log, logging.WARNING, "events_missed", problem=error)
-                self.missed.inc()
-                reader = Reader(after="now")
-            except FetchworkError as error:
-                log_event(log, logging.WARNING, "events_not_read", problem=error)
-                self._stopping.wait(RETRY_S)
+    def missed_some(self) -> None:
+        self.missed.inc()
 
 
 def _ending(event: JobEvent) -> str:

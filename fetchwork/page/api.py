@@ -25,6 +25,7 @@ from fetchwork.page.problem import Problem
 from fetchwork.page.signin import SignIn, check_origin
 from fetchwork.page.workers import Workers
 from fetchwork.queue.reading.views import Json
+from fetchwork.traceparent import VARIABLE
 
 #: bytes of a request's body
 MAX_BODY = 32 << 20
@@ -214,11 +215,12 @@ class Api:
         response: Response,
         body: Submission,
         idempotency_key: Annotated[str | None, Header(min_length=1, max_length=250)] = None,
+        traceparent: Annotated[str | None, Header(description="W3C Trace Context")] = None,
     ) -> Submitted:
         """Submit jobs as one cluster: all of them, or none.
 
         A submission that is repeated with the same Idempotency-Key submits nothing, and is answered with the
-        first one's cluster.
+        first one's cluster. The jobs get the traceparent, unless it is malformed or the ad has one.
         """
         answer = await self._workers.ask(
             request.state.person,
@@ -227,6 +229,7 @@ class Api:
             common=body.ad,
             own=body.jobs or [{}] * body.count,
             key=idempotency_key,
+            environment={} if traceparent is None else {VARIABLE: traceparent},
         )
         response.headers["Location"] = f"/api/v1/jobs/{answer['cluster']}.0"
         return Submitted(**answer)

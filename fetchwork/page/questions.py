@@ -225,10 +225,12 @@ def set_queue(session: ActingSession, *, name: str, changes: Mapping[str, bool])
         session.database.run(administration.set_queue(name=name, changes=dict(changes)))
 
 
-def submit(session: ActingSession, *, common: Json, own: list[Json], key: str | None) -> Json:
+def submit(
+    session: ActingSession, *, common: Json, own: list[Json], key: str | None, environment: Mapping[str, str]
+) -> Json:
     """Submit jobs, given as ads in HTCondor's JSON form: the common attributes, and each job's own.
 
-    ``key``: as of ``submission.put``.
+    ``key``, ``environment``: as of ``submission.put``.
     """
     with session.writing():
         # a session that acts for an account submits as that account, unless the ad names another, which is
@@ -236,7 +238,7 @@ def submit(session: ActingSession, *, common: Json, own: list[Json], key: str | 
         owner = {} if session.account is None else {"Owner": session.account}
         ads = [{**owner, **common, **each} for each in own]
         # the files of this machine are not the person's
-        result = submission.put(session.database, ads, reads_files=False, key=key)
+        result = submission.put(session.database, ads, reads_files=False, key=key, environment=environment)
     return {"cluster": result.cluster(), "first_proc": result.first_proc(), "num_procs": result.num_procs()}
 
 

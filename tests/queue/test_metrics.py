@@ -22,6 +22,7 @@ from fetchwork.errors import AgentUnavailable
 from fetchwork.metrics.events import EventCounters
 from fetchwork.metrics.pool import MAX_AGE_S, MAX_LABELS, OTHER, PoolCollector
 from fetchwork.metrics.serving import Server, text_of
+from fetchwork.metrics.spans import Spans
 from fetchwork.pool.ports import free_port
 from fetchwork.queue.session import Session
 from tests.metrics.names import documented
@@ -208,6 +209,7 @@ def test_the_document_lists_every_metric_and_no_other(
         [queue.direct.host(), '[{"name": "slot1@h1", "fetched_at": 1e9, "cpus": 1, "state": "Unclaimed"}]'],
     )
     EventCounters(registry, session)
+    Spans(registry, session, "http://127.0.0.1:1")
     families = text_string_to_metric_families(text_of(registry))
     shown = {f"{one.name}_total" if one.type == "counter" else one.name for one in families}
     # when a counter began, which the client adds by itself

@@ -15,6 +15,7 @@ import pytest
 
 from fetchwork.accesspoint import joblogs, logs
 from fetchwork.db import eventpages
+from fetchwork.metrics import spans
 from tests.conftest import Connect
 from tests.support.direct_queue import Claimed, DirectQueue
 
@@ -52,6 +53,9 @@ HOT = {
     "jobs whose delay is over": "SELECT * FROM fetchwork.job WHERE not_before <= now() ORDER BY not_before LIMIT 1000",
     "the head of an autocluster": "SELECT * FROM fetchwork.waiting WHERE autocluster_id = 3 AND job_prio = 0 AND position > 5 ORDER BY position LIMIT 1",
     "the logs of jobs": joblogs._LOGS_OF_JOBS % (("'{5,5}'", "'{7,8}'", "NULL", "'here'") * 2),
+    "ended jobs that may have spans": spans._TRACED % ("'{1,5}'", "'{7,8}'"),
+    "jobs that ended lately": spans._RECENT % 300,
+    "changes of a job": spans._CHANGES % (5, 7, 10),
 }
 
 BIG = ("job", "waiting", "event", "event_default", "job_history", "run_history")

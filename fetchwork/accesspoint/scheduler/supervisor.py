@@ -23,6 +23,7 @@ import subprocess
 import time
 from pathlib import Path
 
+from fetchwork import traceparent
 from fetchwork.accesspoint.scheduler import jobargs
 from fetchwork.dag import dagrun, environment, status
 from fetchwork.db.calls.scheduler import SchedulerClaim
@@ -43,7 +44,7 @@ def request_for(claim: SchedulerClaim, access_point: Path) -> Json:
 
     Raises FetchworkError for an ad from which no program can be started.
     """
-    ad = claim.ad
+    ad, job = claim.ad, f"{claim.cluster_id}.{claim.proc_id}"
     cwd = str(ad.get("Iwd") or "/")
     command = str(ad.get("Cmd"))
     arguments = jobargs.arguments(ad)
@@ -56,8 +57,9 @@ def request_for(claim: SchedulerClaim, access_point: Path) -> Json:
         "arguments": arguments,
         "env": {
             **asked,
-            "CONDOR_ID": f"{claim.cluster_id}.{claim.proc_id}",
+            "CONDOR_ID": job,
             "FETCHWORK_ACCESS_POINT": str(access_point),
+            **traceparent.variables(ad, job, claim.run_id),
         },
         "cwd": cwd,
         "in": str(ad.get("In") or os.devnull),

@@ -6,11 +6,13 @@ import contextlib
 import os
 import re
 import time
-from collections.abc import Sequence, Set
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Protocol
 
+from fetchwork import traceparent
 from fetchwork.classad.ads import plain_text
+from fetchwork.classad.exprform import expr_text
 from fetchwork.codes import HoldCode
 from fetchwork.config import PLAIN
 from fetchwork.db.calls import matching, runs
@@ -310,6 +312,8 @@ async def print_ad(task: Task, run: LiveRun, claimed: Claimed) -> Printed:
     ad = offered(claimed.ad) if inside else at_remote_iwd(claimed.ad)
     if has_credentials(ad):
         ad = {**ad, CREDENTIALS: True}
+    if traceparent.ATTRIBUTE in ad:
+        ad = {**ad, **_environment(ad, traceparent.variables(ad, run.job, run.run_id))}
     plain = run.chain is None and needs_no_hook(ad, task.request.body)
     starter_log = None
     if run.chain is None or run.chain.first == run.run_id:
@@ -339,6 +343,19 @@ async def print_ad(task: Task, run: LiveRun, claimed: Claimed) -> Printed:
         keyword=context.keyword + PLAIN if no_job_exit else context.keyword,
         uid_domain=context.uid_domain,
     )
+
+
+def _environment(ad: JsonObject, variables: Mapping[str, str]) -> dict[str, str]:
+    """Return the environment of an ad with further variables, whose values need no quotes.
+
+    Of a variable that comes twice, the last value counts. An expression is left as it is.
+    """
+    added = [f"{name}={value}" for name, value in variables.items()]
+    name = "Environment" if "Environment" in ad or "Env" not in ad else "Env"
+    given, delimiter = ad.get(name, ""), " " if name == "Environment" else ad.get("EnvDelim") or ";"
+    if not isinstance(given, str) or expr_text(given) is not None:
+        return {}
+    return {name: str(delimiter).join([given, *added] if given else added)}
 
 
 async def _note_match(task: Task, run: LiveRun, remembered: JsonObject) -> bool:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import islice
 
+from fetchwork import traceparent
 from fetchwork.classad.ads import parse_old
 from fetchwork.classad.jsonform import to_json
 from fetchwork.errors import ClassAdError, SubmitError
@@ -45,6 +46,14 @@ def from_ads(ads: Sequence[Json]) -> Jobs:
     # most ads have no other attributes
     own = [{k: v for k, v in ad.items() if k not in common} if len(ad) > shared else {} for ad in ads]
     return Jobs(common, own)
+
+
+def traced(jobs: Jobs, environment: Mapping[str, str]) -> Jobs:
+    """The jobs with the traceparent of an environment, which an own one overrides."""
+    parent = traceparent.read(environment.get(traceparent.VARIABLE))
+    if parent is None or any(name.lower() == traceparent.ATTRIBUTE.lower() for name in jobs.common):
+        return jobs
+    return replace(jobs, common={**jobs.common, traceparent.ATTRIBUTE: parent})
 
 
 def _refuse_nul(ads: Sequence[Json]) -> None:

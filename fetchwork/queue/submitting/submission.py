@@ -6,6 +6,7 @@ import contextlib
 import functools
 import getpass
 import json
+import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -90,6 +91,7 @@ def put(
     progress: Progress | None = None,
     key: str | None = None,
     reads_files: bool = True,
+    environment: Mapping[str, str] = os.environ,
 ) -> SubmitResult:
     """Put a description or ads into the queue as one cluster: all of the jobs, or none.
 
@@ -98,7 +100,7 @@ def put(
 
     ``extra`` are attributes that every job gets. The files that the jobs need are uploaded first;
     ``progress`` is called with the bytes sent and the total. Without ``reads_files``, jobs that need files of
-    this machine are refused.
+    this machine are refused. ``environment``: as of ``prepared``.
     """
     try:
         with database.transaction():
@@ -112,6 +114,7 @@ def put(
                 extra=extra,
                 queue=queue,
                 most_jobs=functools.partial(_most_jobs, database),
+                environment=environment,
             )
             if key is not None:
                 # the jobs are iterated twice
@@ -256,10 +259,12 @@ def prepared(
     extra: Mapping[str, object] | None = None,
     queue: str | None = None,
     most_jobs: Callable[[], int] | None = None,
+    environment: Mapping[str, str] = os.environ,
 ) -> jobads.Jobs:
     """The jobs of a description (a ``Submit`` object, or its text) or of ads, ready for submission.
 
-    ``most_jobs`` returns the number of jobs that a cluster may have; it is called only for many jobs.
+    ``most_jobs`` returns the number of jobs that a cluster may have; it is called only for many jobs. Jobs
+    without a TraceParent get that of the submitter's ``environment``, unless it is malformed.
     """
     given: Json = dict(extra or {})
     if owner is not None:
@@ -274,7 +279,7 @@ def prepared(
             ads = [{k: v for k, v in ad.items() if k.lower() not in names} | given for ad in ads]
         if not ads:
             raise SubmitError("nothing to submit: no jobs; allowed: one or more")
-        return jobads.from_ads(ads)
+        return jobads.traced(jobads.from_ads(ads), environment)
     if isinstance(description, str) and (count or itemdata is not None or queue is not None):
         description = bindings.Submit(description)
     if not isinstance(description, str):
@@ -282,7 +287,8 @@ def prepared(
     jobs = descriptions.from_description(description, cluster_id=cluster, owner=owner or getpass.getuser())
     names = {name.lower() for name in given}
     own = ({k: v for k, v in part.items() if k.lower() not in names} for part in jobs.own)
-    return jobads.Jobs({**jobs.common, **given}, own if most_jobs is None else _bounded(own, most_jobs))
+    bounded = own if most_jobs is None else _bounded(own, most_jobs)
+    return jobads.traced(jobads.Jobs({**jobs.common, **given}, bounded), environment)
 
 
 def _bounded(own: Iterable[Json], most_jobs: Callable[[], int]) -> Iterator[Json]:

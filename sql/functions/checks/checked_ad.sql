@@ -126,6 +126,14 @@ BEGIN
                     ELSE format('%s (setting max_attribute_bytes)', max_attribute_bytes)
                 END
             )
+        WHEN a.key = 'traceparent'
+                AND e.value <> 'null'
+                AND e.value::text !~ '^"00-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}"$'
+            THEN format(
+                'attribute "TraceParent" is %s; allowed: a traceparent of W3C Trace Context, such as '
+                '"00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"',
+                fetchwork.shown_value(e.value)
+            )
         WHEN a.key IN ('deferraltime', 'deferralwindow', 'deferralpreptime')
                 AND NOT fetchwork.is_expression(e.value)
                 AND e.value <> 'null'
