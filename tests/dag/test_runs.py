@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from fetchwork import compiler
+from fetchwork import compiler, traceparent
 from fetchwork.classad import bindings
 from fetchwork.client.link import Link
 from tests.condor.watching import page_of
@@ -292,10 +292,18 @@ def test_what_is_refused_for_ever_is_asked_once(queue: Queue) -> None:
 
 
 def test_a_dag_can_be_looked_at(queue: Queue) -> None:
+    parent = f"00-{'a' * 32}-{'b' * 16}-01"
     dag = queue.start(
-        "JOB A node.sub\nJOB B waits.sub\nJOB C node.sub\nPARENT A CHILD B\nPARENT B CHILD C\n", files=WAITS
+        "JOB A node.sub\nJOB B waits.sub\nJOB C node.sub\nPARENT A CHILD B\nPARENT B CHILD C\n",
+        files=WAITS,
+        TRACEPARENT=parent,
     )
     until(lambda: dag.noted() == ["A", "B"], "the second node")
+    ((run_id,),) = queue.rows("SELECT run_id FROM fetchwork.run WHERE cluster_id = %s", dag.cluster)
+    spans = "SELECT DISTINCT ad ->> 'TraceParent' FROM fetchwork.cluster WHERE cluster_id = ANY (%s)"
+    assert queue.rows(spans, queue.clusters(dag.cluster)) == [
+        (traceparent.of_run(parent, f"{dag.cluster}.0", run_id),)
+    ]
     seen: list[dict[str, object]] = []
 
     def second() -> bool:
