@@ -35,6 +35,7 @@ GRANT USAGE ON SCHEMA fetchwork TO
 -- Views, and two tables without data of users: the schema's version and the rules for attributes.
 GRANT SELECT ON
     fetchwork.jobs,
+    fetchwork.factories,
     fetchwork.history,
     fetchwork.runs,
     fetchwork.run_counts,

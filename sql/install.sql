@@ -239,12 +239,24 @@
 \ir functions/files/drop_files.sql
 \ir functions/files/forget_files.sql
 
+-- functions/factories: The jobs of late clusters, which are made when they are needed.
+\ir functions/factories/item_value.sql
+\ir functions/factories/add_items.sql
+\ir functions/factories/factory_parts.sql
+\ir functions/factories/materialize.sql
+\ir functions/factories/materialize_after.sql
+\ir functions/factories/materialize_due.sql
+\ir functions/factories/selected_factories.sql
+\ir functions/factories/act_on_factories.sql
+\ir functions/factories/begin_factory.sql
+
 -- functions/jobs: A job's life beside its runs: submit, wait, hold, release, edit, remove, retire.
 \ir functions/jobs/ensure_batch.sql
 \ir functions/jobs/next_cluster.sql
 \ir functions/jobs/reserve_cluster.sql
 \ir functions/jobs/submission_info.sql
 \ir functions/jobs/submit_like.sql
+\ir functions/jobs/add_jobs.sql
 \ir functions/jobs/submit_cluster.sql
 \ir functions/jobs/submit_ads.sql
 \ir functions/jobs/note_key.sql
@@ -400,6 +412,7 @@
 -- does not inline what contains a subquery), at 25 times the cost. security_barrier: no function of the
 -- reader's sees a row before that. No view shows a token.
 \ir views/jobs.sql
+\ir views/factories.sql
 \ir views/history.sql
 \ir views/runs.sql
 \ir views/run_counts.sql

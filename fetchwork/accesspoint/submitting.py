@@ -28,6 +28,7 @@ from fetchwork.db.pool import AsyncDatabase
 from fetchwork.errors import JobStateConflict, NotFound, SubmitError
 from fetchwork.ipc.frames import Json
 from fetchwork.queue.submitting import contents
+from fetchwork.queue.submitting.jobads import PLAN
 
 T = TypeVar("T")
 #: tries of a submission: a content may be deleted just before the submission names it
@@ -218,7 +219,7 @@ class Submitting:
         async with self._turn:
             now = await self._few.run(put, acting_for=as_owner, again=False)
         answer = _answer(cluster, len(own), common, now)
-        if not any(own):
+        if not any(own) and not answer["late"]:
             self._logs.note(cluster, len(own), owner, answer["common"])
         return answer
 
@@ -269,7 +270,7 @@ class Submitting:
         kept.seek(0)
         common: Json = json.loads(kept.readline())["common"]
         number = 0
-        alike = True
+        alike = PLAN not in common
         with contextlib.suppress(_Unwanted), database.transaction():
             if acting:
                 database.run(administration.act_for(owner=owner))
@@ -357,6 +358,9 @@ class _Acting:
 
 def _answer(cluster: int, number: int, common: Json, now: int) -> Json:
     """Return the answer for a cluster that was made at the time ``now``."""
+    common = dict(common)
+    if (plan := common.pop(PLAN, None)) is not None:
+        number = plan["jobs"]
     state = JobStatus.HELD if common.get("JobStatus") == JobStatus.HELD else JobStatus.IDLE
     of_queue = {
         "ClusterId": cluster,
@@ -366,7 +370,7 @@ def _answer(cluster: int, number: int, common: Json, now: int) -> Json:
         "TotalSubmitProcs": number,
         "MyType": "Job",
     }
-    return {"cluster": cluster, "count": number, "common": common | of_queue}
+    return {"cluster": cluster, "count": number, "common": common | of_queue, "late": plan is not None}
 
 
 _FIELDS: dict[str, tuple[type, ...]] = {

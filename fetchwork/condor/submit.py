@@ -100,7 +100,7 @@ def _submit(run: Invocation, options: _Options, text: str) -> None:
             text = with_commands(text, options.lines)
         whole = "\n".join([*options.macros, text])
         answer = patiently(run.environment, lambda: session.submit_text(whole, key=key))
-        _say_submitted(run, options, answer["cluster"], answer["count"])
+        _say_submitted(run, options, answer["cluster"], answer["count"], late=answer.get("late", False))
         _warn(run, options, whole, served=True)
         return
     from fetchwork.queue.session import Session
@@ -125,7 +125,7 @@ def _submit(run: Invocation, options: _Options, text: str) -> None:
         text = f"{text}\nqueue {options.queue}\n"
     # an access point knows who asks
     made = run.session.submit(text, owner=run.user if isinstance(run.session, Session) else None, key=key)
-    _say_submitted(run, options, made.cluster(), made.num_procs())
+    _say_submitted(run, options, made.cluster(), made.num_procs(), late=made.late)
     _warn(run, options, text, served=isinstance(run.session, RemoteSession))
 
 
@@ -153,19 +153,21 @@ def _key(run: Invocation, options: _Options) -> str | None:
     return dagrun.key(dag, macros["JOB"], macros["RETRY"])
 
 
-def _say_submitted(run: Invocation, options: _Options, cluster: int, count: int) -> None:
+def _say_submitted(run: Invocation, options: _Options, cluster: int, count: int, *, late: bool) -> None:
     if options.terse:
         run.say(f"{cluster}.0 - {cluster}.{count - 1}\n")
     elif options.verbose:
         _print_jobs(run, cluster)
     else:
-        run.say("." * count + f"\n{count} job(s) submitted to cluster {cluster}.\n")
+        run.say(("" if late else "." * count) + f"\n{count} job(s) submitted to cluster {cluster}.\n")
 
 
 def _jobs(run: Invocation, text: str, queue: str | None) -> Jobs:
     from fetchwork.queue.submitting import descriptions
 
-    return descriptions.from_description(text, cluster_id=1, owner=run.user, queue=queue or "1")
+    return descriptions.from_description(
+        text, cluster_id=1, owner=run.user, queue=queue or "1", may_be_late=False
+    )
 
 
 def _print_jobs(run: Invocation, cluster: int) -> None:

@@ -15,7 +15,7 @@ from fetchwork.db.calls.call import Call
 from fetchwork.errors import NotFound
 from fetchwork.queue.ask import Ask, Memory, Steps, collected
 from fetchwork.queue.reading.ads import ads
-from fetchwork.queue.reading.selecting import JobSpec, constraint_of, ids_of
+from fetchwork.queue.reading.selecting import FACTORIES, JobSpec, constraint_of, ids_of
 from fetchwork.queue.reading.views import JOBS, Json
 
 if TYPE_CHECKING:
@@ -96,6 +96,9 @@ def selected(spec: JobSpec, memory: Memory) -> Steps[Selection]:
             for status in (ad["JobStatus"] for ad in jobs)
         )
         found = [f"{ad['ClusterId']}.{ad['ProcId']}" for ad in jobs]
+        # the constraint selects the jobs of a late cluster that are not made yet by the cluster's ad
+        late = yield from collected(ads(FACTORIES, constraint_of(spec), memory, projection=["ClusterId"]))
+        found = [*(f"{ad['ClusterId']}.-1" for ad in late), *found]
         return Selection(found, len(jobs), 0, others=statuses, gone_ok=True)
     if not ids:
         return Selection([], 0, 0)
@@ -114,7 +117,7 @@ def selected(spec: JobSpec, memory: Memory) -> Steps[Selection]:
         members = yield from collected(
             ads(JOBS, f"ClusterId == {id}", memory, projection=["ClusterId", "ProcId"])
         )
-        chosen += [f"{ad['ClusterId']}.{ad['ProcId']}" for ad in members]
+        chosen += [f"{id}.-1", *(f"{ad['ClusterId']}.{ad['ProcId']}" for ad in members)]
         gone_ok = True
     single = {id for id in present if "." in id and id.split(".")[0] not in present}
     return Selection(

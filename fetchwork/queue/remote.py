@@ -90,6 +90,7 @@ class RemoteSession:
         answer = self._send(what, owner, extra, moved=progress, key=key or os.urandom(16).hex())
         result = SubmitResult(answer["cluster"], answer["count"], answer["common"])
         result.problems = answer["problems"]
+        result.late = answer.get("late", False)
         return result
 
     def retrieve(self, jobs: Sequence[str] | None = None, *, progress: Progress | None = None) -> list[Json]:

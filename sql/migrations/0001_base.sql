@@ -420,7 +420,7 @@ FROM (
             ARRAY['NiceUser']),
         ('use JobBatchName', '[]',
             ARRAY['JobSetName']),
-        ('fetchwork keeps what the jobs of a cluster have in common once by itself', '[]',
+        ('only a submit description makes a cluster whose jobs come later', '[]',
             ARRAY['JobMaterializeLimit', 'JobMaterializeMaxIdle', 'JobMaterializeDigestFile'])
 ) AS r (note, harmless, names)
 CROSS JOIN LATERAL unnest(r.names) AS a (name);
@@ -832,6 +832,49 @@ CREATE TABLE fetchwork.waiting (
 
 COMMENT ON TABLE fetchwork.waiting IS
     'one narrow row for each job that may be claimed now; a claim deletes it and touches no row of "job"';
+
+-- Late materialization: the jobs of such a cluster are made when they are needed, by fetchwork.materialize.
+CREATE TABLE fetchwork.factory (
+    cluster_id integer PRIMARY KEY,
+    owner text NOT NULL,
+    -- JobMaterializePaused; 0: no; -1: its jobs can't be made; 1: held; 2: all are made; 3: removed
+    paused smallint NOT NULL DEFAULT 0 CONSTRAINT factory_paused_is_htcondors CHECK (paused BETWEEN -1 AND 3),
+    reason text,                                -- of a pause
+    jobs integer NOT NULL CONSTRAINT factory_has_jobs CHECK (jobs > 0),  -- when all are made
+    step integer NOT NULL CONSTRAINT factory_step_is_positive CHECK (step > 0),  -- jobs of each item
+    -- format() makes of it a job's own part of the ad; its arguments: Process, Step, ItemIndex, and each
+    -- variable of the item, as text and as a value; null: the jobs have no own part
+    template text,
+    variables integer NOT NULL,                 -- of an item; 0: no items
+    rows integer NOT NULL DEFAULT 0,            -- items in factory_item
+    part_bytes bigint NOT NULL DEFAULT 0,       -- a job's own part is no longer
+    on_hold boolean NOT NULL,
+    submit_host text NOT NULL,                  -- of the events of its jobs
+    next_proc integer NOT NULL DEFAULT 0,       -- JobMaterializeNextProcId
+    low_proc integer NOT NULL DEFAULT 0,        -- no job below it is in the queue
+    max_materialize integer,                    -- null: any number
+    max_idle integer CONSTRAINT factory_max_idle_not_negative CHECK (max_idle >= 0),
+    -- a job from here on makes others when it starts, or leaves the queue; null: no job does
+    start_mark integer,
+    end_mark integer,
+    is_full boolean NOT NULL DEFAULT false,     -- the owner may have no more jobs in the queue
+    looked_at timestamptz NOT NULL DEFAULT clock_timestamp()  -- by materialize_due
+);
+
+COMMENT ON TABLE fetchwork.factory IS
+    'clusters whose jobs are made when they are needed; a row goes with the last job of its cluster';
+
+CREATE INDEX factory_owner ON fetchwork.factory (owner);
+CREATE INDEX factory_looked ON fetchwork.factory (looked_at);
+
+CREATE TABLE fetchwork.factory_item (
+    cluster_id integer NOT NULL REFERENCES fetchwork.factory (cluster_id) ON DELETE CASCADE,
+    first_row integer NOT NULL,                 -- index of the first item of this chunk, from 0
+    items jsonb NOT NULL,                       -- at most 500: for each the arguments of format()
+    PRIMARY KEY (cluster_id, first_row)
+);
+
+COMMENT ON TABLE fetchwork.factory_item IS 'the items of the queue statements of factories, in chunks';
 
 -- So that asking what waits costs the number of autoclusters and not of jobs. A row may be there with nothing
 -- waiting (the claimer that finds that deletes it), or twice (two submitters at once), never the other way

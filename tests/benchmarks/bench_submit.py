@@ -11,9 +11,15 @@ sides alternate; each has a new database.
 
 Then one job a call, with a key and without one in turn: a key may add 3 %.
 
-The last line is the slowest of the four medians; the goal is 40 000.
+Then late clusters (max_materialize, max_idle): the seconds that a description of 10 000 000 jobs takes, and
+jobs a second of 8 slots that claim, start and end the jobs of a late cluster, which are made meanwhile, over
+those for a cluster whose jobs are there already. Once with a call for each step (hooks), once with chains;
+the smaller ratio counts.
+
+The last lines are the slowest of the four medians, and those of late clusters; the goals are 40 000, 5, 0.9.
 """
 
+import asyncio
 import json
 import os
 import statistics
@@ -25,7 +31,7 @@ import psycopg
 
 from fetchwork.pool.postgres import PostgresServer
 from fetchwork.queue import Queue
-from tests.benchmarks import frame
+from tests.benchmarks import bench_cycle, frame
 from tests.benchmarks.peers import PEERS, PeerFailed, Peers
 
 SETTINGS = {"shared_buffers": "1GB", "max_wal_size": "8GB", "checkpoint_timeout": "15min"}
@@ -117,15 +123,50 @@ def cost_of_key(server: PostgresServer, pairs: int) -> str:
     return f"{without:.0f} and {with_key:.0f} us: a key adds {100 * (with_key / without - 1):.1f} %"
 
 
+def late_cluster(server: PostgresServer, jobs: int) -> float:
+    """Seconds that Queue.submit takes for the description of a late cluster."""
+    server.query("DROP DATABASE IF EXISTS ours WITH (FORCE)")
+    description = (
+        "executable = /bin/true\narguments = --seed $(Process) --out result-$(Process)\n"
+        f"max_materialize = 5000\nmax_idle = 1000\nqueue {jobs}\n"
+    )
+    with Queue(frame.new_database(server)) as queue:
+        begin = time.perf_counter()
+        result = queue.submit(description, owner="alice")
+        taken = time.perf_counter() - begin
+        assert result.num_procs() == jobs
+    return taken
+
+
+def worked_off(server: PostgresServer, jobs: int, *, late: bool, chained: bool) -> float:
+    """Jobs a second of slots that work off a cluster."""
+    server.query("DROP DATABASE IF EXISTS ours WITH (FORCE)")
+    conninfo = frame.new_database(server)
+    description = "executable = /bin/true\narguments = --seed $(Process) --out result-$(Process)\n"
+    if late:
+        description += "max_idle = 1000\n"
+    with Queue(conninfo) as queue:
+        queue.submit(f"{description}queue {jobs}\n", owner="alice")
+    with psycopg.connect(conninfo, autocommit=True) as connection:
+        connection.execute("VACUUM ANALYZE")
+    begin = time.perf_counter()
+    asyncio.run(bench_cycle.Slots(conninfo, chained=chained).work(jobs))
+    return jobs / (time.perf_counter() - begin)
+
+
 def main() -> None:
     parser = frame.parser(__doc__)
     parser.add_argument("--jobs", type=int, default=100_000)
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--late-jobs", type=int, default=10_000_000)
+    parser.add_argument("--claims", type=int, default=6000)
     parser.add_argument("--without-peers", action="store_true")
     options = parser.parse_args()
     peers = None if options.without_peers else Peers()
     boss = [peer for peer in PEERS if peer.name == "pg-boss" and peers and peer in peers.available()]
     rates: dict[str, list[float]] = {}
+    late_s: list[float] = []
+    claims: dict[tuple[bool, bool], list[float]] = {}
     with frame.server(SETTINGS) as (server, _):
         load = f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}"
         print(f"PostgreSQL {server.version}, durable, {SETTINGS}; {load}")
@@ -140,13 +181,25 @@ def main() -> None:
                 except PeerFailed as error:
                     print(f"MISSING: {peer.name} fails: {error}", file=sys.stderr)
                     boss = []
+            late_s.append(late_cluster(server, options.late_jobs))
+            for chained in (False, True):
+                for late in (False, True):
+                    rate = worked_off(server, options.claims, late=late, chained=chained)
+                    claims.setdefault((chained, late), []).append(rate)
         key = cost_of_key(server, max(options.jobs // 50, 10))
     for name, found in rates.items():
         print(f"  {name:<30} {statistics.median(found):7.0f} ({min(found):.0f}-{max(found):.0f}) jobs/s")
     print(f"  one job a call                 {key}")
     if peers is not None and not boss:
         print("MISSING, not compared with: pg-boss", file=sys.stderr)
+    for (chained, late), found in claims.items():
+        name = f"worked off by {'chains' if chained else 'hooks'}, {'late' if late else 'plain'}"
+        print(f"  {name:<30} {statistics.median(found):7.0f} ({min(found):.0f}-{max(found):.0f}) jobs/s")
+    median = {which: statistics.median(found) for which, found in claims.items()}
     print(f"submitted jobs per second: {min(statistics.median(rates[name]) for name in FOUR):.0f}")
+    print(f"late cluster of {options.late_jobs} s: {statistics.median(late_s):.2f}")
+    over = min(median[chained, True] / median[chained, False] for chained in (False, True))
+    print(f"late claims over plain: {over:.2f}")
 
 
 if __name__ == "__main__":

@@ -130,7 +130,6 @@ def test_a_request_that_is_an_expression_stays_one() -> None:
 @pytest.mark.parametrize(
     ("command", "told"),
     [
-        ("max_materialize = 5", "max_materialize = 5"),
         ("nice_user = true", "nice_user"),
         ("machine_count = 4", "machine_count = 4"),
     ],

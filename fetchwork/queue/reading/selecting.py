@@ -21,6 +21,31 @@ JobSpec: TypeAlias = "str | int | ExprTree | Iterable[str]"
 #: a ClassAd expression, or its text; None and '' select everything
 ConstraintSpec: TypeAlias = "str | ExprTree | bool | None"
 
+#: late clusters; as a cluster's ad of a schedd, theirs have neither ProcId nor JobStatus
+FACTORIES = View(
+    "fetchwork.factories",
+    "Job",
+    {
+        "ClusterId": "integer",
+        "Owner": "string",
+        "QDate": "integer",
+        "TotalSubmitProcs": "integer",
+        "JobMaterializeLimit": "integer",
+        "JobMaterializeMaxIdle": "integer",
+        "JobMaterializeNextProcId": "integer",
+        "JobMaterializeNextRow": "integer",
+        "JobMaterializePaused": "integer",
+        "JobMaterializePauseReason": "string",
+        "JobFactoryItemCount": "integer",
+        "JobFactoryStepSize": "integer",
+        "JobsPresent": "integer",
+        "JobsIdle": "integer",
+        "JobsRunning": "integer",
+        "JobsHeld": "integer",
+    },
+    order=("clusterid",),
+)
+
 _ID = re.compile(r"\s*(\d{1,10})(?:\.(\d{1,10}))?\s*", re.ASCII)
 #: the largest number of a cluster, and of a job in it
 MAX_ID = 2**31 - 1

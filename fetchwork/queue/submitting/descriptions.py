@@ -10,6 +10,7 @@ that leave none.
 
 from __future__ import annotations
 
+import functools
 import itertools
 import re
 import sys
@@ -22,20 +23,18 @@ from fetchwork.classad.values import ClassAd, evaluate
 from fetchwork.codes import JobStatus
 from fetchwork.errors import SubmitError
 from fetchwork.queue.reading.views import Json
-from fetchwork.queue.submitting import oauth, readers, retries
+from fetchwork.queue.submitting import late, oauth, readers, retries
 from fetchwork.queue.submitting.jobads import Jobs, without_domain
 from fetchwork.queue.submitting.statements import Statement, assignments, queue_statement
 
 # the queue sets these for each job and ignores the ads' values
 _PER_JOB = ("ClusterId", "ProcId", "QDate", "EnteredCurrentStatus", "GlobalJobId", "JobStatus")
 
-_MATERIALIZE = "fetchwork keeps what the jobs of a cluster have in common once by itself"
 _ONE_SLOT = "a fetched job runs in one slot"
 
 #: commands that fetched work does not honour and that leave no trace in the ad -> (harmless values, the
 #: reason)
 UNHONOURED: dict[str, tuple[tuple[str, ...], str]] = {
-    "max_materialize": ((), _MATERIALIZE),
     "nice_user": (("false", "no", "0"), "use priority, or an accounting group with a large priority factor"),
     "machine_count": (("1",), _ONE_SLOT),
     "node_count": (("1",), _ONE_SLOT),
@@ -60,8 +59,13 @@ UNREAD: dict[str, str] = {
 }
 
 
-def from_description(text: str, *, cluster_id: int, owner: str | None = None, queue: str = "1") -> Jobs:
+def from_description(
+    text: str, *, cluster_id: int, owner: str | None = None, queue: str = "1", may_be_late: bool = True
+) -> Jobs:
     """The jobs of a submit description, as HTCondor's own submit code makes them.
+
+    With max_materialize or max_idle they are the template and the items of a late cluster (``late``), unless
+    ``may_be_late`` is false.
 
     ``queue`` are the arguments of the queue statement, for a text that has none. Paths are relative to the
     working directory. Raises SubmitError with HTCondor's reason, or for a command that can't be honoured.
@@ -69,6 +73,19 @@ def from_description(text: str, *, cluster_id: int, owner: str | None = None, qu
     statement = queue_statement(text)
     if statement is None:
         statement = Statement(text, f"queue {queue}", 0)
+    read = functools.partial(_shared, cluster_id=cluster_id)
+    if may_be_late and late.is_late(statement):
+        jobs = late.jobs(statement, read)
+    else:
+        common, rest = read(statement)
+        jobs = Jobs(common, itertools.chain([{}], rest))
+    if owner is not None:
+        jobs.common["Owner"] = owner
+    return jobs
+
+
+def _shared(statement: Statement, cluster_id: int) -> tuple[Json, Iterator[Json]]:
+    """The attributes of a statement's first job that the queue takes, and each other job's differing ones."""
     first, rest = _read(statement, cluster_id)
     if not any(name.lower() in _DOMAIN for name, _ in assignments(statement.commands)):
         first = without_domain(first)
@@ -76,9 +93,7 @@ def from_description(text: str, *, cluster_id: int, owner: str | None = None, qu
     common = {name: value for name, value in first.items() if name not in _PER_JOB}
     if first.get("JobStatus") == JobStatus.HELD:
         common["JobStatus"] = JobStatus.HELD
-    if owner is not None:
-        common["Owner"] = owner
-    return Jobs(common, itertools.chain([{}], rest))
+    return common, rest
 
 
 _DOMAIN = ("+filesystemdomain", "my.filesystemdomain")
@@ -211,6 +226,8 @@ def missing_executable(jobs: Jobs) -> str | None:
     seen: set[Path] = set()
     for own in jobs.own:
         ad = {**jobs.common, **own}
+        if "Cmd" not in ad:
+            continue  # of a late cluster whose jobs have different executables
         path = Path(str(ad.get("Iwd", ""))) / str(ad.get("Cmd"))
         # the slot decides such a path later
         if path in seen or "$$" in str(path):

@@ -92,8 +92,10 @@ def needed(jobs: Jobs, shared: Sequence[str], *, reads: bool = True) -> Needed:
     Raises SubmitError if a file can't be read or stored under its name, or if jobs name several keys.
     Without ``reads`` no file of this machine is accessed, and jobs that need one are refused.
     """
-    own = list(jobs.own)
     files = _Files(shared, reads=reads)
+    if jobs.late is not None:
+        return _of_late(jobs, jobs.late, files, reads=reads)
+    own = list(jobs.own)
     first_ad = {**jobs.common, **(own[0] if own else {})}
     first, first_files = files.of(first_ad)
     if all(map(_DECIDE.isdisjoint, own)):
@@ -111,6 +113,20 @@ def needed(jobs: Jobs, shared: Sequence[str], *, reads: bool = True) -> Needed:
         return Needed(Jobs(_with(jobs.common, first), own), common, rest, key)
     parts = [_with(part, says) for part, (says, _) in zip(own, each, strict=True)]
     return Needed(Jobs(jobs.common, parts), common, rest, key)
+
+
+def _of_late(jobs: Jobs, plan: Json, files: _Files, *, reads: bool) -> Needed:
+    """The files of a late cluster, which are the same for all its jobs."""
+    template: Json = plan["template"]
+    says, found = files.of(jobs.common)
+    differing = sorted(_DECIDE & template.keys() - ({"Out", "Err"} if says != "sandbox" else set()))
+    if says is not None and differing:
+        raise SubmitError(
+            f"attribute '{differing[0]}' differs in the jobs of a late cluster; allowed: the same files for"
+            " all of them, or files that execute hosts share, which are not transferred"
+        )
+    common = _with(jobs.common, says)
+    return Needed(Jobs(common, jobs.own), found, {}, _key_of([jobs.common], reads))
 
 
 #: the attributes that name the files of a key: HTCondor's of its EC2 universe

@@ -14,6 +14,9 @@ from fetchwork.classad.jsonform import to_json
 from fetchwork.errors import ClassAdError, SubmitError
 from fetchwork.queue.reading.views import Json
 
+#: the attribute of the common ad with the plan of a late cluster (begin_factory.sql)
+PLAN = "FetchWorkFactory"
+
 
 @dataclass(frozen=True)
 class Jobs:
@@ -21,6 +24,16 @@ class Jobs:
 
     common: Json
     own: Iterable[Json]
+
+    @property
+    def late(self) -> Json | None:
+        """The plan of a late cluster, whose ``own`` are items (``late``); None for any other."""
+        plan: Json | None = self.common.get(PLAN)
+        return plan
+
+    def number(self, own: int) -> int:
+        """The number of jobs, if there are so many own parts."""
+        return own if self.late is None else int(self.late["jobs"])
 
 
 #: the value of a missing attribute

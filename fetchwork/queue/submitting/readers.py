@@ -70,11 +70,10 @@ class _ByProgram:
         self._text = text
         self._commands: Any = bindings.Submit(text)
         self._added: list[str] = []
-        for name in ("max_idle", "materialize_max_idle"):
-            if idle := self._commands.get(name, ""):
+        for name in ("max_materialize", "max_idle", "materialize_max_idle"):
+            if self._commands.get(name, ""):
                 # with it the program would write a factory's description in place of ads
                 self[name] = ""
-                self["MY.JobMaterializeMaxIdle"] = idle
         self.keys = self._commands.keys
         self.get = self._commands.get
         self.getQArgs = self._commands.getQArgs

@@ -22,6 +22,7 @@ from fetchwork.errors import NotFound, SubmitError
 from fetchwork.queue.reading.views import Json
 from fetchwork.queue.submitting import contents as stored
 from fetchwork.queue.submitting import descriptions, inputs, jobads
+from fetchwork.queue.submitting.jobads import PLAN
 
 if TYPE_CHECKING:
     from fetchwork.classad.bindings import Submit
@@ -48,10 +49,11 @@ class SubmitResult:
     def __init__(self, cluster: int, count: int, common: Json) -> None:
         self._cluster = cluster
         self._count = count
-        self._common = common
+        self._common = {name: value for name, value in common.items() if name != PLAN}
         #: problems with the jobs' event logs; ``access_point``: the access point that writes them, if any
         self.problems: list[str] = []
         self.access_point: str | None = common.get("FetchWorkAccessPoint")
+        self.late = PLAN in common
 
     def cluster(self) -> int:
         """The cluster's id."""
@@ -145,7 +147,7 @@ def _raise_if_known(database: Database, jobs: jobads.Jobs, key: str | None) -> N
     if key is not None:
         known = database.run(job_calls.submitted_as(owner=_owner_of(jobs), key=key))
         if known is not None:
-            raise _Known(known, sum(1 for _ in jobs.own))
+            raise _Known(known, jobs.number(sum(1 for _ in jobs.own)))
 
 
 def _put_with_files(
@@ -187,7 +189,7 @@ def _put(
         made = database.run(put)
         number += len(chunk)
         if made != cluster:
-            raise _Known(made, number + sum(map(len, parts)))
+            raise _Known(made, jobs.number(number + sum(map(len, parts))))
     if not number:
         raise SubmitError("nothing to submit: no jobs; allowed: one or more")
     for files in stored.described(needs, contents):
@@ -207,10 +209,10 @@ def _put(
         "QDate": now["at"],
         "JobStatus": int(state),
         "EnteredCurrentStatus": now["at"],
-        "TotalSubmitProcs": number,
+        "TotalSubmitProcs": jobs.number(number),
         "MyType": "Job",
     }
-    return SubmitResult(cluster, number, jobs.common | of_queue)
+    return SubmitResult(cluster, jobs.number(number), jobs.common | of_queue)
 
 
 def _owner_of(jobs: jobads.Jobs) -> str:
@@ -286,6 +288,8 @@ def prepared(
         description = description_text(cast("Submit", description), count, itemdata, queue)
     jobs = descriptions.from_description(description, cluster_id=cluster, owner=owner or getpass.getuser())
     names = {name.lower() for name in given}
+    if jobs.late is not None:
+        return jobads.traced(jobads.Jobs({**jobs.common, **given}, jobs.own), environment)
     own = ({k: v for k, v in part.items() if k.lower() not in names} for part in jobs.own)
     bounded = own if most_jobs is None else _bounded(own, most_jobs)
     return jobads.traced(jobads.Jobs({**jobs.common, **given}, bounded), environment)

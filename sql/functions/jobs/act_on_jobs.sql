@@ -14,6 +14,7 @@ LANGUAGE plpgsql
 AS $$
 DECLARE
     role name := fetchwork.invoker();
+    factories integer[];
     clusters integer[];
     procs integer[];
     owners text[];
@@ -27,6 +28,12 @@ DECLARE
         )
     );
 BEGIN
+    IF action IN ('hold', 'release', 'remove') THEN
+        factories := fetchwork.selected_factories(jobs, act_on_jobs.owner, role);
+    END IF;
+    IF factories <> '{}' THEN
+        PERFORM fetchwork.act_on_factories(action, factories, why);
+    END IF;
     SELECT array_agg(s.cluster_id), array_agg(s.proc_id), array_agg(s.owner)
     INTO clusters, procs, owners
     FROM fetchwork.selected_jobs(jobs, act_on_jobs.owner, role, gone_ok) AS s
@@ -37,7 +44,9 @@ BEGIN
         ELSE s.job_status IN (2, 7)
     END;
     IF clusters IS NULL THEN
-        RETURN 0;
+        PERFORM fetchwork.materialize(f.cluster_id)
+        FROM unnest(factories) AS f (cluster_id);
+        RETURN coalesce(cardinality(factories), 0);
     END IF;
     PERFORM fetchwork.note_job_action(action, clusters, procs, owners, act_on_jobs.reason);
     CASE action
@@ -62,6 +71,8 @@ BEGIN
         WHEN 'suspend', 'continue' THEN
             RETURN fetchwork.suspend_runs(clusters, procs, action, act_on_jobs.gone_ok);
     END CASE;
+    PERFORM fetchwork.materialize(f.cluster_id)
+    FROM unnest(factories) AS f (cluster_id);
     RETURN cardinality(clusters);
 END
 $$;

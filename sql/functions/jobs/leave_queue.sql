@@ -42,6 +42,7 @@ BEGIN
     INTO gone_clusters, gone_procs
     FROM gone AS g;
     PERFORM fetchwork.note_files_over(gone_clusters, gone_procs);
+    PERFORM fetchwork.materialize_after(gone_clusters, gone_procs, true);
     RETURN coalesce(cardinality(gone_clusters), 0);
 END
 $$;

@@ -83,6 +83,7 @@ BEGIN
     GROUP BY (r.job).autocluster_id, (r.job).batch_id, (r.job).owner;
     -- the jobs that are still there follow when they end
     PERFORM fetchwork.note_files_over(clusters, procs);
+    PERFORM fetchwork.materialize_after(clusters, procs, NULL);
 
     -- the jobs of others that still run follow when these have ended (retire_job)
     PERFORM fetchwork.remove_others(

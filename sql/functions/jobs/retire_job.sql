@@ -64,6 +64,7 @@ BEGIN
         job.owner
     );
     PERFORM fetchwork.note_files_over(ARRAY[cluster], ARRAY[proc]);
+    PERFORM fetchwork.materialize_after(ARRAY[cluster], ARRAY[proc], true);
     IF status = 3 THEN
         PERFORM fetchwork.remove_others(ARRAY[cluster], retire_job.reason);
     END IF;

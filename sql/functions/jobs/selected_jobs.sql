@@ -1,4 +1,5 @@
--- The jobs that a caller names: ids ("42.0", "42" for a whole cluster), and/or all of an owner; each once,
+-- The jobs that a caller names: ids ("42.0", "42" for a whole cluster, "42.-1" for the jobs of a late cluster
+-- that are not made yet, which selected_factories finds), and/or all of an owner; each once,
 -- locked, and only jobs that the invoker may change. Each id is looked up once by the key of "job": a call
 -- costs time by its jobs, however large their clusters are.
 -- Errors: FWNOT (an id without such jobs: others' jobs do not exist for the caller), FWDEN, FWINV.
@@ -38,7 +39,11 @@ BEGIN
         array_agg(id.cluster_id) FILTER (WHERE id.proc_id IS NOT NULL),
         array_agg(id.proc_id) FILTER (WHERE id.proc_id IS NOT NULL)
     INTO whole_clusters, clusters, procs
-    FROM (SELECT DISTINCT n.name FROM unnest(jobs) AS n (name)) AS named
+    FROM (
+        SELECT DISTINCT n.name
+        FROM unnest(jobs) AS n (name)
+        WHERE (n.name LIKE '%.-1') IS NOT true
+    ) AS named
     CROSS JOIN LATERAL fetchwork.parse_job_id(named.name) AS id;
 
     SELECT n.name
@@ -61,6 +66,11 @@ BEGIN
             WHERE j.cluster_id = k.cluster_id AND (may_change_all OR j.owner = ANY (own))
             LIMIT 1
         ) IS NULL
+            -- a late cluster may have no jobs yet
+            AND NOT EXISTS (
+                SELECT FROM fetchwork.factory AS f
+                WHERE f.cluster_id = k.cluster_id AND (may_change_all OR f.owner = ANY (own))
+            )
     ) AS n (name)
     LIMIT 1;
     IF FOUND AND NOT gone_ok THEN

@@ -19,18 +19,28 @@ DECLARE
     job_owner text := shared ->> 'Owner';
     job_queue text := coalesce(shared ->> 'FetchWorkQueue', 'default');
     policy boolean := fetchwork.has_policy(shared);
-    job_info jsonb := fetchwork.submission_info(shared);
+    job_info jsonb := fetchwork.submission_info(shared, (
+        SELECT f.submit_host
+        FROM fetchwork.factory AS f
+        WHERE f.cluster_id = submit_like.cluster
+    ));
     number integer := cardinality(procs);
+    -- that of all jobs of a late cluster
+    submitted_at timestamptz := (
+        SELECT c.submitted_at
+        FROM fetchwork.cluster AS c
+        WHERE c.cluster_id = submit_like.cluster
+    );
 BEGIN
     WITH added AS (
         INSERT INTO fetchwork.job (
-            cluster_id, proc_id, job_status, job_prio, autocluster_id, batch_id, position,
+            cluster_id, proc_id, job_status, job_prio, autocluster_id, batch_id, position, q_date,
             owner, queue, has_policy,
             hold_reason, hold_code, hold_subcode, num_holds, facts, ad
         )
         SELECT
             submit_like.cluster, first_proc + p.n - 1, CASE WHEN on_hold THEN 5 ELSE 1 END, prio,
-            autocluster, batch, CASE WHEN NOT on_hold THEN nextval('fetchwork.position') END,
+            autocluster, batch, CASE WHEN NOT on_hold THEN nextval('fetchwork.position') END, submitted_at,
             job_owner, job_queue, policy,
             CASE WHEN on_hold THEN 'submitted on hold at user''s request' END,
             CASE WHEN on_hold THEN 15 END,

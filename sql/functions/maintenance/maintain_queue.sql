@@ -8,6 +8,7 @@ AS $$
 BEGIN
     reaped := fetchwork.reap();
     woken := fetchwork.wake();
+    PERFORM fetchwork.materialize_due();
     PERFORM fetchwork.hold_faulty();
     PERFORM fetchwork.notice_good_runs();
     folded := fetchwork.fold();

@@ -48,6 +48,7 @@ BEGIN
     DELETE FROM fetchwork.cluster AS c
     WHERE c.submitted_at < history_limit
         AND NOT EXISTS (SELECT FROM fetchwork.job AS j WHERE j.cluster_id = c.cluster_id)
+        AND NOT EXISTS (SELECT FROM fetchwork.factory AS f WHERE f.cluster_id = c.cluster_id)
         AND NOT EXISTS (SELECT FROM fetchwork.job_history AS h WHERE h.cluster_id = c.cluster_id);
     DELETE FROM fetchwork.submission AS s
     WHERE s.submitted_at < now() - fetchwork.setting_time('submission_days');

@@ -20,7 +20,17 @@ BEGIN
     RETURN QUERY
     SELECT
         named.id,
-        count(j.cluster_id),
+        -- a late cluster may have no job yet
+        greatest(
+            count(j.cluster_id),
+            (
+                SELECT count(*)
+                FROM fetchwork.factory AS f
+                WHERE f.cluster_id = parsed.cluster_id
+                    AND parsed.proc_id IS NULL
+                    AND (sees_all OR f.owner = ANY (own))
+            )
+        ),
         count(*) FILTER (WHERE j.job_status = 1),
         count(*) FILTER (WHERE j.job_status IN (2, 6)),
         count(*) FILTER (WHERE j.job_status = 3),
@@ -33,6 +43,6 @@ BEGIN
         AND j.proc_id >= coalesce(parsed.proc_id, 0)
         AND j.proc_id <= coalesce(parsed.proc_id, 2147483647)
         AND (sees_all OR j.owner = ANY (own))
-    GROUP BY named.id;
+    GROUP BY named.id, parsed.cluster_id, parsed.proc_id;
 END
 $$;

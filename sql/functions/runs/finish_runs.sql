@@ -12,6 +12,8 @@ AS $$
 DECLARE
     quick_s double precision := fetchwork.setting_value('quick_failure');
     finished integer[];
+    clusters integer[];
+    procs integer[];
 BEGIN
     WITH asked AS (
         SELECT
@@ -133,9 +135,10 @@ BEGIN
         FROM retired AS e
         GROUP BY (e.job).autocluster_id, (e.job).batch_id, (e.job).owner
     )
-    SELECT array_agg(e.n)
-    INTO finished
+    SELECT array_agg(e.n), array_agg((e.job).cluster_id), array_agg((e.job).proc_id)
+    INTO finished, clusters, procs
     FROM retired AS e;
+    PERFORM fetchwork.materialize_after(clusters, procs, true);
     RETURN coalesce(finished, '{}');
 END
 $$;

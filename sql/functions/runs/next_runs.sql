@@ -61,6 +61,9 @@ DECLARE
     served integer := 0;
     wish jsonb;
     first_choice integer;
+    -- jobs that next_alike has started
+    clusters integer[];
+    procs integer[];
     may_count boolean := true;
     taken record;
 BEGIN
@@ -146,6 +149,8 @@ BEGIN
                 facts := taken.facts;
                 RETURN NEXT;
                 served := taken.n;
+                clusters := clusters || taken.cluster_id;
+                procs := procs || taken.proc_id;
                 hints[first_choice] := taken.position;
             END LOOP;
         EXCEPTION
@@ -154,6 +159,7 @@ BEGIN
                 NULL;
         END;
         IF served > 0 THEN
+            PERFORM fetchwork.materialize_after(clusters, procs, false);
             IF NOT taken.more THEN
                 PERFORM fetchwork.tell_demand('~', autoclusters[first_choice], prios[first_choice]);
             END IF;

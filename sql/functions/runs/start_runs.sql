@@ -15,6 +15,8 @@ LANGUAGE plpgsql
 AS $$
 DECLARE
     started_now integer[];
+    clusters integer[];
+    procs integer[];
 BEGIN
     WITH ready AS (
         SELECT
@@ -71,9 +73,10 @@ BEGIN
             ))
         FROM started AS s
     )
-    SELECT array_agg(s.n)
-    INTO started_now
+    SELECT array_agg(s.n), array_agg(s.cluster_id), array_agg(s.proc_id)
+    INTO started_now, clusters, procs
     FROM started AS s;
+    PERFORM fetchwork.materialize_after(clusters, procs, false);
     RETURN coalesce(started_now, '{}');
 END
 $$;

@@ -1,0 +1,187 @@
+"""Late clusters (max_materialize, max_idle) on a real schedd and here: the jobs that are made, and when."""
+
+import json
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from fetchwork.classad.bindings import JobAction
+from fetchwork.errors import SubmitError
+from fetchwork.pool import PersonalPool
+from fetchwork.queue import Queue
+from tests.condor.sides import CONFIG, HOST
+from tests.support.waiting import until
+
+# its commands are the pool's own HTCondor, which trusts the file system
+CONFIG_OF_COMMANDS = CONFIG.partition("# the bindings")[0].replace("SlotID == 1", "SlotID % 2 == 1")
+JOB = """
+executable = /bin/sleep
+arguments = 1
+initialdir = /tmp
+transfer_executable = false
+should_transfer_files = IF_NEEDED
+request_memory = 1MB
+request_disk = 1MB
+"""
+ITEMS = """
+MY.Foo = "$(a)"
+MY.Both = "$(b)-$(Process)-$(Step)-$(Row)"
+MY.Number = $(Process)
+MY.Sum = $(Process) + 2 * $(Step)
+MY.Value = $(c)
+arguments = $(a) $(b) $(ProcId)
+output = out.$(a).$(Process)
+priority = 3
+queue 2 a,b,c from (
+  A, x, 1
+  B, y-z, 2.5
+  C, é, "text"
+  D, a=b;c, true
+  E, w, Number + 1
+)
+"""
+NAMES = ("Foo", "Both", "Number", "Sum", "Value", "Args", "Out", "JobPrio", "TotalSubmitProcs")
+
+
+class Both:
+    """The same description on the schedd, by bob, and here, by alice."""
+
+    def __init__(self, pool: PersonalPool) -> None:
+        self.pool = pool
+        self.queue = Queue(pool.conninfo)
+
+    def command(self, *words: str) -> str:
+        """The output of a command of the schedd."""
+        script = 'cd /tmp && exec "$0" "$@"'
+        ran = self.pool.run_command(["/bin/sh", "-c", script, *words], user="bob")
+        assert ran.returncode == 0, ran.stderr
+        return ran.stdout
+
+    def submit(self, text: str) -> "Clusters":
+        file = self.pool.directory / "tmp/late.sub"
+        file.write_text(text)
+        file.chmod(0o644)
+        theirs = self.command("condor_submit", "late.sub").rstrip(".\n").rpartition(" ")[2]
+        result = self.queue.submit(text, owner="alice")
+        return Clusters(self, theirs, str(result.cluster()))
+
+
+class Clusters:
+    """A cluster there, and one here."""
+
+    def __init__(self, both: Both, theirs: str, ours: str) -> None:
+        self._both = both
+        self.theirs = theirs
+        self.ours = ours
+
+    def act(self, action: str, proc: str = "") -> None:
+        self._both.command(f"condor_{action}", self.theirs + proc)
+        named = {"rm": JobAction.Remove, "hold": JobAction.Hold, "release": JobAction.Release}[action]
+        spec = [self.ours + proc] if proc else f"ClusterId == {self.ours}"
+        assert self._both.queue.act(named, spec)["TotalSuccess"] > 0
+
+    def present_there(self, *names: str) -> list[list[str]]:
+        """ProcId, JobStatus and other values of the jobs there."""
+        asked = ("-af:Vt", "ProcId", "JobStatus", *names)
+        lines = self._both.command("condor_q", self.theirs, *asked).splitlines()
+        return sorted(line.split("\t") for line in lines)
+
+    def present_here(self, *names: str) -> list[list[str]]:
+        """The same of those here."""
+        ads = self._both.queue.query(f"ClusterId == {self.ours}")
+        return sorted([_printed(ad.eval(name)) for name in ("ProcId", "JobStatus", *names)] for ad in ads)
+
+    def agree(self) -> list[str]:
+        """The ProcIds here, once both have the same jobs in the same states."""
+        until(
+            lambda: self.present_there() == self.present_here(),
+            lambda: f"{self.present_there()} there to be {self.present_here()} here",
+            0.2,
+        )
+        return [proc for proc, _ in self.present_here()]
+
+
+def _printed(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False) if isinstance(value, str | bool) else str(value)
+
+
+@pytest.fixture(scope="module")
+def both(make_pool: Callable[..., PersonalPool]) -> Iterator[Both]:
+    pool = make_pool(slots=4, config=CONFIG_OF_COMMANDS, host=HOST)
+    both = Both(pool)
+    until(lambda: "Total" in both.command("condor_q"), "the schedd")
+    with both.queue:
+        yield both
+    pool.stop()
+
+
+@pytest.mark.parametrize(
+    "limits", ["max_idle = 4", "max_materialize = 7", "max_materialize = 0\nmax_idle = 99"]
+)
+def test_jobs_of_items_have_the_same_ads(both: Both, limits: str) -> None:
+    clusters = both.submit(f"{JOB}\nhold = true\n{limits}\n{ITEMS}")
+    assert len(clusters.agree()) == {"max_idle = 4": 4, "max_materialize = 7": 7}.get(limits, 10)
+    assert clusters.present_here(*NAMES) == clusters.present_there(*NAMES)
+    clusters.act("rm")
+    assert clusters.agree() == []
+
+
+@pytest.mark.parametrize(
+    "limits", ["max_idle = 2", "max_materialize = 2", "max_idle = 3\nmax_materialize = 2"]
+)
+def test_what_is_asked_of_jobs_and_of_the_cluster_has_the_same_effect(both: Both, limits: str) -> None:
+    clusters = both.submit(f"{JOB}\nhold = true\n{limits}\nqueue 9\n")
+    assert clusters.agree() == ["0", "1"]
+    clusters.act("rm", ".0")
+    assert clusters.agree() == ["1", "2"]
+    clusters.act("hold")
+    clusters.act("rm", ".2")
+    assert clusters.agree() == ["1"]
+    clusters.act("release")
+    clusters.act("hold", ".1")
+    assert clusters.agree() == ["1", "3"]
+    clusters.act("rm")
+    assert clusters.agree() == []
+
+
+def test_a_cluster_that_makes_no_jobs_is_removed(both: Both) -> None:
+    clusters = both.submit(f"{JOB}\nmax_idle = 0\nqueue 9\n")
+    assert clusters.agree() == []
+    clusters.act("rm")
+    assert both.queue.act(JobAction.Remove, clusters.ours)["TotalNotFound"] == 1
+
+
+def _most(queue: Queue, cluster: str) -> tuple[int, int]:
+    """The most jobs that were in the queue, and those of them that did not run, by the events."""
+    present = idle = 0
+    most = (0, 0)
+    for event in queue.events(job=cluster, stop_after=0):
+        number = event.type_number
+        present += (number == 0) - (number == 5)
+        idle += (number == 0) - (number == 1)
+        most = max(most[0], present), max(most[1], idle)
+    return most
+
+
+@pytest.mark.parametrize(("most", "idle"), [(2, 5), (3, 2)])
+def test_jobs_are_made_as_others_start_and_end(both: Both, most: int, idle: int) -> None:
+    """As test_late_materialization.py of HTCondor has it: never more than the limits, which are met."""
+    limits = f"max_materialize = {most}\nmax_idle = {idle}"
+    clusters = both.submit(f"{JOB}\n{limits}\nqueue {most + idle + 1}\n")
+    until(lambda: clusters.present_here() == [] == clusters.present_there(), "the last job", 0.5)
+    done = both.queue.history(f"ClusterId == {clusters.ours}")
+    assert sorted(ad["ProcId"] for ad in done) == list(range(most + idle + 1))
+    assert {ad["JobStatus"] for ad in done} == {4}
+    assert _most(both.queue, clusters.ours) == (most, min(most, idle))
+
+
+def test_what_a_template_cannot_have_is_refused_by_name(both: Both) -> None:
+    for line, name in (
+        ("arguments = $INT(Process,%03d)", "$INT(Process,%03d)"),
+        ("arguments = $RANDOM_CHOICE(a,b)", "$RANDOM_CHOICE(a,b)"),
+        ("name = a.$(Process)\narguments = $Fn(name)", "$Fn(name)"),
+        ("if $(Process)\narguments = a\nendif", "if $(process)"),
+    ):
+        with pytest.raises(SubmitError, match="can't be had in a late cluster") as refused:
+            both.queue.submit(f"{JOB}\nmax_idle = 2\n{line}\nqueue 3\n", owner="alice")
+        assert f"'{name}'" in str(refused.value)
