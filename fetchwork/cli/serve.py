@@ -5,6 +5,7 @@ from __future__ import annotations
 import grp
 import ipaddress
 import socket
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -119,6 +120,8 @@ def cli(
         output.echo(f"serving {link}")
     else:
         output.echo(f"serving {link}?token={sign_in.token}")
+    # a journal or a container's log gets the line now, not when the page ends
+    sys.stdout.flush()
     proxies_known = sign_in.trusted if user_header is not None else None
     try:
         serving.serve(application(conninfo, sign_in), listener, proxies_known or ())
