@@ -150,7 +150,8 @@ def condor_root(suite: str = DEFAULT_SUITE, say: Callable[[str], None] = lambda 
     return CondorRoot(root, cached(f"{root.name}-venv-{digest}", build_venv, say))
 
 
-def _require_debootstrap(say: Callable[[str], None]) -> None:
+def require_debootstrap(say: Callable[[str], None] = lambda _: None) -> None:
+    """Install debootstrap if it is not there; raises HTCondorUnavailable."""
     if shutil.which("debootstrap") and KEYRING.exists():
         return
     apt = shutil.which("apt-get")
@@ -172,7 +173,7 @@ def _require_debootstrap(say: Callable[[str], None]) -> None:
 
 
 def _build_root(suite: str, partial: Path, say: Callable[[str], None]) -> None:
-    _require_debootstrap(say)
+    require_debootstrap(say)
     for old in older_roots(suite):
         say(f"'{old}' is not used any more, pools could change it: delete it")
     say(f"making a root directory with HTCondor from Debian {suite} in {cache_directory()}")
