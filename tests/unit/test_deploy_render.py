@@ -41,8 +41,9 @@ def keywords(text: str) -> dict[str, str]:
     }
 
 
-def test_the_seven_examples_are_there() -> None:
+def test_the_eight_examples_are_there() -> None:
     assert NAMES == [
+        "backfill",
         "gpu-slots",
         "one-queue",
         "one-slot-elsewhere",
