@@ -82,6 +82,10 @@ class EventType:
     JOB_UNSUSPENDED: Final = 11
     JOB_HELD: Final = 12
     JOB_RELEASED: Final = 13
+    CLUSTER_SUBMIT: Final = 35
+    CLUSTER_REMOVE: Final = 36
+    FACTORY_PAUSED: Final = 37
+    FACTORY_RESUMED: Final = 38
 
 
 class Universe:

@@ -36,6 +36,7 @@ GRANT USAGE ON SCHEMA fetchwork TO
 GRANT SELECT ON
     fetchwork.jobs,
     fetchwork.factories,
+    fetchwork.clusters,
     fetchwork.history,
     fetchwork.runs,
     fetchwork.run_counts,

@@ -248,6 +248,7 @@
 \ir functions/factories/materialize_due.sql
 \ir functions/factories/selected_factories.sql
 \ir functions/factories/act_on_factories.sql
+\ir functions/factories/edit_factories.sql
 \ir functions/factories/begin_factory.sql
 
 -- functions/jobs: A job's life beside its runs: submit, wait, hold, release, edit, remove, retire.
@@ -413,6 +414,7 @@
 -- reader's sees a row before that. No view shows a token.
 \ir views/jobs.sql
 \ir views/factories.sql
+\ir views/clusters.sql
 \ir views/history.sql
 \ir views/runs.sql
 \ir views/run_counts.sql

@@ -26,16 +26,18 @@ SELECT j.*
 FROM unnest(%s::integer[], %s::integer[]) AS k (cluster_id, proc_id)
 CROSS JOIN LATERAL (
     SELECT
-        clusterid, procid, owner, ad ->> 'UserLog' AS log, ad ->> 'UserLogUseXML' = 'true' AS xml,
+        clusterid, {proc} AS procid, owner, ad ->> 'UserLog' AS log, ad ->> 'UserLogUseXML' = 'true' AS xml,
         ad ->> 'DAGManNodesLog' AS nodes_log, ad ->> 'DAGManNodesMask' AS mask
-    FROM fetchwork.{}
+    FROM fetchwork.{view}
     WHERE
-        clusterid = k.cluster_id AND procid = k.proc_id AND coalesce(owner = %s::text, true)
+        clusterid = k.cluster_id AND {proc} = k.proc_id AND coalesce(owner = %s::text, true)
         AND ad ->> 'FetchWorkAccessPoint' IS NOT DISTINCT FROM %s::text
     OFFSET 0
 ) AS j
 """
-_LOGS_OF_JOBS = f"{_LOGS.format('jobs')} UNION ALL {_LOGS.format('history')}"
+# the events of a late cluster, and of none of its jobs, have the process -1
+_VIEWS = {"jobs": "procid", "history": "procid", "clusters": "-1"}
+_LOGS_OF_JOBS = " UNION ALL ".join(_LOGS.format(view=view, proc=proc) for view, proc in _VIEWS.items())
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +131,9 @@ class JobLogs:
         if not unknown or self._output is not None:
             return
         clusters, procs = (list(column) for column in zip(*unknown, strict=True))
-        rows = await self._database.query(_LOGS_OF_JOBS, [clusters, procs, self._owner, self._name] * 2)
+        rows = await self._database.query(
+            _LOGS_OF_JOBS, [clusters, procs, self._owner, self._name] * len(_VIEWS)
+        )
         for cluster in set(clusters) - {row["clusterid"] for row in rows}:
             self._foreign[cluster] = None
         while len(self._foreign) > FOREIGN:

@@ -62,9 +62,13 @@ SELECT
         coalesce(runid, -1), extract(epoch FROM event_at), info
     ) AS line
 FROM fetchwork.events
-WHERE clusterid = %s AND eventtypenumber = 0
+WHERE clusterid = %s AND eventtypenumber IN (0, 35)
 ORDER BY batch, eventid
 """
+
+
+#: the last events of a job or a late cluster
+_LAST = (EventType.JOB_TERMINATED, EventType.JOB_ABORTED, EventType.CLUSTER_REMOVE)
 
 
 @dataclass(slots=True)
@@ -226,7 +230,7 @@ class LogKeeper:
                 for log in self._logs.of(event):
                     if log not in behind:
                         by_owner.setdefault(log.owner, {}).setdefault(log, []).append(event)
-                if event.type_number in (EventType.JOB_TERMINATED, EventType.JOB_ABORTED):
+                if event.type_number in _LAST:
                     self._logs.forget(event)
             await asyncio.gather(*(self._write_owner(owner, logs) for owner, logs in by_owner.items()))
         finally:

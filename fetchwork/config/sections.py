@@ -364,13 +364,11 @@ class HostConfig(_Section):
     def is_told_replies(self, keyword: str) -> bool:
         """Whether REPLY_FETCH reports the startd's decision on offers to the slots of ``keyword``.
 
-        It does not if the agent updates running jobs, no schedd sends jobs and none of these slots is
-        partitionable: a slot's next fetch shows the decision (``handlers.requests.reply``). A partitionable
-        slot asks again in any case; a slot that a schedd has claimed during its fetch does not ask again.
+        It does not if the agent updates running jobs and none of these slots is partitionable: a slot's next
+        fetch shows the decision (``handlers.requests.reply``). A partitionable slot asks again in any case.
         """
         slots = [slot for slot in self.slot_list() if slot.keyword == keyword]
-        untold = self.agent_updates and self.slots.fetched_only and slots
-        return not untold or any(slot.type.partitionable for slot in slots)
+        return not (self.agent_updates and slots) or any(slot.type.partitionable for slot in slots)
 
     @property
     def memory_by_cgroup(self) -> bool:

@@ -18,6 +18,7 @@ from fetchwork.queue import changing
 from fetchwork.queue.ask import Memory, Steps, Stream
 from fetchwork.queue.reading import ads as reading
 from fetchwork.queue.reading import dags, prospects, query, summaries
+from fetchwork.queue.reading.selecting import FACTORIES
 from fetchwork.queue.reading.views import (
     CHECKPOINTS,
     CREDENTIALS,
@@ -42,6 +43,7 @@ Spec: TypeAlias = "str | int | list[str]"
 #: the views that are read unchanged
 VIEWS: Mapping[str, View] = {
     "history": HISTORY,
+    "factories": FACTORIES,
     "runs": RUNS,
     "slots": SLOTS,
     "hosts": HOSTS,

@@ -850,6 +850,7 @@ CREATE TABLE fetchwork.factory (
     part_bytes bigint NOT NULL DEFAULT 0,       -- a job's own part is no longer
     on_hold boolean NOT NULL,
     submit_host text NOT NULL,                  -- of the events of its jobs
+    edits jsonb NOT NULL DEFAULT '{}',          -- of edit(), for the jobs that are not made yet
     next_proc integer NOT NULL DEFAULT 0,       -- JobMaterializeNextProcId
     low_proc integer NOT NULL DEFAULT 0,        -- no job below it is in the queue
     max_materialize integer,                    -- null: any number

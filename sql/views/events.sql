@@ -24,4 +24,13 @@ WHERE (SELECT fetchwork.sees_all(current_user))
         WHERE j.cluster_id = e.cluster_id
             AND j.proc_id = e.proc_id
             AND j.owner = ANY ((SELECT fetchwork.own_owners(current_user))::text [])
+    )
+    -- of a late cluster, and of no job
+    OR (
+        e.proc_id = -1
+        AND EXISTS (
+            SELECT FROM fetchwork.cluster AS c
+            WHERE c.cluster_id = e.cluster_id
+                AND c.ad ->> 'Owner' = ANY ((SELECT fetchwork.own_owners(current_user))::text [])
+        )
     );

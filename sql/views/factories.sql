@@ -8,7 +8,11 @@ SELECT
     coalesce(f.max_materialize, f.jobs) AS jobmaterializelimit,
     f.max_idle AS jobmaterializemaxidle,
     f.next_proc AS jobmaterializenextprocid,
-    f.next_proc / f.step AS jobmaterializenextrow,
+    CASE
+        WHEN f.next_proc < f.jobs THEN f.next_proc / f.step
+        WHEN f.variables > 0 THEN -1
+        ELSE 0
+    END AS jobmaterializenextrow,
     f.paused AS jobmaterializepaused,
     f.reason AS jobmaterializepausereason,
     CASE WHEN f.variables > 0 THEN f.rows ELSE 1 END AS jobfactoryitemcount,

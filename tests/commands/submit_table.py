@@ -101,8 +101,9 @@ do not run; Held ones count. So a cluster of 10 000 000 jobs is submitted in les
 `$(ItemIndex)`, `$(Row)`, `$(Item)` and the variables of the queue statement may stand in values. A macro
 function of one of these (`$INT(Process)`), a condition on one, and `$RANDOM_CHOICE()` are refused by name,
 and so are different input files for its jobs, unless execute hosts share them. If the cluster or its owner is
-named, condor_rm, condor_hold and condor_release also apply to the jobs that are not made yet. If its owner
-may have no more jobs, or the queue drains, they are made later.
+named, condor_rm, condor_hold, condor_release and condor_qedit also apply to the jobs that are not made yet.
+`condor_qedit CLUSTER JobMaterializeLimit 500` and `JobMaterializeMaxIdle` change the limits, and `condor_q
+-factory` shows the clusters. If its owner may have no more jobs, or the queue drains, they are made later.
 
 | command | effect | attributes, or reason |
 |---|---|---|

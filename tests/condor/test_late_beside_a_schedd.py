@@ -1,14 +1,19 @@
 """Late clusters (max_materialize, max_idle) on a real schedd and here: the jobs that are made, and when."""
 
+import io
 import json
+import re
 from collections.abc import Callable, Iterator
 
 import pytest
 
 from fetchwork.classad.bindings import JobAction
+from fetchwork.condor import commands
+from fetchwork.condor.invocation import Invocation
 from fetchwork.errors import SubmitError
 from fetchwork.pool import PersonalPool
 from fetchwork.queue import Queue
+from fetchwork.queue.session import Session
 from tests.condor.sides import CONFIG, HOST
 from tests.support.waiting import until
 
@@ -57,6 +62,14 @@ class Both:
         assert ran.returncode == 0, ran.stderr
         return ran.stdout
 
+    def ours(self, *words: str) -> str:
+        """The output of a command of ours, for alice."""
+        out, err = io.BytesIO(), io.BytesIO()
+        with Session(self.pool.conninfo) as session:
+            run = Invocation(words, io.BytesIO(), out, err, lambda: session, environment={}, user="alice")
+            assert commands.run(run) == 0, err.getvalue()
+        return out.getvalue().decode()
+
     def submit(self, text: str) -> "Clusters":
         file = self.pool.directory / "tmp/late.sub"
         file.write_text(text)
@@ -76,9 +89,11 @@ class Clusters:
 
     def act(self, action: str, proc: str = "") -> None:
         self._both.command(f"condor_{action}", self.theirs + proc)
+        if not proc:
+            assert self._both.ours(f"condor_{action}", self.ours)
+            return
         named = {"rm": JobAction.Remove, "hold": JobAction.Hold, "release": JobAction.Release}[action]
-        spec = [self.ours + proc] if proc else f"ClusterId == {self.ours}"
-        assert self._both.queue.act(named, spec)["TotalSuccess"] > 0
+        assert self._both.queue.act(named, [self.ours + proc])["TotalSuccess"] > 0
 
     def present_there(self, *names: str) -> list[list[str]]:
         """ProcId, JobStatus and other values of the jobs there."""
@@ -91,6 +106,17 @@ class Clusters:
         ads = self._both.queue.query(f"ClusterId == {self.ours}")
         return sorted([_printed(ad.eval(name)) for name in ("ProcId", "JobStatus", *names)] for ad in ads)
 
+    def shown(self) -> tuple[list[str], list[str]]:
+        """The words of condor_q -factory there and here, without owner, times and the digest's file."""
+        theirs = self._both.command("condor_q", "-factory", self.theirs)
+        return _words(theirs), _words(self._both.ours("condor_q", "-factory", self.ours))
+
+    def log(self, name: str) -> tuple[list[str], list[str]]:
+        """The entries of the cluster itself in the log there, and as the events here give them."""
+        log = (self._both.pool.directory / "tmp" / name).read_text()
+        events = self._both.queue.events(job=self.ours, stop_after=0)
+        return _entries(log), _entries("".join(event.log_entry for event in events))
+
     def agree(self) -> list[str]:
         """The ProcIds here, once both have the same jobs in the same states."""
         until(
@@ -99,6 +125,17 @@ class Clusters:
             0.2,
         )
         return [proc for proc, _ in self.present_here()]
+
+
+def _words(table: str) -> list[str]:
+    lines = [line.split() for line in table.splitlines() if line.strip() and not line.startswith("--")]
+    return [word for line in lines for word in (line if line[0] == "ID" else line[4:11])]
+
+
+def _entries(log: str) -> list[str]:
+    entries = [entry for entry in log.split("...\n") if ".-01." in entry[:20]]
+    kept = [re.sub(r"\(\d+\.|\d{4}-\d\d-\d\d \d\d:\d\d:\d\d|<.*>", "", entry) for entry in entries]
+    return [entry.replace("user alice", "user bob") for entry in kept]
 
 
 def _printed(value: object) -> str:
@@ -149,6 +186,52 @@ def test_a_cluster_that_makes_no_jobs_is_removed(both: Both) -> None:
     assert clusters.agree() == []
     clusters.act("rm")
     assert both.queue.act(JobAction.Remove, clusters.ours)["TotalNotFound"] == 1
+
+
+def test_the_cluster_is_shown_as_a_factory_and_its_limits_are_edited(both: Both) -> None:
+    clusters = both.submit(f"{JOB}\nhold = true\nmax_materialize = 6\nmax_idle = 2\nqueue 9\n")
+
+    def agree(*states: str) -> None:
+        until(lambda: clusters.shown()[0] == clusters.shown()[1], clusters.shown, 0.2)
+        assert clusters.shown()[1][-7:] == list(states)
+
+    agree("6", "2", "0", "0", "2", "2", "Norm")
+    for name, value, states in (
+        ("JobMaterializeMaxIdle", "4", ("6", "4", "0", "0", "4", "4", "Norm")),
+        ("JobMaterializeLimit", "5", ("5", "4", "0", "0", "4", "4", "Norm")),
+        ("Mine", "7", ("5", "4", "0", "0", "4", "4", "Norm")),
+        ("JobMaterializeMaxIdle", "9", ("5", "5", "0", "0", "5", "5", "Norm")),
+    ):
+        theirs = both.command("condor_qedit", clusters.theirs, name, value)
+        assert both.ours("condor_qedit", clusters.ours, name, value) == theirs
+        agree(*states)
+    assert clusters.present_here("Mine") == clusters.present_there("Mine")
+    clusters.act("hold")
+    agree("5", "5", "0", "0", "5", "5", "Held")
+    clusters.act("rm")
+    assert clusters.agree() == []
+
+
+def test_the_events_of_the_cluster_are_those_of_a_schedd(both: Both) -> None:
+    # no slot runs them after their release
+    asked = "log = /tmp/late.log\nhold = true\nmax_idle = 3\nrequirements = Memory < 0"
+    clusters = both.submit(f"{JOB}\n{asked}\nqueue 2 in (a, b, c)\n")
+    for action in ("hold", "release", "rm"):
+        assert clusters.agree()
+        clusters.act(action)
+    assert clusters.agree() == []
+    until(lambda: len(clusters.log("late.log")[0]) == 4, lambda: clusters.log("late.log"), 0.2)
+    theirs, ours = clusters.log("late.log")
+    assert ours == theirs
+
+
+@pytest.mark.parametrize("queue", ["queue 2", "queue in (a, b)", "queue 2 in (a, b)"])
+def test_the_end_of_the_cluster_is_an_event(both: Both, queue: str) -> None:
+    name = f"{queue.replace(' ', '')}.log"
+    clusters = both.submit(f"{JOB}\nlog = /tmp/{name}\nmax_materialize = 2\n{queue}\n")
+    until(lambda: [len(side) for side in clusters.log(name)] == [2, 2], lambda: clusters.log(name), 0.2)
+    theirs, ours = clusters.log(name)
+    assert ours == theirs
 
 
 def _most(queue: Queue, cluster: str) -> tuple[int, int]:

@@ -291,6 +291,22 @@ def test_what_is_refused_for_ever_is_asked_once(queue: Queue) -> None:
     assert "nice_user" in out
 
 
+LATE = (
+    "executable = node\narguments = $(JOB)\ntransfer_executable = false\nshould_transfer_files = IF_NEEDED\n"
+)
+LATE += "max_materialize = 2\nmax_idle = 1\nqueue 5\n"
+
+
+def _late(side: Side) -> tuple[int | None, list[str]]:
+    dag = side.start("JOB A late.sub\nJOB B node.sub\nPARENT A CHILD B\n", files={"late.sub": LATE})
+    return dag.wait(), dag.noted()
+
+
+def test_a_node_may_be_a_late_cluster(queue: Queue, schedd: Schedd) -> None:
+    ours, theirs = on_both(_late, queue, schedd)
+    assert ours == theirs == (0, ["A"] * 5 + ["B"])
+
+
 def test_a_dag_can_be_looked_at(queue: Queue) -> None:
     parent = f"00-{'a' * 32}-{'b' * 16}-01"
     dag = queue.start(

@@ -34,6 +34,7 @@ def denied(queue: DirectQueue, statement: str, *parameters: Any) -> str:
 
 VIEWS = [
     "jobs",
+    "clusters",
     "history",
     "runs",
     "events",

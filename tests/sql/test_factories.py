@@ -305,3 +305,72 @@ def test_a_draining_queue_gets_no_more_jobs(queue: DirectQueue) -> None:
     queue.call("set_queue", name="default", changes={"draining": False})
     queue.call("maintain_queue")
     assert present(queue) == [0, 1]
+
+
+def cluster_events(queue: DirectQueue) -> list[tuple[Any, ...]]:
+    """The events of the cluster itself, without the host in the first."""
+    return queue.rows(
+        "SELECT event_type, info - 'SubmitHost' FROM fetchwork.event WHERE proc_id = -1 ORDER BY event_id"
+    )
+
+
+def test_a_cluster_has_events_of_its_own(queue: DirectQueue) -> None:
+    late(queue, 5, step=2, idle=3, SubmitEventNotes="DAG Node: A")
+    queue.act("hold", "1", reason="wait", code=7)
+    queue.act("hold", "1")
+    queue.act("release", "1", reason="go on")
+    queue.act("remove", "1")
+    assert cluster_events(queue) == [
+        (35, {"LogNotes": "DAG Node: A"}),
+        (37, {"Reason": "wait", "PauseCode": 1, "HoldCode": 7}),
+        (38, {"Reason": "go on"}),
+        (36, {"NextProcId": 3, "NextRow": 1, "Completion": 0}),
+    ]
+    first = queue.rows("SELECT event_type FROM fetchwork.event ORDER BY event_id LIMIT 2")
+    assert first == [(35,), (0,)]
+
+
+def test_the_last_job_completes_its_cluster(queue: DirectQueue) -> None:
+    late(queue, 2, most=1)
+    for _ in range(2):
+        (started,) = run(queue)
+        queue.finish(started)
+    assert cluster_events(queue)[1:] == [(36, {"NextProcId": 2, "NextRow": 0, "Completion": 1})]
+
+
+def test_limits_are_edited(queue: DirectQueue) -> None:
+    late(queue, 50, most=4, idle=2)
+    assert queue.act("edit", "1", changes={"JobMaterializeMaxIdle": 3}) == 2
+    assert present(queue) == [0, 1, 2]
+    queue.act("edit", "1", changes={"jobmaterializemaxidle": 9, "JobMaterializeLimit": 5})
+    assert len(present(queue)) == 5
+    queue.act("edit", "1", changes={"JobMaterializeLimit": None, "JobMaterializeMaxIdle": -1})
+    assert len(present(queue)) == 50
+    with pytest.raises(psycopg.DatabaseError, match='"jobmaterializelimit" is "x"; allowed: an integer'):
+        queue.act("edit", "1", changes={"JobMaterializeLimit": "x"})
+    job = queue.submit()
+    with pytest.raises(psycopg.DatabaseError, match="is one of late clusters"):
+        queue.act("edit", job, changes={"JobMaterializeLimit": 3})
+
+
+def test_an_edit_of_the_cluster_is_one_of_its_later_jobs_too(queue: DirectQueue) -> None:
+    items = [[str(n)] for n in range(6)]
+    template = {"Args": "MarkOfItem0x", "Mine": "/Expr(MarkOfItem0x)/"}
+    late(queue, 6, template=template, items=items, idle=1)
+    assert queue.act("edit", "1", changes={"MINE": 7, "RequestMemory": 512, "JobPrio": 4}) == 1
+    run(queue)
+    # and one of a single job is of no other
+    queue.act("edit", "1.1", changes={"Mine": 9})
+    run(queue)
+    rows = queue.rows("SELECT j.ad, j.job_prio FROM fetchwork.job AS j ORDER BY j.proc_id")
+    assert [ad["Args"] for ad, _ in rows] == ["0", "1", "2"]
+    assert [{k.lower(): v for k, v in ad.items()}["mine"] for ad, _ in rows] == [7, 9, 7]
+    assert [ad["RequestMemory"] for ad, _ in rows] == [512] * 3
+    assert {prio for _, prio in rows} == {4}
+    with pytest.raises(psycopg.DatabaseError, match="queue 'none' does not exist"):
+        queue.act("edit", "1.-1", changes={"FetchWorkQueue": "none"})
+    # as of jobs, null takes an attribute away
+    queue.act("edit", "1", changes={"MINE": None})
+    run(queue)
+    (ad,) = queue.rows("SELECT ad FROM fetchwork.jobs WHERE procid = 3")[0]
+    assert ad["MINE"] is None

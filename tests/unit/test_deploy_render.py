@@ -41,9 +41,8 @@ def keywords(text: str) -> dict[str, str]:
     }
 
 
-def test_the_eight_examples_are_there() -> None:
+def test_the_seven_examples_are_there() -> None:
     assert NAMES == [
-        "backfill",
         "gpu-slots",
         "one-queue",
         "one-slot-elsewhere",
@@ -180,7 +179,6 @@ def test_no_hook_updates_jobs_where_the_agent_may_signal_them(text: str, by_agen
     assert "A_HOOK_JOB_EXIT" in made
 
 
-FETCHED_ONLY = f"{ONE_KEYWORD}[slots]\nfetched_only = true\n"
 STATIC_SLOTS = "[[slots.type]]\ncount = 2\ncpus = 1\n"
 DIVIDED_SLOT = "[[slots.type]]\ncount = 1\ncpus = 4\npartitionable = true\n"
 
@@ -189,12 +187,10 @@ DIVIDED_SLOT = "[[slots.type]]\ncount = 1\ncpus = 4\npartitionable = true\n"
     ("text", "told"),
     [
         (ONE_KEYWORD, True),
-        (FETCHED_ONLY + STATIC_SLOTS, False),
-        # a slot that a schedd claims does not fetch again
-        (ONE_KEYWORD + STATIC_SLOTS, True),
-        (FETCHED_ONLY + DIVIDED_SLOT, True),
-        (FETCHED_ONLY + STATIC_SLOTS + DIVIDED_SLOT, True),
-        (FETCHED_ONLY + STATIC_SLOTS + "[agent]\nroot_part = false\n", True),
+        (ONE_KEYWORD + STATIC_SLOTS, False),
+        (ONE_KEYWORD + DIVIDED_SLOT, True),
+        (ONE_KEYWORD + STATIC_SLOTS + DIVIDED_SLOT, True),
+        (ONE_KEYWORD + STATIC_SLOTS + "[agent]\nroot_part = false\n", True),
     ],
 )
 def test_replies_are_told_where_the_next_fetch_would_not_tell_them(text: str, told: bool) -> None:
@@ -204,7 +200,7 @@ def test_replies_are_told_where_the_next_fetch_would_not_tell_them(text: str, to
 
 
 def test_each_keyword_has_the_hooks_of_its_own_slots() -> None:
-    made = settings(BASE + "fetched_only = true\n" + STATIC_SLOTS + DIVIDED_SLOT + 'keyword = "B"\n')
+    made = settings(BASE + STATIC_SLOTS + DIVIDED_SLOT + 'keyword = "B"\n')
     assert "A_HOOK_REPLY_FETCH" not in made
     assert "B_HOOK_REPLY_FETCH" in made
 

@@ -27,7 +27,6 @@ _RUNNING = "JobStatus == 2 || JobStatus == 6 || JobStatus == 7"
 
 #: refused options -> the reason
 REFUSED = {
-    "factory": "there are no job factories: attributes that the jobs of a cluster share are kept once anyway",
     "jobset": "there are no job sets",
     "unmatchable": "'condor_q -better-analyze JOB' says why a job does not run",
     "userlog": "'fetchwork events' shows what happened to jobs",
@@ -289,6 +288,7 @@ _OPTIONS: OptionTable[QOptions] = OptionTable(
     ("grid:", 2, _grid),
     ("debug:", 3, ignores),
     ("io", 2, sets(table="io")),
+    ("factory", 1, sets(table="factory", batch=False)),
     ("dag", 2, _dag),
     ("batch:", 2, _batch),
     ("progress:", 3, _batch),

@@ -97,6 +97,11 @@ def take(run: Invocation, options: QOptions, shown: Shown, database: str = "") -
             return totals | _totals("", own, left.get(run.user, 0))
         return totals | dict(session.perform("summary", constraint=constraint))
     needs = shown.names if options.form is None else _wanted(options.attributes)
+    if options.table == "factory":
+        # late clusters, in the place of jobs
+        ads = session.items("view", name="factories", constraint=constraint or "true")
+        shown.add([PrintedAd(ad) for ad in ads])
+        return totals
     projection: Sequence[str] = sorted(needs) if needs else ()
     if needs and shown.footer:
         projection = sorted({*needs, "JobStatus", "JobUniverse"})

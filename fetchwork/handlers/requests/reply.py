@@ -1,11 +1,10 @@
 """REPLY_FETCH and EVICT_CLAIM: the startd's reply to an offer, and its signs in the slot's next fetch.
 
 HTCondor runs REPLY_FETCH for each offer, and condor_procd inspects all processes for each hook. If the agent
-updates running jobs itself, undivided slots that take no schedd's jobs are configured without it
-(``HostConfig.is_told_replies``). A start counts as an accept there. A slot that accepted, but whose starter
-failed before any hook, fetches again as a claimed slot, or has changed its state since the offer. A slot that
-refused has no claim then, and had none since, except a claim that it gave up with the refusal
-(Resource::tryFetchWork of 23.9 and 25.14).
+updates running jobs itself, undivided slots are configured without it (``HostConfig.is_told_replies``). A
+start counts as an accept there. A slot that accepted, but whose starter failed before any hook, fetches again
+as a claimed slot, or has changed its state since the offer. A slot that refused has no claim then, and had
+none since, except a claim that it gave up with the refusal (Resource::tryFetchWork of 23.9 and 25.14).
 """
 
 from __future__ import annotations

@@ -77,6 +77,10 @@ MY_TYPES = {
     EventType.JOB_UNSUSPENDED: "JobUnsuspendedEvent",
     EventType.JOB_HELD: "JobHeldEvent",
     EventType.JOB_RELEASED: "JobReleaseEvent",
+    EventType.CLUSTER_SUBMIT: "ClusterSubmitEvent",
+    EventType.CLUSTER_REMOVE: "ClusterRemoveEvent",
+    EventType.FACTORY_PAUSED: "FactoryPausedEvent",
+    EventType.FACTORY_RESUMED: "FactoryResumedEvent",
 }
 
 

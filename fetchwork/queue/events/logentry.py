@@ -116,6 +116,7 @@ _DERIVED = {
     EventType.EXECUTE: _of_execute,
     EventType.JOB_EVICTED: _of_eviction,
     EventType.JOB_TERMINATED: _of_termination,
+    EventType.CLUSTER_SUBMIT: _of_submit,
 }
 
 
@@ -145,9 +146,11 @@ def _text(event: Event, name: str, default: str = "") -> str:
     return " ".join(str(event.get(name, default)).split())
 
 
-def _submit(event: Event) -> str:
+def _submit(event: Event, what: str = "Job") -> str:
     notes = filter(None, (_text(event, "LogNotes"), _text(event, "UserNotes")))
-    return f"Job submitted from host: {_text(event, 'SubmitHost')}\n" + "".join(f"    {n}\n" for n in notes)
+    return f"{what} submitted from host: {_text(event, 'SubmitHost')}\n" + "".join(
+        f"    {n}\n" for n in notes
+    )
 
 
 def _execute(event: Event) -> str:
@@ -280,6 +283,26 @@ def _released(event: Event) -> str:
     return f"Job was released.\n\t{_text(event, 'Reason')}\n"
 
 
+def _cluster_submitted(event: Event) -> str:
+    return _submit(event, "Cluster")
+
+
+def _cluster_removed(event: Event) -> str:
+    procs, rows, completion = (int(event.get(name) or 0) for name in ("NextProcId", "NextRow", "Completion"))
+    end = "Complete" if completion == 1 else "Incomplete"
+    return f"Cluster removed\n\tMaterialized {procs} jobs from {rows} items.\t{end}\n"
+
+
+def _factory_paused(event: Event) -> str:
+    codes = ((name, event.get(name)) for name in ("PauseCode", "HoldCode"))
+    lines = [_text(event, "Reason"), *(f"{name} {int(code)}" for name, code in codes if code is not None)]
+    return "Job Materialization Paused\n" + "".join(f"\t{line}\n" for line in lines)
+
+
+def _factory_resumed(event: Event) -> str:
+    return f"Job Materialization Resumed\n\t{_text(event, 'Reason')}\n"
+
+
 def _generic(event: Event) -> str:
     return f"{_text(event, 'Info', 'Something happened.')}\n"
 
@@ -302,4 +325,8 @@ _BODIES = {
     EventType.JOB_UNSUSPENDED: _unsuspended,
     EventType.JOB_HELD: _held,
     EventType.JOB_RELEASED: _released,
+    EventType.CLUSTER_SUBMIT: _cluster_submitted,
+    EventType.CLUSTER_REMOVE: _cluster_removed,
+    EventType.FACTORY_PAUSED: _factory_paused,
+    EventType.FACTORY_RESUMED: _factory_resumed,
 }

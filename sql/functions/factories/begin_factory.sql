@@ -4,7 +4,7 @@
 -- for each variable of an item], "limit": max_materialize or null, "idle": max_idle or null}.
 -- rows are the first items (add_items); a cluster without items has one row, {}. Returns the cluster, or that
 -- of an earlier submission with this key.
--- Errors: FWINV, FWDEN as submit_cluster.
+-- Errors: FWINV, FWDEN as submit_cluster. Events: CLUSTER_SUBMIT (035), those of its first jobs.
 CREATE OR REPLACE FUNCTION fetchwork.begin_factory(
     cluster integer,
     shared jsonb,
@@ -38,10 +38,6 @@ BEGIN
     THEN
         RAISE EXCEPTION 'the plan of a late cluster is wrong; allowed: 1 to 999999999 jobs, as a submit '
             'description says them' USING ERRCODE = 'FWINV';
-    END IF;
-    IF shared ? 'DAGManNodesLog' THEN
-        RAISE EXCEPTION 'a node of a DAG can''t be a late cluster; allowed: a node without max_materialize '
-            'and max_idle' USING ERRCODE = 'FWINV';
     END IF;
     -- rights, places in the queue and states are those of the cluster
     SELECT t.key
@@ -93,6 +89,8 @@ BEGIN
             RETURN known;
         END IF;
     END IF;
+    INSERT INTO fetchwork.event (event_type, cluster_id, proc_id, info)
+    VALUES (35, cluster, -1, fetchwork.submission_info(shared));
     PERFORM fetchwork.materialize(cluster);
     SELECT f.reason
     INTO refused

@@ -7,6 +7,7 @@
 -- Transactions that start or end jobs call it (materialize_after), also those of other owners: it raises
 -- nothing. A factory whose jobs can't be made is paused, with the reason. It does not wait: if another
 -- transaction has the factory, that one makes jobs, and the leader makes the rest (materialize_due).
+-- Events: those of the jobs, CLUSTER_REMOVE (036), FACTORY_PAUSED (037).
 -- Locks: the row of the factory; skips a locked one.
 CREATE OR REPLACE FUNCTION fetchwork.materialize(cluster integer)
 RETURNS integer
@@ -41,6 +42,17 @@ BEGIN
     IF here = 0 AND (maker.paused = 3 OR maker.next_proc = maker.jobs) THEN
         DELETE FROM fetchwork.factory AS f
         WHERE f.cluster_id = cluster;
+        INSERT INTO fetchwork.event (event_type, cluster_id, proc_id, info)
+        VALUES (36, cluster, -1, jsonb_build_object(
+            'NextProcId', maker.next_proc,
+            'NextRow', CASE
+                -- as in HTCondor: there is no next item
+                WHEN maker.next_proc < maker.jobs THEN maker.next_proc / maker.step
+                WHEN maker.variables > 0 THEN -1
+                ELSE 0
+            END,
+            'Completion', CASE WHEN maker.next_proc = maker.jobs THEN 1 ELSE 0 END
+        ));
         RETURN 0;
     END IF;
     most := least(
@@ -106,6 +118,10 @@ BEGIN
                     EXIT;
             END;
         END LOOP;
+    END IF;
+    IF problem IS NOT NULL THEN
+        INSERT INTO fetchwork.event (event_type, cluster_id, proc_id, info)
+        VALUES (37, cluster, -1, jsonb_build_object('Reason', problem, 'PauseCode', -1));
     END IF;
     UPDATE fetchwork.factory AS f
     SET paused = CASE WHEN maker.paused = 0 AND maker.next_proc = maker.jobs THEN 2 ELSE maker.paused END,

@@ -32,7 +32,7 @@ BEGIN
         factories := fetchwork.selected_factories(jobs, act_on_jobs.owner, role);
     END IF;
     IF factories <> '{}' THEN
-        PERFORM fetchwork.act_on_factories(action, factories, why);
+        PERFORM fetchwork.act_on_factories(action, factories, why, act_on_jobs.code);
     END IF;
     SELECT array_agg(s.cluster_id), array_agg(s.proc_id), array_agg(s.owner)
     INTO clusters, procs, owners

@@ -16,7 +16,11 @@ SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     role name := fetchwork.invoker();
-    checked jsonb := fetchwork.checked_ad(changes);
+    checked jsonb;
+    -- of late clusters
+    factories integer[] := fetchwork.selected_factories(jobs, edit.owner, role);
+    limits jsonb;
+    asked text := changes::text;
     refused text;
     -- the changes in HTCondor's spelling, and those that the ads may spell otherwise
     known jsonb;
@@ -43,6 +47,15 @@ DECLARE
     shared_bytes integer;
     max_bytes integer := fetchwork.setting_value('max_ad_bytes');
 BEGIN
+    SELECT
+        coalesce(jsonb_object_agg(lower(c.key), c.value) FILTER (WHERE l.is_limit), '{}'),
+        coalesce(jsonb_object_agg(c.key, c.value) FILTER (WHERE NOT l.is_limit), '{}')
+    INTO limits, changes
+    FROM jsonb_each(changes) AS c
+    CROSS JOIN LATERAL (
+        SELECT lower(c.key) IN ('jobmaterializelimit', 'jobmaterializemaxidle') AS is_limit
+    ) AS l;
+    checked := fetchwork.checked_ad(changes);
     SELECT k.key
     INTO refused
     FROM jsonb_object_keys(changes) AS k (key)
@@ -73,6 +86,9 @@ BEGIN
     FROM jsonb_each(changes) AS e
     LEFT JOIN fetchwork.attribute AS a ON a.key = lower(e.key);
 
+    IF factories <> '{}' OR limits <> '{}' THEN
+        PERFORM fetchwork.edit_factories(factories, limits, known || unknown, role);
+    END IF;
     SELECT
         array_agg(s.cluster_id), array_agg(s.proc_id), array_agg(s.autocluster_id), array_agg(s.batch_id),
         array_agg(s.job_prio), array_agg(DISTINCT s.owner), array_agg(s.owner)
@@ -80,9 +96,16 @@ BEGIN
     FROM fetchwork.selected_jobs(jobs, edit.owner, role, gone_ok) AS s
     WHERE s.job_status <> 3;
     IF clusters IS NULL THEN
-        RETURN 0;
+        PERFORM fetchwork.materialize(f.cluster_id)
+        FROM unnest(factories) AS f (cluster_id);
+        RETURN cardinality(factories);
     END IF;
-    PERFORM fetchwork.note_job_action('edit', clusters, procs, owners_of_jobs, changes::text);
+    PERFORM fetchwork.note_job_action('edit', clusters, procs, owners_of_jobs, asked);
+    IF changes = '{}' THEN
+        PERFORM fetchwork.materialize(f.cluster_id)
+        FROM unnest(factories) AS f (cluster_id);
+        RETURN cardinality(clusters);
+    END IF;
     timed := EXISTS (
         SELECT FROM jsonb_object_keys(known) AS k (key)
         WHERE k.key ~ '^(Deferral|Cron|FetchWorkTimeZone)'
@@ -272,6 +295,8 @@ BEGIN
                 END
         ) AS t;
     END IF;
+    PERFORM fetchwork.materialize(f.cluster_id)
+    FROM unnest(factories) AS f (cluster_id);
     RETURN cardinality(clusters);
 END
 $$;
