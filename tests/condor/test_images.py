@@ -119,7 +119,7 @@ class Container:
 
     def ended(self) -> int:
         """The exit status of the container, once it has ended by itself."""
-        return self.runtime.wait(3 * PATIENCE_S)
+        return self.runtime.wait(PATIENCE_S)
 
     def kill(self) -> None:
         with contextlib.suppress(AttributeError):
@@ -208,7 +208,7 @@ def test_a_pilot_joins_runs_a_job_and_ends_by_itself(
     container: Container, invited: Callable[..., str], conninfo: str
 ) -> None:
     template = container.root / "etc/fetchwork/pilot.toml"
-    template.write_text(template.read_text().replace("idle_shutdown_s = 1200", "idle_shutdown_s = 40"))
+    template.write_text(template.read_text().replace("idle_shutdown_s = 1200", "idle_shutdown_s = 20"))
     limits = {"_CONDOR_NUM_CPUS": "1", "_CONDOR_MEMORY": "700"}
     # a process that the job leaves behind has process 1 as its parent
     words = "-c '(setsid sleep 0.1 &) ; sleep 2; exit 3'"
