@@ -46,6 +46,10 @@ class HostTaken(DatabaseUnavailable):
     """Another live agent uses this host's name; this agent waits until the other one's lease is over."""
 
 
+class Deadlock(DatabaseUnavailable):
+    """PostgreSQL ended the transaction, because two sessions waited for each other; the next may succeed."""
+
+
 class DatabaseRefused(FetchworkError):
     """The database refused the call and would refuse it again: a right is missing, or a value is bad."""
 

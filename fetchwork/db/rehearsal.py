@@ -127,6 +127,10 @@ def plan(conninfo: str) -> Plan:
 
     Raises DatabaseUnavailable if another session has a lock for ``LOCK_MS``.
     """
+    return schema.past_deadlocks(lambda: _plan(conninfo))
+
+
+def _plan(conninfo: str) -> Plan:
     with Database(conninfo, application_name="fetchwork db") as database, database.transaction(undone=True):
         # jobs wait behind a plan that waits for a lock
         database.query("SELECT set_config('lock_timeout', %s, true)", [f"{LOCK_MS}ms"])

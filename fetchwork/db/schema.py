@@ -8,23 +8,30 @@ only when it runs itself). Functions and views are not migrated but replaced as 
 module. Everything is one transaction: a failed upgrade changes nothing. Two upgrades at once are harmless: a
 row of ``fetchwork.turn``, which only the schema's owner can lock, makes the second wait, and the second then
 has nothing left to do. If two create the schema at once, the second waits for the first, is refused, and
-begins again.
+begins again. An upgrade that PostgreSQL ends for a deadlock begins again too: it locks views one after the
+other, and queries lock several in another order.
 """
 
 from __future__ import annotations
 
+import contextlib
 import re
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
-from fetchwork.errors import AlreadyThere, FetchworkError, SchemaMismatch
+from fetchwork.errors import AlreadyThere, Deadlock, FetchworkError, SchemaMismatch
 
 if TYPE_CHECKING:
     from fetchwork.db.database import Database
+
+T = TypeVar("T")
+
+#: an upgrade is ended for a deadlock so many times, each after deadlock_timeout (1 s), before it fails
+_TRIES = 10
 
 #: migrations of checkouts before the first release, which are now part of the base
 _BEFORE_RELEASE = {"attributes", "event_logs", "restore"}
@@ -171,9 +178,17 @@ def upgrade(conninfo: str, *, create: bool = False) -> list[int]:
     Raises as init does, and SchemaMismatch if there is no schema and create is false.
     """
     try:
-        return _upgrade(conninfo, create)
+        return past_deadlocks(lambda: _upgrade(conninfo, create))
     except AlreadyThere:
         return _upgrade(conninfo, create)
+
+
+def past_deadlocks(transaction: Callable[[], T]) -> T:
+    """Do a transaction, again if it was ended for a deadlock, in which case it changed nothing."""
+    for _ in range(_TRIES - 1):
+        with contextlib.suppress(Deadlock):
+            return transaction()
+    return transaction()
 
 
 def _upgrade(conninfo: str, create: bool) -> list[int]:

@@ -11,6 +11,7 @@ from fetchwork.errors import (
     AlreadyThere,
     DatabaseRefused,
     DatabaseUnavailable,
+    Deadlock,
     FetchworkError,
     HostTaken,
     InsufficientPrivilege,
@@ -41,7 +42,7 @@ _BY_SQLSTATE: dict[str, type[FetchworkError]] = {
     "25006": DatabaseUnavailable,  # read_only_sql_transaction: a standby, or a disk that is nearly full
     "55P03": DatabaseUnavailable,  # lock_not_available
     "40001": DatabaseUnavailable,  # serialization_failure
-    "40P01": DatabaseUnavailable,  # deadlock_detected
+    "40P01": Deadlock,  # deadlock_detected
 }
 # connection exceptions, insufficient resources, operator intervention, system errors
 _UNAVAILABLE_CLASSES = ("08", "53", "57", "58")
@@ -63,12 +64,13 @@ def translate(error: psycopg.Error) -> FetchworkError:
     if error_type is None:
         error_type = DatabaseUnavailable if state.startswith(_UNAVAILABLE_CLASSES) else DatabaseRefused
     if error_type is SchemaMismatch:
-        # there is no schema, or it has another version
-        todo = "; 'fetchwork db status' says what is there, 'fetchwork db init' makes it in a new database"
-        hint = todo if state in ("3F000", "42P01") else ""
-        return SchemaMismatch(f"database schema does not fit this fetchwork: {message}{hint}")
-    if error_type is DatabaseUnavailable:
-        return DatabaseUnavailable(f"database can't take the call now: {message}")
+        todo = "'fetchwork db status' says which of the two to upgrade"
+        if state in ("3F000", "42P01"):
+            # there may be no schema
+            todo = "'fetchwork db status' says what is there, 'fetchwork db init' makes it in a new database"
+        return SchemaMismatch(f"database schema does not fit this fetchwork: {message}; {todo}")
+    if issubclass(error_type, DatabaseUnavailable):
+        return error_type(f"database can't take the call now: {message}")
     if error_type is InsufficientPrivilege:
         message += _whom_to_ask(message)
     # messages of our own SQL functions need no introduction

@@ -191,6 +191,33 @@ def test_a_new_database_gets_all_migrations(empty_database: MakeDatabase, later_
     assert pending(conninfo) == ()
 
 
+def test_an_upgrade_begins_again_when_it_and_a_query_wait_for_each_other(
+    conninfo: str, connect: Connect, later_fetchwork: Path
+) -> None:
+    # the upgrade locks "jobs", waits here for the test, and then locks "settings"
+    file = later_fetchwork / "views/history.sql"
+    file.write_text(f"SELECT pg_advisory_xact_lock(1);\n{file.read_text()}")
+    held, reader, watch = connect(), connect(autocommit=False), connect()
+    held.execute("SELECT pg_advisory_lock(1)")
+    # it is the upgrade that PostgreSQL ends
+    reader.execute("SET deadlock_timeout = '1h'")
+    reader.execute("SELECT FROM fetchwork.settings")
+    waiting = "SELECT FROM pg_locks WHERE NOT granted AND locktype = %s"
+
+    def read_jobs() -> None:
+        until(lambda: watch.execute(waiting, ["advisory"]).fetchall(), "the upgrade")
+        reader.execute("SELECT FROM fetchwork.jobs")
+        reader.commit()
+
+    def let_go() -> None:
+        until(lambda: watch.execute(waiting, ["relation"]).fetchall(), "the reader")
+        held.execute("SELECT pg_advisory_unlock(1)")
+
+    results = at_once(lambda: schema.upgrade(conninfo), read_jobs, let_go)
+    assert sorted(results, key=str) == [None, None, [2, 3]]
+    assert pending(conninfo) == ()
+
+
 def test_a_migration_that_is_missing_in_between_is_applied(
     conninfo: str, connect: Connect, later_fetchwork: Path
 ) -> None:
