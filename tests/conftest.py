@@ -36,6 +36,7 @@ from tests.support.leftovers import MEMORY, VARIABLE, in_memory, watch_over_this
 from tests.support.load import Load
 from tests.support.nursery import nursery  # noqa: F401 - a fixture
 from tests.support.promtool import promtool  # noqa: F401 - a fixture
+from tests.support.releases import later_release, old_release  # noqa: F401 - fixtures
 from tests.support.small_disk import small_disk  # noqa: F401 - a fixture
 
 SERVERS = ("wheel", "system")

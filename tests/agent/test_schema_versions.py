@@ -4,10 +4,12 @@ from pathlib import Path
 
 import pytest
 
+from fetchwork.agent import client
 from fetchwork.db import schema
-from tests.agent.conftest import Hooks
+from tests.agent.conftest import Hooks, MakeAgent
 from tests.support.later_schema import MIGRATIONS, later_schema
-from tests.support.waiting import PATIENCE_S
+from tests.support.releases import LATER, Release
+from tests.support.waiting import PATIENCE_S, until_async
 
 
 async def test_host_goes_on_with_a_schema_later_than_its_own(hooks: Hooks) -> None:
@@ -34,3 +36,17 @@ async def test_host_that_is_later_than_the_schema_is_told_what_to_do_and_goes_on
     assert answer.reply.message.endswith("has schema 1, this fetchwork needs 2: run 'fetchwork db upgrade'")
     assert schema.upgrade(conninfo) == [2]
     assert await hooks.fetch()
+
+
+@pytest.mark.executed
+async def test_installed_agent_of_a_later_release_waits_for_the_upgrade_and_goes_on(
+    make_agent: MakeAgent, later_release: Release, conninfo: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    later_release.starts(monkeypatch)
+    agent = make_agent()
+    await agent.start()
+    assert (await agent.status())["version"] == LATER
+    told = "has schema 1, this fetchwork needs 3: run 'fetchwork db upgrade'"
+    await until_async(lambda: told in agent.log.read_text(), "its line")
+    later_release.run("--dsn", conninfo, "db", "upgrade")
+    await until_async(lambda: client.status(agent.socket, PATIENCE_S)["databases"]["main"]["state"] == "up")
