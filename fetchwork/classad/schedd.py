@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
+from fetchwork.classad.ads import quote
 from fetchwork.classad.bindings import Collector, DaemonType, HTCondorException, JobAction, Schedd
 from fetchwork.classad.jsonform import to_json
 from fetchwork.errors import FetchworkError
@@ -35,13 +35,24 @@ class ScheddQueue:
         except (HTCondorException, OSError, RuntimeError, ValueError) as error:
             raise self._unavailable(error) from None
 
-    def act(self, action: JobAction, jobs: Sequence[str], reason: str) -> int:
-        """Hold or remove jobs; return the number of jobs that were."""
+    def act(self, action: JobAction, constraint: str, reason: str) -> int:
+        """Hold, release or remove the jobs that match a constraint; return the number of jobs that were.
+
+        The schedd changes all of them in one transaction.
+        """
         try:
-            done = self._schedd.act(action, list(jobs), reason=reason)
+            # the bindings drop a reason that has no subcode, which their types do not know
+            done = self._schedd.act(action, constraint, reason=(reason, 0))  # type: ignore[arg-type]
         except (HTCondorException, OSError, RuntimeError, ValueError) as error:
             raise self._unavailable(error) from None
         return int(done["TotalSuccess"])
+
+    def edit(self, constraint: str, name: str, value: str) -> None:
+        """Set an attribute of the jobs that match a constraint to a string; there has to be such a job."""
+        try:
+            self._schedd.edit(constraint, name, quote(value))
+        except (HTCondorException, OSError, RuntimeError, ValueError) as error:
+            raise self._unavailable(error) from None
 
     def _unavailable(self, error: BaseException) -> ScheddUnavailable:
         text = " ".join(str(error).split()) or type(error).__name__

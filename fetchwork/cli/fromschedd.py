@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import getpass
 import os
-from collections.abc import Mapping, Sequence
+import pwd
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import click
 
 from fetchwork.cli import output
+from fetchwork.errors import SubmitError
 
 if TYPE_CHECKING:
     from fetchwork.queue.reading.views import Json
     from fetchwork.queue.remote import AnySession
-    from fetchwork.queue.submitting.fromschedd import Move, ScheddCluster
+    from fetchwork.queue.submitting.fromschedd import Move, Originals, ScheddCluster
 
 
 def move(
@@ -25,17 +28,20 @@ def move(
     partly: bool,
     dry_run: bool,
     as_json: bool,
-    schedd: str | None = None,
-    originals: str | None = None,
+    originals: Originals | None = None,
 ) -> None:
     """Submit a schedd's idle jobs, each cluster as one; first list jobs that can't be moved, and why.
 
-    ``originals``: the action on the jobs at ``schedd``, for each cluster after its copy is committed. An
-    interrupted move can be repeated: no job is copied twice.
+    ``originals``: the jobs at the living schedd, None for ads of a file. An interrupted move can be repeated:
+    no job is copied twice.
     """
-    from fetchwork.queue.submitting.fromschedd import planned
+    from fetchwork.queue.submitting.fromschedd import as_submitted, planned
 
-    plan = planned(ads, lambda jobs: session.check(jobs, extra=extra))
+    def check(jobs: list[Json]) -> None:
+        with _as_owner(session, jobs):
+            session.check(jobs, extra=extra)
+
+    plan = planned(ads, check)
     _tell(plan)
     if plan.stay and not partly and not dry_run:
         raise click.ClickException(
@@ -43,15 +49,18 @@ def move(
             " --partly takes the others"
         )
     done = []
-    for cluster in [] if dry_run else plan.clusters:
-        result = session.submit(cluster.ads, extra=extra, key=cluster.key)
-        done.append({"From": cluster.cluster, "ClusterId": result.cluster(), "jobs": len(cluster.ads)})
+    for planned_cluster in [] if dry_run else plan.clusters:
+        cluster = planned_cluster if originals is None else _hold(originals, planned_cluster)
+        if not cluster.ads:
+            continue
+        copies = [as_submitted(ad) for ad in cluster.ads]
+        with _held(originals, cluster), _as_owner(session, copies):
+            here = session.submit(copies, extra=extra, key=f"schedd {cluster.key}").cluster()
+        done.append({"From": cluster.cluster, "ClusterId": here, "jobs": len(cluster.ads)})
         if not as_json:
-            output.echo(
-                f"cluster {cluster.cluster}: {len(cluster.ads)} job(s) to cluster {result.cluster()}."
-            )
+            output.echo(f"cluster {cluster.cluster}: {len(cluster.ads)} job(s) to cluster {here}.")
         if originals is not None:
-            _end(schedd, originals, cluster, result.cluster())
+            originals.have_moved(cluster, here)
     if as_json:
         stay = [{"job": job, "reason": reason} for job, reason in plan.stay]
         output.print_json({"moved": done, "stay": stay, "not_idle": plan.others})
@@ -68,23 +77,86 @@ def jobs_of(schedd: str | None, constraints: Sequence[str]) -> list[Json]:
     return ScheddQueue(schedd).jobs(joined(constraints) if constraints else mine)
 
 
-def _end(schedd: str | None, how: str, cluster: ScheddCluster, here: int) -> None:
-    from fetchwork.classad.bindings import JobAction
+def originals_of(schedd: str | None, how: str | None) -> Originals:
+    """Return the jobs of a schedd, which stay held once they have moved, or are removed ("remove")."""
     from fetchwork.classad.schedd import ScheddQueue
+    from fetchwork.queue.submitting.fromschedd import Originals
 
-    action = JobAction.Hold if how == "hold" else JobAction.Remove
-    done = ScheddQueue(schedd).act(action, cluster.jobs, f"moved to cluster {here} of fetchwork")
-    if done != len(cluster.jobs):
+    return Originals(ScheddQueue(schedd), remove=how == "remove")
+
+
+def _hold(originals: Originals, cluster: ScheddCluster) -> ScheddCluster:
+    """Hold the jobs of a cluster at the schedd, and tell if some can't be."""
+    held = originals.hold(cluster)
+    if left := len(cluster.ads) - len(held.ads):
         output.echo(
-            f"fetchwork: warning: of the originals of cluster {cluster.cluster}, {len(cluster.jobs) - done}"
-            f" could not be {'held' if how == 'hold' else 'removed'}: they may run in both",
+            f"fetchwork: warning: {left} job(s) of cluster {cluster.cluster} could not be held and stay:"
+            " they are not idle any more, or belong to others",
             err=True,
         )
+    return held
+
+
+@contextmanager
+def _held(originals: Originals | None, cluster: ScheddCluster) -> Iterator[None]:
+    """While a cluster is submitted: if it is refused its originals are released, else they stay held."""
+    from fetchwork.errors import AccessPointUnavailable, DatabaseUnavailable, FetchworkError
+
+    try:
+        yield
+    except (AccessPointUnavailable, DatabaseUnavailable):
+        if originals is not None:
+            output.echo(
+                f"fetchwork: warning: the jobs of cluster {cluster.cluster} stay held at the schedd:"
+                " repeat the command, which brings them once",
+                err=True,
+            )
+        raise
+    except FetchworkError:
+        if originals is not None:
+            originals.release(cluster)
+        raise
+
+
+@contextmanager
+def _as_owner(session: AnySession, jobs: Sequence[Json]) -> Iterator[None]:
+    """With the rights of the jobs' Owner on files if root moves them: jobs may name files of others.
+
+    Raises SubmitError if they need files, and their Owner has no account here.
+    """
+    from fetchwork.queue.outputs.retrieving import acting_for
+    from fetchwork.queue.session import Session
+    from fetchwork.queue.submitting import inputs, jobads
+
+    # an access point reads files as the account that it serves
+    if os.geteuid() != 0 or not isinstance(session, Session):
+        yield
+        return
+    owner = str(jobs[0].get("Owner"))
+    try:
+        pwd.getpwnam(owner)
+    except KeyError:
+        try:
+            inputs.needed(jobads.from_ads(jobs), inputs.shared_directories(), reads=False)
+        except SubmitError:
+            raise SubmitError(f"its files are its Owner's, and '{owner}' has no account here") from None
+        yield
+        return
+    # connects with root's password file, which the Owner can't read
+    list(session.items("view", name="queues"))
+    with acting_for(owner):
+        yield
 
 
 def _tell(plan: Move) -> None:
-    for job, reason in plan.stay:
-        output.echo(f"{job} can't come: {' '.join(reason.split())}", err=True)
-    if plan.others:
-        words = ", ".join(f"{number} {name}" for name, number in sorted(plan.others.items()))
-        output.echo(f"not idle, and not looked at: {words}", err=True)
+    """Name the jobs that don't move, and why: a line for those of a cluster with the same reason."""
+    from fetchwork.queue.submitting.fromschedd import ranges
+
+    others = [(job, f"it is {state}, not idle") for state, jobs in plan.others.items() for job in jobs]
+    lines: dict[tuple[str, str], list[int]] = {}
+    for job, reason in [*plan.stay, *others]:
+        cluster, _, proc = job.partition(".")
+        lines.setdefault((cluster, " ".join(reason.split())), []).append(int(proc))
+    for (cluster, reason), procs in lines.items():
+        spans = (str(first) if first == last else f"{first}-{last}" for first, last in ranges(sorted(procs)))
+        output.echo(f"{cluster}.{','.join(spans)} can't come: {reason}", err=True)

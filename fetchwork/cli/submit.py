@@ -64,7 +64,8 @@ if TYPE_CHECKING:
 @click.option(
     "--originals",
     type=click.Choice(["hold", "remove"]),
-    help="With --from-schedd: hold or remove each original once its copy is here.  [default: nothing]",
+    help="With --from-schedd: what becomes of each original, which is held in any case before its copy is"
+    " made.  [default: hold]",
 )
 @click.option(
     "--partly", is_flag=True, help="Move the schedd's idle jobs that can be moved, and leave the others."
@@ -102,7 +103,7 @@ def cli(
       fetchwork submit sleep.sub -a 'priority = 5' --owner alice --queue urgent
       fetchwork submit jobs.json --key night-2026-11-27
       condor_q -long > jobs.ads; fetchwork submit --ads jobs.ads
-      fetchwork submit --from-schedd ap1.example.org --originals hold
+      fetchwork submit --from-schedd ap1.example.org --originals remove
     """
     from fetchwork.cli import fromschedd
     from fetchwork.condor.invocation import KEY_VARIABLE
@@ -117,8 +118,9 @@ def cli(
     extra = {name: value for name, value in named.items() if value is not None}
     if not isinstance(description, str) and (schedd is not None or is_schedds(description)):
         extra |= {} if owner is None else {"Owner": owner}
-        move = functools.partial(fromschedd.move, session, description, extra=extra, schedd=schedd or None)
-        move(partly=partly, dry_run=dry_run, as_json=as_json, originals=originals)
+        there = None if schedd is None else fromschedd.originals_of(schedd or None, originals)
+        move = functools.partial(fromschedd.move, session, description, extra=extra, originals=there)
+        move(partly=partly, dry_run=dry_run, as_json=as_json)
     elif dry_run:
         _check(session, description, owner, extra)
     else:

@@ -349,7 +349,7 @@ def left(
     conninfo: str, slots: DirectQueue, spool: OutputSpool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Left:
     """Run a job for each file that leaves the file as output, and deliver it."""
-    monkeypatch.setattr(retrieving, "_acting_for", lambda owner: contextlib.nullcontext())
+    monkeypatch.setattr(retrieving, "acting_for", lambda owner: contextlib.nullcontext())
     slots.connection.execute("SELECT fetchwork.grant_owner('postgres', 'alice')")
 
     async def leave(*files: tuple[str, bytes]) -> None:

@@ -1,6 +1,7 @@
 """`fetchwork submit --ads` of output of `condor_q -long`: a schedd's idle jobs move to the queue."""
 
 import json
+import os
 import re
 from pathlib import Path
 
@@ -26,7 +27,7 @@ def test_the_idle_jobs_of_a_real_schedd_come_over(fetchwork: Run, queue: Queue, 
     answer = json.loads(told.out)
     moved = answer["moved"]
     assert sum(one["jobs"] for one in moved) + len(answer["stay"]) == len(idle)
-    assert sum(answer["not_idle"].values()) == len(ads) - len(idle)
+    assert sum(map(len, answer["not_idle"].values())) == len(ads) - len(idle)
     came = queue.query()
     assert len(came) == sum(one["jobs"] for one in moved) > 4
     # a cluster is a cluster again, and each job is unchanged
@@ -83,7 +84,8 @@ def test_what_cannot_come_is_listed_first_and_then_nothing_does(
     assert any(line.startswith("7.1 can't come: ") and "container" in line for line in lines)
     assert any(line.startswith("7.3 can't come: ") and "max_materialize" in line for line in lines)
     assert any(line.startswith("7.4 can't come: ") and "spool" in line for line in lines)
-    assert "not idle, and not looked at: 1 preparing, 1 running" in lines
+    assert "7.2 can't come: it is running, not idle" in lines
+    assert "7.6 can't come: it is preparing, not idle" in lines
     assert "3 of 5 idle jobs can't come, so none does; --partly takes the others" in lines[-1]
     assert queue.query() == []
     told = fetchwork("submit", "--ads", file, "--dry-run")
@@ -100,6 +102,22 @@ def test_a_move_that_is_made_again_brings_no_job_twice(fetchwork: Run, queue: Qu
     assert (first.status, again.status) == (0, 0)
     assert first.out == again.out
     assert len(queue.query()) == 2
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="reads files with its own rights")
+def test_root_reads_no_file_for_an_owner_without_an_account(
+    fetchwork: Run, queue: Queue, tmp_path: Path
+) -> None:
+    (tmp_path / "data").write_text("x")
+    other: dict[str, object] = {"Owner": "no_such_account"}
+    file = written(
+        tmp_path, {**other, "ShouldTransferFiles": "YES", "TransferInput": str(tmp_path / "data")}, other
+    )
+    told = fetchwork("submit", "--ads", file, "--partly")
+    assert (
+        told.err == "7.0 can't come: its files are its Owner's, and 'no_such_account' has no account here\n"
+    )
+    assert told.status == 0 and len(queue.query()) == 1
 
 
 def test_the_schedd_s_file_system_domain_stays_behind(fetchwork: Run, queue: Queue, tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from fetchwork.queue.reading.views import Json
 from fetchwork.queue.submitting.contents import Progress, ahead
 from fetchwork.sandbox import objects
 
-__all__ = ["Told", "bring_outputs", "part_of_output", "report", "retrieve"]
+__all__ = ["Told", "acting_for", "bring_outputs", "part_of_output", "report", "retrieve"]
 
 #: jobs that are asked for at once
 _PAGE = 100
@@ -46,7 +46,7 @@ def retrieve(
             problem: FetchworkError | None = None
             brought = 0
             try:
-                with _acting_for(left.owner):
+                with acting_for(left.owner):
                     brought = bring_outputs(database, left, progress_report.moved, away)
                 database.run(
                     file_calls.drop_outputs(cluster=left.cluster_id, proc=left.proc_id, run_id=left.run_id)
@@ -159,7 +159,7 @@ class Told:
 
 
 @contextlib.contextmanager
-def _acting_for(owner: str) -> Iterator[None]:
+def acting_for(owner: str) -> Iterator[None]:
     """With the owner's rights on files if root calls: root must not follow names and paths of others."""
     if os.geteuid() != 0:
         yield
