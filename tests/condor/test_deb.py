@@ -102,6 +102,8 @@ def test_it_is_installed_upgraded_removed_and_leaves_data_alone(
     (tmp_path / "steps").write_text(_STEPS)
     work = tmp_path / "work"
     work.mkdir()
+    # of another suite on the same server
+    postgres.query("DROP DATABASE IF EXISTS of_package WITH (FORCE)")
     postgres.query("CREATE DATABASE of_package")
     files = [root, work, first, later(package, "999"), tmp_path / "steps"]
     apart = ["unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc", "--"]
