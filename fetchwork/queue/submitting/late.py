@@ -7,9 +7,9 @@ job. Then it makes some jobs as it makes those of any cluster, and these must be
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
-import secrets
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -59,8 +59,9 @@ class _Macros:
     by_name: dict[str, str]
 
     @classmethod
-    def of(cls, variables: Sequence[str]) -> _Macros:
-        word = f"Late{secrets.token_hex(6)}"
+    def of(cls, variables: Sequence[str], commands: str) -> _Macros:
+        # a word that the commands do not have: they decide it
+        word = f"Late{hashlib.sha256(commands.encode()).hexdigest()[:12]}"
         names = [*_OF_JOB, *((variable.lower(),) for variable in variables)]
         marks = [f"{word}x{number}x" for number in range(len(names))]
         return cls(marks, {name: mark for mark, of in zip(marks, names, strict=True) for name in of})
@@ -161,7 +162,7 @@ def jobs(statement: Statement, read: Read) -> Jobs:
     another for each job and is not in the template.
     """
     queue = _Queue.of(statement)
-    macros = _Macros.of(queue.variables)
+    macros = _Macros.of(queue.variables, statement.commands)
     first, _ = read(
         Statement(_with_numbers(macros.marked(statement.commands), statement, queue), "queue", statement.line)
     )
@@ -249,7 +250,9 @@ def _compare(statement: Statement, queue: _Queue, common: Json, plan: Json, read
         raise _refusal("an item of the queue statement", "HTCondor reads it in another way by itself")
     for number, (row, ad) in enumerate(zip(rows, made, strict=True)):
         ours = {**common, **part(alone, number, row)}
-        for name in sorted(ours.keys() | ad.keys()):
+        # the defaults of requests have been given their numbers in the first ad
+        settled = {"RequestDisk", "RequestMemory"} - plan["template"].keys() if number else set()
+        for name in sorted((ours.keys() | ad.keys()) - settled):
             if ours.get(name) != ad.get(name):
                 raise _refusal(
                     f"attribute '{name}' of job {row or number}",
