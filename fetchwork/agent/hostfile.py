@@ -34,6 +34,7 @@ _TAKEN: tuple[Key, ...] = (
     ("keywords", "*", "chain_s"),
     ("keywords", "*", "max_fetch_wait_s"),
     ("keywords", "*", "queues"),
+    ("slots", "fetched_only"),
     ("slots", "initial_update_interval_s"),
     ("slots", "update_interval_s"),
 )
@@ -47,7 +48,6 @@ _NOT_READ: tuple[Key, ...] = (
     ("keywords", "*", "hooks"),
     ("keywords", "*", "job_exit_timeout_s"),
     ("slots", "default"),
-    ("slots", "fetched_only"),
     ("slots", "first_fetch_s"),
     ("slots", "hide_gpus"),
     ("slots", "keyword"),

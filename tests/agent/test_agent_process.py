@@ -204,9 +204,11 @@ async def test_host_file_that_is_wrong_leaves_the_settings_before_in_force(agent
 async def test_settings_that_a_running_agent_does_not_take_are_named(agent: AgentProcess) -> None:
     change(agent, '"lease_s" = 15', '"lease_s" = 16\npool_size = 3')
     change(agent, "dbname=", "application_name=x dbname=")
+    # it decides whether replies are told
+    agent.file.write_text(f"{agent.file.read_text()}\n[slots]\nfetched_only = true\n")
     told = await asyncio.to_thread(client.reload, agent.socket)
     assert told["host_file"]["needs_restart"] == ["agent.lease_s", "agent.pool_size"]
-    assert "taken=database.main.conninfo" in agent.log.read_text()
+    assert "taken=database.main.conninfo,slots.fetched_only" in agent.log.read_text()
     change(agent, "dbname=", "dbname=other_")
     told = await asyncio.to_thread(client.reload, agent.socket)
     assert "database.main.conninfo" in told["host_file"]["needs_restart"]
