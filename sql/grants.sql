@@ -58,6 +58,7 @@ GRANT SELECT ON
     fetchwork.submitters,
     fetchwork.queues,
     fetchwork.limits,
+    fetchwork.groups,
     fetchwork.settings,
     fetchwork.actions,
     fetchwork.migration,
@@ -91,6 +92,7 @@ GRANT EXECUTE ON FUNCTION
     fetchwork.sealing_key,
     -- reading
     fetchwork.shares,
+    fetchwork.group_figures,
     fetchwork.event_window,
     fetchwork.may_sequence_events,
     fetchwork.log_clusters,
@@ -122,6 +124,8 @@ GRANT EXECUTE ON FUNCTION
     fetchwork.note_submission,
     fetchwork.submitted_as,
     fetchwork.begin_submission,
+    fetchwork.set_group,
+    fetchwork.remove_group,
     fetchwork.submit_noted,
     fetchwork.lacking_contents,
     fetchwork.end_content,
@@ -174,6 +178,7 @@ GRANT EXECUTE ON FUNCTION
     -- a fetch
     fetchwork.candidates,
     fetchwork.read_demand,
+    fetchwork.read_groups,
     fetchwork.autocluster_ads,
     fetchwork.report_faults,
     fetchwork.slot_is_free,
@@ -254,6 +259,7 @@ GRANT EXECUTE ON FUNCTION
     fetchwork.register_host_key,
     fetchwork.want_credentials,
     fetchwork.shares,
+    fetchwork.group_figures,
     fetchwork.sends_notifications
 TO fetchwork_host;
 

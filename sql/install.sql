@@ -23,6 +23,7 @@
 \ir functions/access/own_owners.sql
 \ir functions/access/act_for.sql
 \ir functions/access/require_admin.sql
+\ir functions/access/require_manager.sql
 \ir functions/access/require_role.sql
 \ir functions/access/require_owner.sql
 \ir functions/access/grant_owner.sql
@@ -75,6 +76,8 @@
 \ir functions/settings/set_submitter.sql
 \ir functions/settings/set_limit.sql
 \ir functions/settings/set_starts.sql
+\ir functions/settings/set_group.sql
+\ir functions/settings/remove_group.sql
 \ir functions/settings/set_setting.sql
 \ir functions/settings/set_bucket.sql
 \ir functions/settings/buckets.sql
@@ -159,9 +162,15 @@
 \ir functions/matching/end_demand.sql
 \ir functions/matching/probe_rest.sql
 \ir functions/matching/turned_away.sql
+\ir functions/matching/group_path.sql
+\ir functions/matching/group_of.sql
+\ir functions/matching/has_quota.sql
 \ir functions/matching/candidates.sql
 \ir functions/matching/read_demand.sql
 \ir functions/matching/autocluster_ads.sql
+\ir functions/matching/group_figures.sql
+\ir functions/matching/count_groups.sql
+\ir functions/matching/read_groups.sql
 \ir functions/matching/shares.sql
 \ir functions/matching/report_faults.sql
 \ir functions/matching/hold_faulty.sql
@@ -436,6 +445,7 @@
 \ir views/submitters.sql
 \ir views/queues.sql
 \ir views/limits.sql
+\ir views/groups.sql
 \ir views/settings.sql
 \ir views/actions.sql
 

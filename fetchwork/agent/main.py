@@ -385,7 +385,7 @@ class Agent:
         lead = leader.Leader(session)
         return [
             every(leader.MAINTAIN_QUEUE_S, lead.keep_in_order),
-            every(SLOTS_S, report_slots),
+            every(SLOTS_S, report_slots, session.wants_slots_known),
             every(leader.PREEMPT_S, lead.do_tasks),
             every(leader.NOTIFICATIONS_S, lead.free_notifications),
             every(LOOK_S, Renewal(session.name, conninfo, session.database).look),

@@ -307,7 +307,7 @@ def setting(conninfo: str, name: str | None, value: float | None, as_json: bool)
     from fetchwork.db.calls import administration
     from fetchwork.errors import NotFound
     from fetchwork.queue.reading.ads import ads
-    from fetchwork.queue.reading.views import SETTINGS
+    from fetchwork.queue.reading.poolviews import SETTINGS
     from fetchwork.queue.session import Session
 
     with Session(conninfo) as session:

@@ -36,6 +36,7 @@ MAX_REQUEST = 16 * 1024 * 1024
 CHANGES = frozenset(
     {
         *("change", "change_jobs", "act", "edit", "reschedule", "set_submitter"),
+        *("set_group", "remove_group"),
         *("put_credential", "delete_credential"),
     }
 )

@@ -27,7 +27,8 @@ REFUSED = {
         "'fetchwork prio SUBMITTER' sets a factor or a limit",
     ),
     **dict.fromkeys(
-        ("flat", "hierarchical", "grouprollup", "groupid", "surplus"), "there is no hierarchy of groups"
+        ("flat", "hierarchical", "grouprollup", "groupid", "surplus"),
+        "'fetchwork group list' shows the groups with their quotas and use",
     ),
     **dict.fromkeys(("negotiator", "collector", "inputfile", "legacy", "modular"), "there is no negotiator"),
     "activefrom": "'fetchwork submitters --json' has who used how much",

@@ -20,6 +20,7 @@ from fetchwork.db.calls.matching import Prospects, SubmitterShare, WaitingAutocl
 from fetchwork.errors import ClassAdError, NotFound
 from fetchwork.explain.apart import TooCostly, judge_apart
 from fetchwork.explain.judging import VERDICTS, Clause, Refusal
+from fetchwork.explain.slot import shares_of
 from fetchwork.matching.shares import Shares
 
 if TYPE_CHECKING:
@@ -192,20 +193,31 @@ def _ahead(session: AnySession, analysis: Analysis, prospects: Prospects) -> lis
             waiting[autocluster.submitter] += 1
             higher += autocluster.submitter == own and autocluster.job_prio > prospects.job_prio
     submitters = [SubmitterShare(**one) for one in found["shares"]]
-    shares = Shares()
-    shares.update(submitters, 0.0)
-    turn = (shares.need(own), own)
+    shares = shares_of(found)
+    turn = (shares.turn(own), own)
     ahead = [
-        Ahead(each.submitter, waiting[each.submitter], each.effective_prio, each.running)
+        Ahead(
+            each.submitter,
+            waiting[each.submitter],
+            each.effective_prio,
+            each.running,
+            why=None if shares.turn(each.submitter)[:2] == turn[0][:2] else _of_group(shares, each.submitter),
+        )
         for each in submitters
         if each.submitter != own
         and waiting[each.submitter]
-        and (shares.need(each.submitter), each.submitter) < turn
+        and (shares.turn(each.submitter), each.submitter) < turn
     ]
-    ahead.sort(key=lambda each: shares.need(each.submitter))
+    ahead.sort(key=lambda each: shares.turn(each.submitter))
     if higher:
         ahead.insert(0, Ahead(own, higher, why="JobPrio is higher"))
     return ahead
+
+
+def _of_group(shares: Shares, submitter: str) -> str:
+    group = shares.group_of(submitter)
+    in_use, due = shares.dues.figures(group) if shares.dues is not None else (0.0, 0.0)
+    return f"group {group} has {in_use:g} of the {due:g} slots that are due to it"
 
 
 def _conclusion(analysis: Analysis, prospects: Prospects) -> Iterator[str]:

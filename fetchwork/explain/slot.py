@@ -17,7 +17,7 @@ from fetchwork.classad.ads import print_old
 from fetchwork.classad.jsonform import from_json
 from fetchwork.classad.values import ClassAd
 from fetchwork.db.calls.call import JsonObject
-from fetchwork.db.calls.matching import AutoclusterAd, SubmitterShare, WaitingAutocluster
+from fetchwork.db.calls.matching import AutoclusterAd, GroupFigures, SubmitterShare, WaitingAutocluster
 from fetchwork.errors import NotFound
 from fetchwork.matching.autoclusters import Autocluster, Autoclusters
 from fetchwork.matching.choose import order
@@ -74,6 +74,9 @@ class Candidate:
     slot_rank: float
     #: effective priority + factor x (slots in use + 1): the lowest is next
     share: float
+    #: its submitter's accounting group, if groups have quotas, and the order of that: the lowest is next
+    group: str | None = None
+    group_order: tuple[int, float] = (0, 0.0)
     #: the figure that places it behind the candidate before it
     decided_by: str = ""
 
@@ -105,8 +108,8 @@ def match(session: AnySession, slot: str) -> SlotMatch:
     slot_match = SlotMatch(asked.name, asked.state or "", asked.activity or "", queues)
     slot_match.reasons = _reasons(asked, ad)
 
-    autoclusters, positions, shares = Autoclusters(len(waiting) + 1), Positions(len(waiting) + 1), Shares()
-    shares.update([SubmitterShare(**one) for one in found["shares"]], 0.0)
+    autoclusters, positions = Autoclusters(len(waiting) + 1), Positions(len(waiting) + 1)
+    shares = shares_of(found)
     ids = [each.autocluster_id for each in waiting]
     seen = session.perform("seen_by_slot", machine=asked.machine, slot=asked.name, autoclusters=ids)
     autoclusters.add(AutoclusterAd(**one) for one in seen["autoclusters"])
@@ -146,11 +149,21 @@ def match(session: AnySession, slot: str) -> SlotMatch:
             job_prio=choice.prio,
             slot_rank=explained[autocluster.autocluster_id].rank,
             share=shares.need(autocluster.submitter),
+            group=shares.group_of(autocluster.submitter) if shares.dues is not None else None,
+            group_order=shares.turn(autocluster.submitter)[:2],
         )
         if slot_match.candidates:
             candidate.decided_by = _difference(slot_match.candidates[-1], candidate)
         slot_match.candidates.append(candidate)
     return slot_match
+
+
+def shares_of(waiting: JsonObject) -> Shares:
+    """The use of submitters and accounting groups, as the operation ``waiting`` answers it."""
+    shares = Shares()
+    groups = [GroupFigures(**one) for one in waiting["groups"]]
+    shares.update([SubmitterShare(**one) for one in waiting["shares"]], 0.0, groups)
+    return shares
 
 
 def _slot(session: AnySession, name: str) -> tuple[AskedSlot, ClassAd]:
@@ -219,6 +232,8 @@ def _difference(before: Candidate, this: Candidate) -> str:
         return "slot's Rank"
     if before.queue != this.queue:
         return "order of queues"
+    if before.group_order != this.group_order:
+        return "quota of groups"
     if before.submitter != this.submitter:
         return "share" if before.share != this.share else "name"
     return "JobPrio" if before.job_prio != this.job_prio else "age"

@@ -5,8 +5,9 @@ negotiator would. The matchmaker then evaluates them against the slot's ad in th
 
 1. the slot's own ``Rank``, if it defines one: the matchmaker evaluates all autoclusters against such a slot;
 2. the keyword's queues, in the order of the host file;
-3. the submitter furthest below its share (``Shares.need``), so that the numbers of slots of two submitters
-   settle at the inverse ratio of their priority factors;
+3. the accounting group furthest below what is due to it, where groups have quotas (``GroupDues.turn``), and
+   in it the submitter furthest below its share (``Shares.need``), so that the numbers of slots of two
+   submitters settle at the inverse ratio of their priority factors;
 4. JobPrio, among the jobs of one submitter;
 5. age: the autocluster whose last job was taken furthest ahead in the queue comes last.
 """
@@ -20,7 +21,7 @@ from typing import NamedTuple, Protocol
 from fetchwork.matching.autoclusters import Autocluster, Autoclusters
 from fetchwork.matching.demand import Waiting
 from fetchwork.matching.positions import Positions
-from fetchwork.matching.shares import Shares
+from fetchwork.matching.shares import Shares, Turn
 
 
 class CandidateRow(Protocol):
@@ -128,8 +129,8 @@ def order(
     groups = Groups(candidates, autoclusters.known).sorted_by(positions)
     queue_order = {queue: number for number, queue in enumerate(queues)}
 
-    def group_order(group: Group) -> tuple[int, float, str, str]:
+    def group_order(group: Group) -> tuple[int, Turn, str, str]:
         queue, submitter = group
-        return queue_order.get(queue, len(queue_order)), shares.need(submitter), submitter, queue
+        return queue_order.get(queue, len(queue_order)), shares.turn(submitter), submitter, queue
 
     return [choice for group in sorted(groups, key=group_order) for choice in groups[group]]

@@ -7,12 +7,12 @@ submitter.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from fetchwork.matching.choose import Choice, Group
-from fetchwork.matching.shares import Shares
+from fetchwork.matching.shares import Shares, Turn
 
 
 class Weighed(NamedTuple):
@@ -29,13 +29,15 @@ class Rotation:
         self._shares = shares
         self._queues = {queue: number for number, queue in enumerate(queues)}
         self._dealt: Counter[str] = Counter()
+        #: weights of the slots dealt to each accounting group
+        self._of_group: defaultdict[str, float] = defaultdict(float)
 
     def sort(
         self, groups: Mapping[Group, Sequence[Choice]], may: Callable[[Choice], bool] | None = None
     ) -> list[Choice]:
         """Return the choices for the next slot from its queues' groups: all, or those that it ``may`` get."""
         turns = sorted(
-            (queue_number, self._need(group[1]), group[1], group)
+            (queue_number, self._turn(group[1]), group[1], group)
             for group in groups
             if (queue_number := self._queues.get(group[0])) is not None
         )
@@ -47,7 +49,7 @@ class Rotation:
             if first is None and len(choices) > before:
                 first = submitter
         if first is not None:
-            self._dealt[first] += 1
+            self._deal(first, 1.0)
         return choices
 
     def deal(self, matched: Sequence[Weighed], *, ranked: bool) -> list[Weighed]:
@@ -58,13 +60,18 @@ class Rotation:
             order.sort(
                 key=lambda weighed: (
                     self._queues.get(weighed.choice.autocluster.queue, len(self._queues)),
-                    self._need(weighed.choice.autocluster.submitter),
+                    self._turn(weighed.choice.autocluster.submitter),
                     weighed.choice.autocluster.submitter,
                 )
             )
         if order:
-            self._dealt[order[0].choice.autocluster.submitter] += 1
+            self._deal(order[0].choice.autocluster.submitter, order[0].weight)
         return order
 
-    def _need(self, submitter: str) -> float:
-        return self._shares.need(submitter, self._dealt[submitter])
+    def _deal(self, submitter: str, weight: float) -> None:
+        self._dealt[submitter] += 1
+        self._of_group[self._shares.group_of(submitter)] += weight
+
+    def _turn(self, submitter: str) -> Turn:
+        group = self._shares.group_of(submitter)
+        return self._shares.turn(submitter, self._dealt[submitter], self._of_group[group])

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import time
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
 from fetchwork.classad.values import ClassAd, evaluate, number
+from fetchwork.matching.groups import NONE, GroupDues, GroupRow
 
 #: the factor of a submitter that is not in the table yet (HTCondor's DEFAULT_PRIO_FACTOR)
 DEFAULT_FACTOR = 1000.0
@@ -23,6 +25,12 @@ class ShareRow(Protocol):
     def effective_prio(self) -> float: ...
     @property
     def running(self) -> int: ...
+    @property
+    def accounting_group(self) -> str | None: ...
+
+
+#: the order of the submitter's group (``GroupDues.turn``), and its need within the group
+Turn = tuple[int, float, float]
 
 
 @dataclass(slots=True)
@@ -35,25 +43,59 @@ class Shares:
     product of the two, which settles at the inverse of the factors' square roots
     (tests/benchmarks/bench_fairness.py). The slots in use keep a newcomer from getting all free slots until
     its usage is recorded.
+
+    The order of accounting groups with quotas comes before that of their submitters.
     """
 
     effective_prio: dict[str, float] = field(default_factory=dict)
     in_use: dict[str, float] = field(default_factory=dict)
     factor: dict[str, float] = field(default_factory=dict)
+    group: dict[str, str] = field(default_factory=dict)
+    #: None: no group has a quota
+    dues: GroupDues | None = None
     asked_at: float = float("-inf")
+    #: claims since the groups were counted: monotonic time, group, weight
+    _claims: list[tuple[float, str, float]] = field(default_factory=list)
 
-    def update(self, rows: Iterable[ShareRow], now: float) -> None:
-        """Take rows of ``fetchwork.shares``."""
-        self.effective_prio, self.in_use, self.factor = {}, {}, {}
+    def update(
+        self, rows: Iterable[ShareRow], now: float, groups: Sequence[GroupRow] = (), host: int = 0
+    ) -> None:
+        """Take rows of ``fetchwork.shares``, and those of ``fetchwork.read_groups`` for a host."""
+        self.effective_prio, self.in_use, self.factor, self.group = {}, {}, {}, {}
+        self.dues = GroupDues(groups, host) if groups else None
+        if self.dues is not None:
+            # the count does not have the claims after it
+            counted_at = now - max(row.age_s for row in groups)
+            self._claims = [claim for claim in self._claims if claim[0] > counted_at]
+            for _, group, weight in self._claims:
+                self.dues.claimed(group, weight)
         for row in rows:
             self.factor[row.submitter] = row.prio_factor
             self.effective_prio[row.submitter] = row.effective_prio
             self.in_use[row.submitter] = row.running
+            if row.accounting_group is not None:
+                self.group[row.submitter] = row.accounting_group
         self.asked_at = now
 
-    def claimed(self, submitter: str, slots: float = 1.0) -> None:
+    def claimed(self, submitter: str, slots: float = 1.0, weight: float = 1.0) -> None:
         """Count a job of ``submitter`` that this host has claimed, or given back (``slots`` -1)."""
         self.in_use[submitter] = max(0.0, self.in_use.get(submitter, 0.0) + slots)
+        if self.dues is not None:
+            group = self.group_of(submitter)
+            self.dues.claimed(group, slots * weight)
+            self._claims.append((time.monotonic(), group, slots * weight))
+
+    def group_of(self, submitter: str) -> str:
+        """Return the submitter's accounting group with a quota."""
+        return self.group.get(submitter, NONE)
+
+    def turn(self, submitter: str, more: int = 0, of_group: float = 0.0) -> Turn:
+        """Return the submitter's place in the order; the lowest gets the next slot.
+
+        ``more`` slots are about to be its, and slots with the weight ``of_group`` its group's.
+        """
+        group = self.dues.turn(self.group_of(submitter), of_group) if self.dues is not None else (0, 0.0)
+        return *group, self.need(submitter, more)
 
     def need(self, submitter: str, more: int = 0) -> float:
         """Return the submitter's need; the lowest gets the next slot. ``more`` slots are about to be its."""
@@ -85,6 +127,18 @@ class SlotWeights:
             elif resource in self._slot:
                 self._carved[resource] = self._slot.lookup(resource)
         return _weight(self._carved)
+
+
+def whole_weight(slot: ClassAd) -> float:
+    """The weight of a slot, of a partitionable one with all its resources, as quotas count the pool."""
+    if slot.get("SlotType") != "Partitionable" or "SlotWeight" not in slot:
+        return SlotWeights(slot).of(ClassAd())
+    whole = ClassAd()
+    whole.update({name: slot.lookup(name) for name in slot})
+    for resource in ("Cpus", "Memory", "Disk", "GPUs"):
+        if f"TotalSlot{resource}" in slot:
+            whole[resource] = slot.lookup(f"TotalSlot{resource}")
+    return _weight(whole)
 
 
 def _weight(slot: ClassAd) -> float:

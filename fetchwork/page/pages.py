@@ -288,12 +288,14 @@ class Pages:
         queues = await self._workers.ask(request.state.person, questions.queues)
         limits = await self._workers.ask(request.state.person, questions.listed, of="limits")
         starts = [ad for ad in limits if "MaxStarts" in ad]
+        groups = await self._workers.ask(request.state.person, questions.listed, of="groups")
         return self.render(
             request,
             "queues.html",
             queues=queues,
             limits=[ad for ad in limits if "MaxStarts" not in ad],
             starts=starts,
+            groups=groups,
             table=Table(request, "queues"),
         )
 

@@ -19,24 +19,21 @@ from fetchwork.queue.events.reader import Reader
 from fetchwork.queue.outputs import output
 from fetchwork.queue.reading import summaries
 from fetchwork.queue.reading.ads import ads
+from fetchwork.queue.reading.poolviews import GROUPS, HOSTS, LIMITS, QUEUES, SUBMITTERS
 from fetchwork.queue.reading.query import summary
 from fetchwork.queue.reading.selecting import id_of
-from fetchwork.queue.reading.views import (
-    HISTORY,
-    HOSTS,
-    JOBS,
-    LIMITS,
-    QUEUES,
-    RUNS,
-    SLOTS,
-    SUBMITTERS,
-    Json,
-    View,
-)
+from fetchwork.queue.reading.views import HISTORY, JOBS, RUNS, SLOTS, Json, View
 from fetchwork.queue.submitting import submission
 
 LONG = {"jobs": JOBS, "history": HISTORY, "runs": RUNS}
-VIEWS = {"slots": SLOTS, "hosts": HOSTS, "queues": QUEUES, "submitters": SUBMITTERS, "limits": LIMITS}
+VIEWS = {
+    "slots": SLOTS,
+    "hosts": HOSTS,
+    "queues": QUEUES,
+    "submitters": SUBMITTERS,
+    "limits": LIMITS,
+    "groups": GROUPS,
+}
 ACTIONS = {
     "hold": JobAction.Hold,
     "release": JobAction.Release,
@@ -159,7 +156,7 @@ def why(session: ActingSession, *, job: str) -> Json:
 
 
 def listed(session: ActingSession, *, of: str, constraint: str = "", limit: int = -1) -> list[Json]:
-    """The ads of a short view: slots, hosts, queues, submitters, limits; the first ones with a limit."""
+    """The ads of a short view, one of VIEWS; the first ones with a limit."""
     return _all(session, VIEWS[of], constraint, limit)
 
 

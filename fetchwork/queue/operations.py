@@ -18,21 +18,17 @@ from fetchwork.queue import changing
 from fetchwork.queue.ask import Memory, Steps, Stream
 from fetchwork.queue.reading import ads as reading
 from fetchwork.queue.reading import dags, prospects, query, summaries
-from fetchwork.queue.reading.selecting import FACTORIES
-from fetchwork.queue.reading.views import (
+from fetchwork.queue.reading.poolviews import (
     CHECKPOINTS,
     CREDENTIALS,
-    HISTORY,
+    GROUPS,
     HOSTS,
-    JOBS,
     LIMITS,
     QUEUES,
-    RUNS,
-    SLOTS,
     SUBMITTERS,
-    Json,
-    View,
 )
+from fetchwork.queue.reading.selecting import FACTORIES
+from fetchwork.queue.reading.views import HISTORY, JOBS, RUNS, SLOTS, Json, View
 
 if TYPE_CHECKING:
     from fetchwork.classad.bindings import JobAction
@@ -50,6 +46,7 @@ VIEWS: Mapping[str, View] = {
     "queues": QUEUES,
     "submitters": SUBMITTERS,
     "limits": LIMITS,
+    "groups": GROUPS,
     "checkpoints": CHECKPOINTS,
     "credentials": CREDENTIALS,
 }
@@ -246,6 +243,16 @@ def set_submitter(memory: Memory, *, name: str, changes: Json) -> Steps[None]:
     yield administration.set_submitter(name=name, changes=changes)
 
 
+def set_group(memory: Memory, *, name: str, changes: Json) -> Steps[None]:
+    """Make an accounting group with a quota, or change one."""
+    yield administration.set_group(name=name, changes=changes)
+
+
+def remove_group(memory: Memory, *, name: str) -> Steps[None]:
+    """Remove an accounting group and those below it."""
+    yield administration.remove_group(name=name)
+
+
 def sealing_key(memory: Memory) -> Steps[Json | None]:
     """The key that credentials are sealed to; None if no administrator has published one."""
     key: credentials.SealingKey | None = yield credentials.sealing_key()
@@ -315,7 +322,7 @@ STEPS: Mapping[str, Callable[..., Steps[Any]]] = {
         ),
         prospects.prospects, prospects.first_idle, prospects.waiting, prospects.idle,
         prospects.slots_named, prospects.seen_by_slot,
-        change, change_jobs, act, edit, reschedule, set_submitter,
+        change, change_jobs, act, edit, reschedule, set_submitter, set_group, remove_group,
         sealing_key, put_credential, delete_credential,
     )
 }  # fmt: skip

@@ -300,6 +300,25 @@ class Queue:
         """
         return self._list(_ad, "view", **_view("limits", constraint, projection))
 
+    def groups(self, constraint: ConstraintSpec = None, projection: Sequence[str] = ()) -> list[ClassAd]:
+        """An ad for each accounting group with a quota, and for the submitters without one ("<none>").
+
+        ConfigQuota or DynamicQuota is the group's own; SubtreeQuota what that is of the pool now,
+        EffectiveQuota the part for its own submitters, who have WeightedInUse and ask for Requested.
+        """
+        return self._list(_ad, "view", **_view("groups", constraint, projection))
+
+    def set_group(self, /, group: str, **changes: float | bool | list[str] | None) -> None:
+        """Make an accounting group with a quota, or change one: ``quota``, ``dynamic_quota``, and so on.
+
+        For administrators and managers of a group above it; see SQL's ``set_group``.
+        """
+        return self._ask(lambda _: None, "set_group", name=group, changes=changes)
+
+    def remove_group(self, group: str) -> None:
+        """Remove an accounting group, with the groups below it."""
+        return self._ask(lambda _: None, "remove_group", name=group)
+
     # credentials
 
     def credentials(self, constraint: ConstraintSpec = None, projection: Sequence[str] = ()) -> list[ClassAd]:

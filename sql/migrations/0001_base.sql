@@ -224,6 +224,44 @@ COMMENT ON TABLE fetchwork.start_token IS
     'the last starts under each limit on starts, as many as it allows: the oldest of them says when the next '
     'start may be';
 
+CREATE TABLE fetchwork.accounting_group (
+    name text PRIMARY KEY CONSTRAINT accounting_group_name_is_plain CHECK (
+        name ~ '^[A-Za-z0-9_][A-Za-z0-9_-]*(\.[A-Za-z0-9_][A-Za-z0-9_-]*){0,9}$'
+    ),
+    -- the group above it, the name up to the last dot; null: HTCondor's root, "<none>"
+    parent text REFERENCES fetchwork.accounting_group (name),
+    quota double precision CONSTRAINT accounting_group_quota_is_positive CHECK (quota >= 0),
+    -- of the parent's quota that is left by quotas of its other groups
+    dynamic_quota double precision CONSTRAINT accounting_group_dynamic_quota_is_part CHECK (
+        dynamic_quota BETWEEN 0 AND 1
+    ),
+    accept_surplus boolean NOT NULL DEFAULT false,
+    autoregroup boolean NOT NULL DEFAULT false,
+    -- of its submitters without one of their own; null: the setting default_prio_factor
+    prio_factor double precision CONSTRAINT accounting_group_factor_is_at_least_one CHECK (prio_factor >= 1),
+    managers text [] NOT NULL DEFAULT '{}',     -- roles that may set the groups below it
+    CONSTRAINT accounting_group_has_one_quota CHECK (num_nonnulls(quota, dynamic_quota) = 1)
+);
+
+COMMENT ON TABLE fetchwork.accounting_group IS
+    'accounting groups with quotas: GROUP_NAMES, GROUP_QUOTA_<name>, GROUP_QUOTA_DYNAMIC_<name>, ...';
+
+-- ClassAd names ignore case, and so do the names of groups.
+CREATE UNIQUE INDEX accounting_group_key ON fetchwork.accounting_group (lower(name));
+
+CREATE TABLE fetchwork.group_count (
+    name text PRIMARY KEY,                      -- "<none>": the submitters without a group
+    subtree_quota double precision NOT NULL,    -- its quota, in weighted slots (SlotWeight)
+    quota double precision NOT NULL,            -- the part of it for its own submitters
+    in_use double precision NOT NULL,           -- by its own submitters
+    subtree_in_use double precision NOT NULL,
+    requested double precision NOT NULL,        -- in use and by idle jobs of its own submitters
+    counted_at timestamptz NOT NULL
+);
+
+COMMENT ON TABLE fetchwork.group_count IS
+    'quotas and use of the groups, counted at most once a second; empty if there is no group';
+
 CREATE TABLE fetchwork.group_grant (
     role text NOT NULL,                         -- a database role, or a role it is a member of
     accounting_group text NOT NULL,             -- that its jobs may be charged to
@@ -576,6 +614,8 @@ CREATE TABLE fetchwork.slot (
     last_answer text,                           -- the answer to that fetch
     reported_at timestamptz NOT NULL DEFAULT now(),  -- by its agent, also while it is busy
     queues text [],                             -- its queues, in this order; null: not reported
+    -- its SlotWeight, with all resources of a partitionable slot, as the quotas of groups count the pool
+    weight double precision NOT NULL DEFAULT 1,
     ad jsonb,                                   -- as FETCH_WORK brought it, without the startd's secrets
     PRIMARY KEY (host_id, name)
 );
@@ -1402,7 +1442,7 @@ COMMENT ON TABLE fetchwork.turn IS
 INSERT INTO fetchwork.turn (name)
 VALUES
     ('reap'), ('fold'), ('preempt'), ('tables'), ('demand'), ('limits'), ('schema'), ('events'), ('files'),
-    ('ids');
+    ('ids'), ('groups');
 
 -- Vacuum ----------------------------------------------------------------------------------------------------
 
@@ -1428,6 +1468,9 @@ ALTER TABLE fetchwork.start_token SET (
     autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000, autovacuum_vacuum_cost_delay = 0
 );
 -- Few rows, rewritten all the time.
+ALTER TABLE fetchwork.group_count SET (
+    fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000
+);
 ALTER TABLE fetchwork.demand SET (
     fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 200
 );

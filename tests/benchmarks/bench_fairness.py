@@ -3,6 +3,7 @@
     make bench-fairness
     make bench-fairness ARGS="--seconds 60 --halflife 10"
     make bench-fairness ARGS=--chains    the same with jobs in chains, which must not change the figures
+    make bench-fairness ARGS="--trees 1-20"    trees of groups beside a real negotiator (group_trees.py)
 
 Two simulated hosts with an agent each, on a server of their own. The shares should be inverse to the factors,
 4 : 2 : 1, in the long run: some half-lives of the usage after the start, so the half-life is short here. The
@@ -23,7 +24,7 @@ from fetchwork.db import schema
 from fetchwork.simulate import BEHAVIOURS, Host, Ledger, SlotSpec, Timing
 from fetchwork.simulate.agents import AgentProcess
 from fetchwork.simulate.hookcalls import connect_to
-from tests.benchmarks import frame
+from tests.benchmarks import frame, group_trees
 
 FACTORS = {"group_one": 1, "group_two": 2, "group_four": 4}
 NEWCOMER = "group_late"
@@ -142,7 +143,11 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=60.0, help="measured, after three half-lives")
     parser.add_argument("--halflife", type=float, default=10.0, help="of the usage, in seconds")
     parser.add_argument("--chains", action="store_true", help="let jobs run in chains")
+    parser.add_argument("--trees", metavar="A-B", help="compare groups with a negotiator's, by these seeds")
     options = parser.parse_args()
+    if options.trees:
+        print(f"furthest from negotiator: {group_trees.compare(options.trees):.3f}")
+        return
     with frame.server() as (server, directory):
         server.create_database("queue")
         bench = Bench(server.conninfo("queue"), chains=options.chains)

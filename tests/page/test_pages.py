@@ -94,6 +94,14 @@ def test_queues_are_shown_with_their_limits(page: TestClient, busy: DirectQueue)
     assert re.search(line, text)
 
 
+def test_groups_are_shown_with_their_quotas(page: TestClient, busy: DirectQueue) -> None:
+    assert "Accounting groups" not in page.get("/queues").text
+    busy.call("set_group", name="physics", changes={"quota": 7, "accept_surplus": True})
+    busy.submit(Owner="alice", AccountingGroup="physics.alice")
+    cells = r"<td>physics</td><td[^>]*>7\.0</td><td[^>]*>0\.0</td><td[^>]*>1\.0</td><td>surplus</td>"
+    assert re.search(cells, page.get("/queues").text)
+
+
 def test_counts_of_owners_and_queues_lead_to_their_jobs(page: TestClient, busy: DirectQueue) -> None:
     text = page.get("/").text
     links = [html.unescape(link) for link in re.findall(r'class="number"><a href="([^"]*)">1</a>', text)]

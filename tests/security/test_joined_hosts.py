@@ -27,6 +27,7 @@ ELSEWHERE = {
     "postpone_objects": "for trusted hosts: below",
     "bucket_probes": "URLs of an object that never exists",
     "sealing_key": "a public key",
+    "group_figures": "sums of the pool by accounting group, no job and no person",
     "register_host_key": "is about the caller's own host: test_host_keys.py",
     "credentials_to_seal": "for trusted hosts: test_host_keys.py",
     "shares": "what matching needs: usage by submitter",

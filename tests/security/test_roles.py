@@ -51,6 +51,7 @@ def test_every_column_of_every_view_is_readable(busy: Root, role: str) -> None:
     slot = {"name": "slot00@h1", "fetched_at": 1e9, "cpus": 1, "queues": ["default"], "ad": {"Cpus": 1}}
     busy.call("report_slots", host_id=busy.host(), slots=psycopg.types.json.Jsonb([slot]))
     busy.call("set_limit", name="licence", maximum=2)
+    busy.call("set_group", name="physics", changes={"quota": 2})
     busy.call("set_starts", scope="owner", name="alice", starts=9, seconds=60)
     busy.call("publish_credential_key", public_key=b"k" * 32)
     key = busy.value("SELECT key_id FROM fetchwork.sealing_key()")
@@ -182,18 +183,18 @@ def test_nobody_alters_functions_views_or_the_schema(busy: Root) -> None:
 
 # the functions that each role may call; all others are forbidden to all roles
 FOR_EVERYONE = {
-    "invoker", "sees_all", "is_admin", "own_owners", "acting_for", "is_joined_point", "invited_owners", "may_act_for", "asker", "job_id", "parse_job_id", "shares", "is_expression", "attribute_of", "integer_of", "memory_use", "vacate_s", "dag_counts", "default_attributes",
+    "invoker", "sees_all", "is_admin", "own_owners", "acting_for", "is_joined_point", "invited_owners", "may_act_for", "asker", "job_id", "parse_job_id", "shares", "group_figures", "is_expression", "attribute_of", "integer_of", "memory_use", "vacate_s", "dag_counts", "default_attributes",
     "can_be_undefined", "event_window", "may_sequence_events", "log_clusters", "dag_clusters", "scheduler_clusters", "is_log_of", "named_jobs", "job_edge", "run_edge", "history_edge", "waiting_autoclusters", "prospects", "first_idle", "recent_failures", "policies_rest", "host_ends", "batch_ends", "watch_output", "sends_notifications", "sealing_key",
 }  # fmt: skip
 OF_SUBMITTERS = {
     "submit", "submit_many", "submit_cluster", "submit_ads", "reserve_cluster", "note_submission", "submitted_as", "begin_submission", "submit_noted", "lacking_contents", "end_content", "add_job_files", "add_job_key", "job_outputs", "output_clusters", "awaited_owners", "checkpoint_owners", "awaited_outputs", "drop_outputs", "left_checkpoints", "forget_checkpoint", "not_brought",
     "create_token", "revoke_token", "tokens", "put_credential", "delete_credential", "hold", "release", "remove", "remove_now", "vacate", "suspend", "continue",
-    "edit", "notify_agents",
+    "edit", "notify_agents", "set_group", "remove_group",
     # the scheduler-universe jobs of its own account, for an access point that serves only that account
     "claim_scheduler_job", "tend_scheduler_runs", "run_policy", "start", "refuse_start", "heartbeat", "finish",
 }  # fmt: skip
 OF_AGENTS = {
-    "hello", "beat", "goodbye", "report_slots", "candidates", "read_demand", "autocluster_ads", "claim_many", "accept", "reject", "start", "refuse_start", "start_failed",
+    "hello", "beat", "goodbye", "report_slots", "candidates", "read_demand", "read_groups", "autocluster_ads", "claim_many", "accept", "reject", "start", "refuse_start", "start_failed",
     "withdraw", "note_match", "retry_with_more", "heartbeat", "report_runs", "next_runs", "run_policy", "finish", "slot_is_free", "run_owner", "starter_gone", "watched_output", "ship_output", "host_runs", "policy_jobs", "apply_policy",
     "report_faults", "maintain_queue", "sequence_events", "lead", "end_notification_reader", "reap", "wake", "fold", "preempt", "maintain_tables", "take_leader_task",
     "fail_inputs",

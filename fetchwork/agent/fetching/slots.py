@@ -16,6 +16,7 @@ from fetchwork.errors import ClassAdError
 from fetchwork.handlers.context import Answer
 from fetchwork.handlers.host.keywords import KeywordContext
 from fetchwork.handlers.host.session import HostSession
+from fetchwork.matching.shares import whole_weight
 from fetchwork.matching.slotstate import Resources, slot_resources
 
 #: most slots remembered; on a host with more slots some are left out
@@ -44,6 +45,7 @@ class SlotRow(Resources):
     queues: list[str] | None
     #: names of a partitionable slot's dynamic slots
     children: list[str] | None
+    weight: float
     ad: NotRequired[JsonObject]
 
 
@@ -139,6 +141,8 @@ class SlotReports:
             await session.database.run(
                 hosts.report_slots(host_id=greeting.host_id, slots=rows), timeout_s=CALL_S
             )
+        if self._fetches:
+            session.slots_are_known = True
         for fetch, row in due:
             fetch.reported, fetch.reported_at = _status(row), now
             if "ad" in row:
@@ -164,6 +168,7 @@ class SlotReports:
             "last_answer": fetch.answer,
             "queues": list(fetch.queues) or None,
             "children": fetch.children,
+            "weight": whole_weight(ad),
             "cpus": left["cpus"],
             "memory_mib": left["memory_mib"],
             "disk_kib": left["disk_kib"],

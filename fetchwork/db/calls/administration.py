@@ -27,6 +27,16 @@ def set_starts(*, scope: str, name: str, starts: int | None, seconds: float | No
     return done("set_starts", given(locals()))
 
 
+def set_group(*, name: str, changes: JsonObject) -> Call[None]:
+    """Make an accounting group with a quota, or change one."""
+    return done("set_group", given(locals()))
+
+
+def remove_group(*, name: str) -> Call[int]:
+    """Remove an accounting group and those below it; returns their number."""
+    return value_of("remove_group", given(locals()))
+
+
 def set_setting(*, name: str, value: float) -> Call[None]:
     """Set one of the queue's settings."""
     return done("set_setting", given(locals()))

@@ -66,6 +66,29 @@ class SubmitterShare(Record):
     real_prio: float
     effective_prio: float
     running: int
+    #: with a quota; None: it is in no such group
+    accounting_group: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class GroupFigures(Record):
+    """Quotas and use of an accounting group, in weighted slots; "<none>": of submitters without a group."""
+
+    name: str
+    parent: str | None
+    accept_surplus: bool
+    autoregroup: bool
+    subtree_quota: float
+    #: for its own submitters
+    quota: float
+    in_use: float
+    subtree_in_use: float
+    #: in use and by idle jobs of its own submitters
+    requested: float
+    #: claims in the pool to expect for each claim of the host
+    expected: float = 1.0
+    #: seconds since they were counted
+    age_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,6 +187,11 @@ def autocluster_ads(*, ids: Sequence[int]) -> Call[list[AutoclusterAd]]:
 def shares() -> Call[list[SubmitterShare]]:
     """The past and present use of every submitter."""
     return records_of(SubmitterShare, "shares")
+
+
+def read_groups(*, host_id: int, anew: bool) -> Call[list[GroupFigures]]:
+    """The accounting groups with quotas, counted ``anew`` or at most a second ago."""
+    return records_of(GroupFigures, "read_groups", given(locals()))
 
 
 def read_demand(*, host_id: int, queues: Sequence[str], since: str) -> Call[DemandRead]:

@@ -71,6 +71,11 @@ class HostSession:
         self.orders = Orders()
         self.slots = SlotMemory()
         self.shares = Shares()
+        #: the database knows the slots of this agent, so quotas of groups count them
+        self.slots_are_known = False
+        self._slots_are_counted = False
+        #: set while a slot waits for that
+        self.wants_slots_known = asyncio.Event()
         #: autoclusters and owners whose jobs could not be printed
         self.unprintable = Unprintable()
         #: evaluates users' expressions
@@ -243,7 +248,16 @@ class HostSession:
     async def read_shares(self, timeout_s: float) -> None:
         """Read the submitters' shares, if the last ones are old."""
         now = time.monotonic()
-        if now - self.shares.asked_at > SHARES_LIFE_S:
+        new_slots = self.slots_are_known and not self._slots_are_counted and self.shares.dues is not None
+        if now - self.shares.asked_at > SHARES_LIFE_S or new_slots:
             # calls that come meanwhile go on with the old figures
             self.shares.asked_at = now
-            self.shares.update(await self.database.run(matching.shares(), timeout_s=timeout_s), now)
+            shares = await self.database.run(matching.shares(), timeout_s=timeout_s)
+            groups, host = [], 0
+            if any(share.accounting_group is not None for share in shares):
+                anew = self.slots_are_known and not self._slots_are_counted
+                host = (await self.hello(timeout_s)).host_id
+                asked = matching.read_groups(host_id=host, anew=anew)
+                groups = await self.database.run(asked, timeout_s=timeout_s)
+                self._slots_are_counted = self.slots_are_known
+            self.shares.update(shares, now, groups, host)

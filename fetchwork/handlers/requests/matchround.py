@@ -44,6 +44,8 @@ AUTOCLUSTERS_A_CLAIM = 64
 FIRST_OF_A_CLAIM = 8
 #: passes of one fetch, each with one claim, before the slot has to ask again
 TRIES = 20
+#: seconds in which a new agent's slots are reported
+SLOTS_KNOWN_S = 1.0
 #: a fetch with less time left than this begins no further claim
 LEAST_S = 0.5
 
@@ -176,6 +178,12 @@ class MatchRound:
         await self._read_autoclusters(
             {waiting.autocluster_id for found in fitting.values() for waiting in found}
         )
+        if session.shares.dues is not None and not session.slots_are_known:
+            # quotas would be those of a pool without these slots
+            session.wants_slots_known.set()
+            for seeker in fitting:
+                seeker.look_again_in(SLOTS_KNOWN_S)
+            return
         for seeker, found in fitting.items():
             groups = session.orders.groups(found, session.autoclusters)
             self._autoclusters.update(groups.autoclusters)

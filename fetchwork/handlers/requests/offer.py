@@ -156,7 +156,7 @@ async def claim(
         pair = pairs[row.choice - 1]
         taken = Taken(row, next(ranked for ranked in wanted[number].choices if _pair(ranked) == pair))
         session.positions.took(*pair, row.position)
-        session.shares.claimed(taken.of.choice.autocluster.submitter)
+        session.shares.claimed(taken.of.choice.autocluster.submitter, weight=taken.of.weight)
         session.demand.got(pair)
         answers[number] = taken
     _note_what_was_in_vain(session, wanted, answers, closed.keys())
@@ -236,7 +236,7 @@ async def offer(fetch: Fetch, taken: Taken, problem: str | None) -> Answer | Non
 
     async def undo() -> None:
         await _withdraw(task, run, "the hook ended before it got the answer")
-        session.shares.claimed(submitter, -1.0)
+        session.shares.claimed(submitter, -1.0, taken.of.weight)
 
     return Answer(Reply(text), "offered", run.slot, run.job, run.run_id, undo=undo)
 

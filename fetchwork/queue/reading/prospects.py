@@ -53,6 +53,12 @@ WHERE s.name = %s OR s.machine = %s OR split_part(s.name, '@', 1) || '@' || spli
 ORDER BY s.name, s.last_fetch_at DESC
 """
 
+_GROUPS = """
+SELECT name, parent, acceptsurplus AS accept_surplus, autoregroup, subtreequota AS subtree_quota,
+    effectivequota AS quota, weightedinuse AS in_use, subtreeinuse AS subtree_in_use, requested
+FROM fetchwork.groups
+"""
+
 _AUTOCLUSTERS = """
 SELECT autoclusterid AS autocluster_id, submitter, owner, fetchworkqueue AS queue, ad
 FROM fetchwork.autoclusters
@@ -123,12 +129,14 @@ def slots_named(memory: Memory, *, name: str) -> Steps[list[Json]]:
 
 
 def waiting(memory: Memory, *, queues: Sequence[str] | None = None) -> Steps[Json]:
-    """The autoclusters that wait in some queues, and the use of each submitter."""
+    """The autoclusters that wait in some queues, and the use of each submitter and accounting group."""
     autoclusters = yield matching.waiting_autoclusters(queues=queues)
     shares = yield matching.shares()
+    groups = yield Ask(_GROUPS, [])
     return {
         "autoclusters": [_fields(one) for one in autoclusters],
         "shares": [_fields(one) for one in shares],
+        "groups": [dict(row) for row in groups],
     }
 
 

@@ -214,7 +214,8 @@ HISTORY = View(
 )
 
 
-def _epoch(column: str) -> str:
+def epoch(column: str) -> str:
+    """The SQL of a column's time in seconds."""
     return f"extract(epoch FROM {column})::bigint"
 
 
@@ -243,9 +244,9 @@ RUNS = View(
     order=("runid",),
     expressions={
         "FetchWorkChain": "chain",
-        "JobCurrentStartDate": _epoch("claimed_at"),
-        "JobCurrentStartExecutingDate": _epoch("started_at"),
-        "EpochWriteDate": _epoch("ended_at"),
+        "JobCurrentStartDate": epoch("claimed_at"),
+        "JobCurrentStartExecutingDate": epoch("started_at"),
+        "EpochWriteDate": epoch("ended_at"),
     },
     edge=lambda key, n: reading.run_edge(before=key[0], n=n),
     beginning=(2**63 - 1,),
@@ -277,146 +278,8 @@ SLOTS = View(
     },
     order=("machine", "name"),
     expressions={
-        "LastFetchWorkSpawned": _epoch("last_fetch_at"),
+        "LastFetchWorkSpawned": epoch("last_fetch_at"),
         "FetchWorkLastAnswer": "last_answer",
         "FetchWorkQueues": "array_to_string(fetchworkqueues, ', ')",
     },
-)
-
-_NO_AD = "'{}'::jsonb AS ad"
-
-HOSTS = View(
-    f"(SELECT *, {_NO_AD} FROM fetchwork.hosts) AS hosts",  # noqa: S608 - a constant
-    "Host",
-    {
-        "Machine": "string",
-        "AgentVersion": "string",
-        "Alive": "boolean",
-        "LastHeardFrom": "integer",
-        "Runs": "integer",
-        "BadStarts": "integer",
-        "BadReason": "string",
-        "BlackHole": "boolean",
-        "BlackHoleSince": "integer",
-        "NextProbe": "integer",
-        "CopiedSince": "integer",
-    },
-    order=("machine",),
-    expressions={
-        "AgentVersion": "agent_version",
-        "LastHeardFrom": _epoch("seen_at"),
-        "BadStarts": "bad_starts",
-        "BadReason": "bad_reason",
-        "BlackHole": "black_hole_since_at IS NOT NULL",
-        "BlackHoleSince": _epoch("black_hole_since_at"),
-        "NextProbe": _epoch("next_probe_at"),
-        "CopiedSince": _epoch("copied_at"),
-    },
-)
-
-_QUEUES = f"""(
-    SELECT
-        q.*,
-        coalesce(sum(t.idle), 0)::bigint AS idlejobs,
-        coalesce(sum(t.running), 0)::bigint AS runningjobs,
-        coalesce(sum(t.held), 0)::bigint AS heldjobs,
-        {_NO_AD}
-    FROM fetchwork.queues AS q
-    LEFT JOIN fetchwork.totals AS t ON t.fetchworkqueue = q.name
-    GROUP BY q.name, q.paused, q.draining, q.maxrunning, q.preemptratio, q.preemptprio
-) AS queues"""  # noqa: S608 - a constant
-
-QUEUES = View(
-    _QUEUES,
-    "Queue",
-    {
-        "Name": "string",
-        "Paused": "boolean",
-        "Draining": "boolean",
-        "MaxRunning": "integer",
-        "PreemptRatio": "real",
-        "PreemptPrio": "integer",
-        "IdleJobs": "integer",
-        "RunningJobs": "integer",
-        "HeldJobs": "integer",
-    },
-    order=("name",),
-)
-
-# MyType as in the ads that condor_userprio reads
-SUBMITTERS = View(
-    f"(SELECT *, {_NO_AD} FROM fetchwork.submitters) AS submitters",  # noqa: S608 - a constant
-    "Accounting",
-    {
-        "Name": "string",
-        "Priority": "real",
-        "RealPriority": "real",
-        "PriorityFactor": "real",
-        "RunningJobs": "integer",
-        "MaxRunning": "integer",
-        "MaxIdle": "integer",
-        "MaxAutoclusters": "integer",
-        "WeightedUsage": "real",
-        "AccumulatedUsage": "real",
-    },
-    order=("priority", "name"),
-)
-
-# the files that runs saved for their job's next run
-CHECKPOINTS = View(
-    f"(SELECT *, {_NO_AD} FROM fetchwork.checkpoints) AS checkpoints",  # noqa: S608 - a constant
-    "Job",
-    {
-        "ClusterId": "integer",
-        "ProcId": "integer",
-        "Owner": "string",
-        "RunId": "integer",
-        "CheckpointNumber": "integer",
-        "LastCkptTime": "integer",
-        "Files": "integer",
-        "Bytes": "integer",
-    },
-    order=("clusterid", "procid", "runid"),
-    expressions={"LastCkptTime": _epoch("saved_at")},
-)
-
-# stored credentials, without their secrets
-CREDENTIALS = View(
-    f"(SELECT *, {_NO_AD} FROM fetchwork.credentials) AS credentials",  # noqa: S608 - a constant
-    "Credential",
-    {
-        "Owner": "string",
-        "Name": "string",
-        "Permissions": "string",
-        "Resource": "string",
-        "Renewable": "boolean",
-        "KeyId": "string",
-        "StoredAt": "integer",
-        "RenewedAt": "integer",
-        "ExpiresAt": "integer",
-    },
-    order=("owner", "name"),
-    expressions={f"{what}At": _epoch(f"{what.lower()}_at") for what in ("Stored", "Renewed", "Expires")},
-)
-
-LIMITS = View(
-    f"(SELECT *, {_NO_AD} FROM fetchwork.limits) AS limits",  # noqa: S608 - a constant
-    "ConcurrencyLimit",
-    {
-        "Name": "string",
-        "Scope": "string",
-        "Maximum": "real",
-        "Used": "real",
-        "MaxStarts": "integer",
-        "StartsSeconds": "real",
-        "Started": "integer",
-    },
-    order=("name", "scope"),
-)
-
-SETTINGS = View(
-    f"(SELECT name, value::float8, unit, meaning, {_NO_AD} FROM fetchwork.settings) AS settings",  # noqa: S608
-    "Setting",
-    {"Name": "string", "Value": "real", "Unit": "string", "Meaning": "string"},
-    order=("name",),
 )

@@ -1,7 +1,7 @@
 -- Stores the slots as FETCH_WORK showed them to an agent, many slots at a time and not at each fetch:
 -- [{"name", "state", "activity", "slot_type", "cpus", "memory_mib", "disk_kib", "gpus", "last_answer",
--- "fetched_at" (epoch s), "queues", "children", "ad"}, ...]. "children" has the names of a partitionable
--- slot's dynamic ones; null if its ad does not have them.
+-- "fetched_at" (epoch s), "queues", "weight", "children", "ad"}, ...]. "children" has the names of a
+-- partitionable slot's dynamic ones; null if its ad does not have them.
 -- A dynamic slot is gone when a later fetch of its partitionable slot does not name it. Other slots of this
 -- host are gone when the agent no longer reports them, after the startd was set up anew. A slot with a job of
 -- ours stays.
@@ -15,12 +15,13 @@ BEGIN ATOMIC
     INSERT INTO fetchwork.slot AS s (
         host_id, name, state, activity, slot_type,
         cpus, memory_mib, disk_kib, gpus,
-        last_fetch_at, last_answer, queues, ad
+        last_fetch_at, last_answer, queues, weight, ad
     )
     SELECT
         report_slots.host_id, t.name, t.state, t.activity, t.slot_type,
         t.cpus, t.memory_mib, t.disk_kib, t.gpus,
         to_timestamp(t.fetched_at), t.last_answer, t.queues,
+        least(greatest(coalesce(t.weight, 1), 1e-6), 1e9),
         -- without secrets that the startd gives to some hooks
         t.ad - ARRAY['ClaimId', 'ClaimIdList', 'ChildClaimIds', 'PairedClaimId', 'Capability']
     FROM jsonb_to_recordset(report_slots.slots) AS t (
@@ -35,6 +36,7 @@ BEGIN ATOMIC
         fetched_at double precision,
         last_answer text,
         queues text [],
+        weight double precision,
         ad jsonb
     )
     -- in one order, so that two calls can't deadlock
@@ -50,6 +52,7 @@ BEGIN ATOMIC
         last_fetch_at = excluded.last_fetch_at,
         last_answer = excluded.last_answer,
         queues = excluded.queues,
+        weight = excluded.weight,
         reported_at = clock_timestamp(),
         ad = coalesce(excluded.ad, s.ad);
 

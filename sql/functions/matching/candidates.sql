@@ -4,7 +4,7 @@
 -- gets only a probe now and then. Without a slot: the demand that any slot of the host could serve
 -- (functions/matching/read_demand.sql). With since: only demand that this or a later transaction announced.
 -- limited: a claim has to count runs for it (a concurrency limit, a maximum of running jobs, a limit on
--- starts). A resource that is NULL excludes no autocluster.
+-- starts, the quota of a group). A resource that is NULL excludes no autocluster.
 CREATE OR REPLACE FUNCTION fetchwork.candidates(
     host_id integer,
     slot text,
@@ -38,7 +38,11 @@ BEGIN ATOMIC
             OR EXISTS (
                 SELECT FROM fetchwork.start_limit AS l
                 WHERE (l.scope = 'queue' AND l.name = a.queue) OR (l.scope = 'owner' AND l.name = a.owner)
-            ),
+            )
+            OR CASE
+                WHEN EXISTS (SELECT FROM fetchwork.accounting_group) THEN fetchwork.has_quota(a.submitter)
+                ELSE false
+            END,
         a.request_cpus, a.request_memory_mib, a.request_disk_kib, a.request_gpus
     FROM fetchwork.turned_away(candidates.host_id) AS t
     CROSS JOIN fetchwork.demand AS d

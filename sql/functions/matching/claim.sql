@@ -73,7 +73,9 @@ BEGIN
     FOR i IN 1 .. coalesce(cardinality(autoclusters), 0) LOOP
         IF limited[i] THEN
             may_count := coalesce(may_count, fetchwork.lock_limits());
-            CONTINUE WHEN NOT may_count OR fetchwork.blocked_by(autoclusters[i]) IS NOT NULL;
+            CONTINUE WHEN NOT may_count OR fetchwork.blocked_by(
+                autoclusters[i], coalesce(weights[i], claim.weight)
+            ) IS NOT NULL;
         END IF;
         WITH first AS (
             DELETE FROM fetchwork.waiting AS w

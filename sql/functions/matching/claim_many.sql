@@ -107,6 +107,10 @@ BEGIN
                 SELECT FROM fetchwork.start_limit AS l
                 WHERE (l.scope = 'queue' AND l.name = a.queue) OR (l.scope = 'owner' AND l.name = a.owner)
             )
+            OR CASE
+                WHEN EXISTS (SELECT FROM fetchwork.accounting_group) THEN fetchwork.has_quota(a.submitter)
+                ELSE false
+            END
             ORDER BY c.choice
         ),
         array_agg(

@@ -1,7 +1,8 @@
 -- Each submitter's use of the pool now, as HTCondor's negotiator computes it. usage: weighted slot seconds
 -- decayed by a half-life to now, with those of live runs so far. effective_prio = real priority x factor: the
--- submitter with the lowest gets the next slot. Real priority is usage / (halflife / ln 2), the number of
--- slots that a constant use would be, and 0.5 at least (condor_userprio).
+-- submitter with the lowest gets the next slot of its accounting group (group_of; NULL: none). Real priority
+-- is usage / (halflife / ln 2), the number of slots that a constant use would be, and 0.5 at least
+-- (condor_userprio).
 CREATE OR REPLACE FUNCTION fetchwork.shares()
 RETURNS TABLE (
     submitter text,
@@ -9,7 +10,8 @@ RETURNS TABLE (
     usage double precision,
     real_prio double precision,
     effective_prio double precision,
-    running bigint
+    running bigint,
+    accounting_group text
 )
 LANGUAGE sql
 STABLE
@@ -48,17 +50,20 @@ BEGIN ATOMIC
     ),
     now_used AS (
         SELECT
-            s.name, coalesce(s.prio_factor, constant.factor) AS factor, constant.halflife,
+            s.name, coalesce(s.prio_factor, g.prio_factor, constant.factor) AS factor, constant.halflife,
             coalesce(live.running, 0) AS running,
             s.usage * power(0.5, extract(epoch FROM clock_timestamp() - s.usage_at) / constant.halflife)
-                + coalesce(live.used, 0) + coalesce(ended.used, 0) AS used
+                + coalesce(live.used, 0) + coalesce(ended.used, 0) AS used,
+            g.name AS accounting_group
         FROM known AS s
         CROSS JOIN constant
         LEFT JOIN live ON live.submitter = s.name
         LEFT JOIN ended ON ended.submitter = s.name
+        LEFT JOIN fetchwork.accounting_group AS g ON g.name = fetchwork.group_of(s.name)
     )
     SELECT
         u.name, u.factor, u.used, greatest(0.5, u.used * ln(2) / u.halflife),
-        u.factor * greatest(0.5, u.used * ln(2) / u.halflife), u.running
+        u.factor * greatest(0.5, u.used * ln(2) / u.halflife), u.running,
+        u.accounting_group
     FROM now_used AS u;
 END;

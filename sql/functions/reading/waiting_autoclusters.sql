@@ -48,7 +48,11 @@ BEGIN ATOMIC
             OR EXISTS (
                 SELECT FROM fetchwork.start_limit AS l
                 WHERE (l.scope = 'queue' AND l.name = a.queue) OR (l.scope = 'owner' AND l.name = a.owner)
-            ) AS limited
+            )
+            OR CASE
+                WHEN EXISTS (SELECT FROM fetchwork.accounting_group) THEN fetchwork.has_quota(a.submitter)
+                ELSE false
+            END AS limited
     ) AS of_it
     -- one search of the index; demand may be there without a waiting job
     CROSS JOIN LATERAL (

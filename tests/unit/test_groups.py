@@ -1,0 +1,233 @@
+"""The dues of accounting groups, and the order in which their submitters get slots."""
+
+import math
+import time
+from collections import Counter
+from dataclasses import dataclass
+
+import pytest
+
+from fetchwork.db.calls.matching import SubmitterShare
+from fetchwork.matching.groups import NONE, GroupDues, allocations, dues
+from fetchwork.matching.shares import Shares
+
+
+@dataclass
+class Group:
+    name: str
+    #: of the whole group
+    quota: float
+    requested: float
+    accept_surplus: bool = True
+    autoregroup: bool = False
+    in_use: float = 0.0
+    subtree_in_use: float = 0.0
+    expected: float = 1.0
+    age_s: float = 0.0
+
+    @property
+    def parent(self) -> str | None:
+        return None if self.name == NONE else self.name.rpartition(".")[0] or NONE
+
+    @property
+    def subtree_quota(self) -> float:
+        return self.quota
+
+
+def root(left: float, requested: float = 0.0, in_use: float = 0.0) -> Group:
+    """The submitters without a group; so much of the pool is left by the groups."""
+    return Group(NONE, left, requested, in_use=in_use)
+
+
+@pytest.mark.parametrize(
+    ("groups", "allocated"),
+    [
+        # each asks for less than its quota
+        ([root(5), Group("a", 10, 4), Group("b", 20, 20)], {NONE: 0, "a": 4, "b": 20}),
+        # a gets the rest of b's quota and of the pool
+        ([root(10), Group("a", 30, 100), Group("b", 60, 20)], {NONE: 0, "a": 80, "b": 20}),
+        # surplus in the ratio of the quotas
+        ([root(30), Group("a", 10, 99), Group("b", 20, 99)], {NONE: 0, "a": 20, "b": 40}),
+        # one takes none, and one wants little
+        (
+            [root(30), Group("a", 10, 99), Group("b", 20, 99, accept_surplus=False), Group("c", 10, 15)],
+            {NONE: 0, "a": 35, "b": 20, "c": 15},
+        ),
+        # without a quota: only what those with quotas leave, in equal parts
+        (
+            [root(12), Group("a", 10, 12), Group("x", 0, 99), Group("y", 0, 99)],
+            {NONE: 0, "a": 12, "x": 5, "y": 5},
+        ),
+        # first within the subtree: physics has 6 of its own and the 4 that atlas leaves
+        (
+            [
+                root(0),
+                Group("physics", 10, 20),
+                Group("physics.atlas", 10, 6),
+                Group("bio", 10, 50),
+            ],
+            {NONE: 0, "physics": 14, "physics.atlas": 6, "bio": 10},
+        ),
+        ([root(10, 99), Group("a", 0, 0)], {NONE: 10, "a": 0}),
+    ],
+)
+def test_slots_are_allocated_as_the_negotiator_does(groups: list[Group], allocated: dict[str, float]) -> None:
+    assert allocations(groups) == pytest.approx(allocated)
+
+
+@pytest.mark.parametrize(
+    ("groups", "allocated"),
+    [
+        (
+            [
+                root(21.736, 200),
+                Group("g0", 16, 0, accept_surplus=False),
+                Group("g0.g1", 1.664, 0, accept_surplus=False),
+                Group("g0.g4", 1.728, 0),
+                Group("g2", 31, 0),
+                Group("g2.g7", 15, 112),
+                Group("g2.g8", 4.704, 40, accept_surplus=False),
+                Group("g3", 27, 0, accept_surplus=False),
+                Group("g5", 4.264, 33),
+            ],
+            {NONE: 39.4268, "g2.g7": 71.2307, "g2.g8": 4.704, "g5": 7.73445},
+        ),
+        # with more quota than the pool has, and groups that have users beside groups below them
+        (
+            [
+                root(0, 17),
+                Group("g0", 0, 7),
+                Group("g0.g1", 0, 1),
+                Group("g0.g1.g2", 0, 101, accept_surplus=False),
+                Group("g3", 43, 100),
+                Group("g3.g5", 21, 100),
+                Group("g4", 46, 100, accept_surplus=False),
+                Group("g6", 47, 0, accept_surplus=False),
+                Group("g6.g8", 12, 100),
+                Group("g6.g9", 4.55, 0),
+                Group("g6.g9.g10", 1.365, 139),
+            ],
+            {"g3": 43, "g3.g5": 21, "g4": 46, "g6.g8": 46.0785, "g6.g9.g10": 18.8365},
+        ),
+        (
+            [
+                root(0, 105),
+                Group("g0", 53.6673, 0, accept_surplus=False),
+                Group("g0.g2", 0, 7),
+                Group("g0.g3", 0, 100),
+                Group("g1", 46.3327, 53, accept_surplus=False),
+            ],
+            {"g0.g2": 7, "g0.g3": 46.6673, "g1": 46.3327},
+        ),
+    ],
+)
+def test_a_real_negotiator_allocated_this(groups: list[Group], allocated: dict[str, float]) -> None:
+    """From NegotiatorLog, observed on 23.9.6 (tests/benchmarks/group_trees.py has a pool that tells it)."""
+    ours = allocations(groups)
+    assert {name: slots for name, slots in ours.items() if slots} == pytest.approx(allocated, rel=1e-5)
+
+
+def test_no_slot_is_due_beyond_a_quota_above() -> None:
+    groups = [
+        root(50),
+        Group("a", 10, 0, accept_surplus=False, in_use=2, subtree_in_use=9),
+        Group("a.b", 10, 50, in_use=7, subtree_in_use=7),
+    ]
+    assert dues(groups)["a.b"] == 8
+
+
+def test_slots_are_dealt_until_each_group_has_its_due() -> None:
+    groups = [root(8, 99), Group("a", 4, 99, accept_surplus=False), Group("b", 8, 3), Group("c", 4, 99)]
+    counted = GroupDues(groups)
+    got: Counter[str] = Counter()
+    for _ in range(24):
+        first = min(
+            (counted.turn(group.name), group.name) for group in groups if got[group.name] < group.requested
+        )
+        got[first[1]] += 1
+        counted.claimed(first[1], 1.0)
+    # 5 of b are left: 8 : 4 for those who take surplus
+    assert got == {NONE: 11, "a": 4, "b": 3, "c": 6}
+
+
+def test_hosts_with_the_same_counts_give_no_group_more_than_its_due() -> None:
+    """Four hosts fill their 25 slots each at one moment: none of them knows the others' claims."""
+    groups = [root(0, 200), Group("a", 16, 200), Group("b", 24, 200), Group("c", 60, 10)]
+    for group in groups:
+        group.expected = 4.0
+    got: Counter[str] = Counter()
+    for host in range(1, 5):
+        counted = GroupDues(groups, host)
+        for _ in range(25):
+            first = min(
+                (counted.turn(group.name), group.name)
+                for group in groups
+                if group.name != "c" or got["c"] < 10
+            )[1]
+            counted.claimed(first, 1.0)
+            got[first] += 1
+    due = dues(groups)
+    assert got["c"] == 10 and due["a"] == pytest.approx(36) and due["b"] == pytest.approx(54)
+    assert abs(got["a"] - 36) <= 3 and abs(got["b"] - 54) <= 3
+
+
+def test_groups_with_a_quota_come_before_those_without_and_these_before_none() -> None:
+    counted = GroupDues([root(2, 5), Group("x", 0, 99), Group("y", 9, 0), Group("a", 3, 3, in_use=2)])
+    assert sorted((NONE, "x", "a"), key=counted.turn) == ["a", "x", NONE]
+
+
+def test_a_group_furthest_below_its_due_is_next() -> None:
+    counted = GroupDues([root(0), Group("a", 10, 20, in_use=5), Group("b", 40, 50, in_use=10)])
+    assert counted.turn("b") < counted.turn("a")
+    # five in a hundred more
+    assert counted.turn("b", 11) > counted.turn("a")
+
+
+def test_those_that_compete_for_the_rest_come_before_those_with_more_than_their_due() -> None:
+    groups = [root(0, 5), Group("a", 5, 9, in_use=9), Group("b", 5, 9, autoregroup=True, in_use=9)]
+    counted = GroupDues(groups)
+    assert counted.turn(NONE) == counted.turn("b") < counted.turn("a")
+    # without such groups, the others share it in the ratio of what is due to them
+    counted = GroupDues([root(3, 9, in_use=6), Group("a", 5, 5, in_use=9)])
+    assert counted.turn("a") < counted.turn(NONE)
+    assert all(math.isfinite(part) for group in groups for part in counted.turn(group.name))
+
+
+def test_submitters_of_a_group_are_served_by_their_need() -> None:
+    shares = Shares()
+    rows = [
+        SubmitterShare("a.old", 1000.0, 0.0, 9.0, 9000.0, 0, "a"),
+        SubmitterShare("a.new", 1000.0, 0.0, 0.5, 500.0, 0, "a"),
+        SubmitterShare("carol", 1000.0, 0.0, 0.5, 500.0, 0),
+    ]
+    shares.update(rows, 0.0, [root(1, 1), Group("a", 9, 9)])
+    assert shares.turn("a.new") < shares.turn("a.old")
+    shares.claimed("carol")
+    assert shares.turn("carol") > shares.turn("a.old") > shares.turn("a.new")
+
+
+def test_claims_after_the_count_are_not_forgotten() -> None:
+    shares = Shares()
+    rows = [SubmitterShare(name, 1.0, 0.0, 1.0, 1.0, 0, name[0]) for name in ("a.x", "b.y")]
+    groups = [root(0), Group("a", 10, 99), Group("b", 10, 99)]
+    shares.update(rows, time.monotonic(), groups)
+    shares.claimed("a.x")
+    for group in groups:
+        group.age_s = 60.0
+    shares.update(rows, time.monotonic(), groups)
+    assert shares.turn("a.x") > shares.turn("b.y")
+    for group in groups:
+        group.age_s = 0.0
+    shares.update(rows, time.monotonic() + 1, groups)
+    assert shares.turn("a.x") == shares.turn("b.y")
+
+
+def test_a_claim_counts_by_its_weight() -> None:
+    shares = Shares()
+    rows = [SubmitterShare(name, 1.0, 0.0, 1.0, 1.0, 0, name[0]) for name in ("a.x", "b.y")]
+    shares.update(rows, 0.0, [root(0), Group("a", 10, 99), Group("b", 10, 99)])
+    shares.claimed("a.x", weight=6.0)
+    shares.claimed("b.y", weight=2.0)
+    assert shares.turn("b.y") < shares.turn("a.x")
+    shares.claimed("a.x", -1.0, 6.0)
+    assert shares.turn("a.x") < shares.turn("b.y")
