@@ -52,7 +52,8 @@ HOT = {
     "counts by batch": "SELECT * FROM fetchwork.batches",
     "jobs whose delay is over": "SELECT * FROM fetchwork.job WHERE not_before <= now() ORDER BY not_before LIMIT 1000",
     "the head of an autocluster": "SELECT * FROM fetchwork.waiting WHERE autocluster_id = 3 AND job_prio = 0 AND position > 5 ORDER BY position LIMIT 1",
-    "the logs of jobs": joblogs._LOGS_OF_JOBS % (("'{5,5}'", "'{7,8}'", "NULL", "'here'") * 2),
+    "the logs of jobs": joblogs._LOGS_OF_JOBS
+    % (("'{5,5}'", "'{7,8}'", "NULL", "'here'") * len(joblogs._VIEWS)),
     "ended jobs that may have spans": spans._TRACED % ("'{1,5}'", "'{7,8}'"),
     "jobs that ended lately": spans._RECENT % 300,
     "changes of a job": spans._CHANGES % (5, 7, 10),
