@@ -252,9 +252,8 @@ async def _hold_slots(
                 connection,
                 "SELECT coalesce(sum(fetchwork.vacate(ARRAY[v.jobid])), 0)"
                 " FROM (SELECT r.jobid FROM fetchwork.runs AS r"
-                " WHERE r.outcome IS NULL AND r.started_at IS NOT NULL ORDER BY random() LIMIT %s) AS v"[
-                    SLOTS // 30
-                ],
+                " WHERE r.outcome IS NULL AND r.started_at IS NOT NULL ORDER BY random() LIMIT %s) AS v",
+                [SLOTS // 30],
             )
         since, end = time.monotonic(), time.monotonic() + PATIENCE_S
         while time.monotonic() < end and time.monotonic() - since < 5:

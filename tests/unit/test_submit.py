@@ -16,7 +16,7 @@ from fetchwork.queue.submitting import jobads, statements, submission
 from fetchwork.queue.submitting.unused import Line, unused
 
 
-def ads(text: str, cluster_id: int = 7, **arguments: str) -> list[dict[str, Any]]:
+def ads(text: str, cluster_id: int = 7, **arguments: Any) -> list[dict[str, Any]]:
     jobs = submit.from_description(text, cluster_id=cluster_id, **arguments)
     return [{**jobs.common, **own} for own in jobs.own]
 
