@@ -226,6 +226,22 @@ async def test_what_the_stream_shows_during_a_submission_is_written_once(
         keeping.cancel()
 
 
+def test_a_late_cluster_has_entries_of_its_own(point: AccessPoint, mine: Path) -> None:
+    log = mine / "a.log"
+    text = f"arguments = $(Item)\nmax_idle = 2\n{JOBS.format(log, '2 in (a, b, c)')}"
+    answer = point.submit("nobody", text)
+    cluster = answer["cluster"]
+    assert (answer["count"], answer["common"]["TotalSubmitProcs"]) == (6, 6)
+    assert "FetchWorkFactory" not in answer["common"]
+    heads = [f"035 ({cluster:03}.-01.", f"000 ({cluster:03}.000.", f"000 ({cluster:03}.001."]
+    assert [line[:13] for line in entries(log)] == heads
+    # known by its key, also without a job
+    again = point.submit("nobody", text.replace("max_idle = 2", "max_idle = 0"), key="k")
+    assert point.submit("nobody", text, key="k")["cluster"] == again["cluster"] != cluster
+    as_account("nobody", lambda: point.ask("change", action="Remove", spec=f"ClusterId == {cluster}"))
+    until(lambda: f"036 ({cluster:03}.-01." in [line[:13] for line in entries(log)], "its end")
+
+
 def test_jobs_of_another_access_point_are_left_to_it(point: AccessPoint, mine: Path) -> None:
     log = mine / "a.log"
     for name in ("elsewhere", None):
