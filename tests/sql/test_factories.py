@@ -161,7 +161,7 @@ def test_many_are_made_at_a_time(queue: DirectQueue) -> None:
         run(queue)
         seen.add(len(present(queue, 1)))
     assert max(seen) <= 100
-    assert min(seen) >= 85
+    assert min(seen) >= 75
     queue.call("maintain_queue")
     assert len(present(queue, 1)) == 100
 

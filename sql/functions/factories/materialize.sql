@@ -132,14 +132,14 @@ BEGIN
         start_mark = CASE
             WHEN maker.next_proc >= available OR most <= here OR maker.is_full THEN NULL
             WHEN maker.max_idle < 20 THEN 0
-            ELSE maker.next_proc - (0.9 * maker.max_idle)::integer
+            ELSE maker.next_proc - (0.8 * maker.max_idle)::integer
         END,
         -- at the end each job may be the last
         end_mark = CASE
             WHEN maker.next_proc >= available THEN 0
             WHEN most > here OR maker.is_full THEN NULL
             WHEN most < 20 THEN 0
-            ELSE maker.next_proc - (0.9 * most)::integer
+            ELSE maker.next_proc - (0.8 * most)::integer
         END
     WHERE f.cluster_id = cluster;
     RETURN made;

@@ -1,5 +1,5 @@
 -- Makes jobs of the late clusters of which these jobs have just left Idle, or, with ended, the queue. It
--- tries only if about a tenth of the jobs that may be there has gone, so that jobs are made many at a time,
+-- tries only if about a fifth of the jobs that may be there has gone, so that jobs are made many at a time,
 -- and costs one look into an empty table if there are no late clusters. ended null: jobs of any state left
 -- the queue, so it tries in any case. Locks: as materialize.
 CREATE OR REPLACE FUNCTION fetchwork.materialize_after(clusters integer [], procs integer [], ended boolean)
