@@ -42,7 +42,7 @@ __all__ = [
     "SubmitResult",
     "__version__",
 ]
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 # the modules of the public names that are not HTCondor's own
 _HOMES = {

@@ -21,7 +21,7 @@ def repository(tmp_path: Path) -> Path:
     """A repository that has the tag of 0.2.0, with another version in it than the checkout's."""
     git(ROOT, "clone", "--shared", "--no-tags", str(ROOT), str(tmp_path / "repository"))
     repository = tmp_path / "repository"
-    (repository / "fetchwork/__init__.py").write_text('__version__ = "0.2.0.post9"\n')
+    (repository / "fetchwork/__init__.py").write_text(f'__version__ = "{BASE}.post9"\n')
     git(repository, "commit", "--all", "--message", "Release 0.2.0")
     git(repository, "tag", f"v{BASE}")
     return repository
