@@ -43,7 +43,9 @@ class GroupRow(Protocol):
     @property
     def requested(self) -> float: ...
     @property
-    def expected(self) -> float: ...
+    def free(self) -> float: ...
+    @property
+    def own_free(self) -> float: ...
     @property
     def age_s(self) -> float: ...
 
@@ -141,15 +143,20 @@ def dues(rows: Sequence[GroupRow]) -> dict[str, float]:
 class GroupDues:
     """The due and the use of each group, plus the claims since that was counted.
 
-    This host knows its own claims. It takes it that the others, which have the same counts, give their free
-    slots to groups in the same way meanwhile (``expected``). Otherwise many hosts with free slots would each
-    give a group all that is due to it. A group's due is rarely a whole number of claims of each host, so the
-    hosts round it at different points, which their ids spread evenly.
+    This host knows its own claims (``claims``: group and weight of those since the count). It takes it that
+    the others, which have the same counts, give their free slots to groups in the same way meanwhile.
+    Otherwise many hosts with free slots would each give a group all that is due to it. A group's due is
+    rarely a whole number of claims of each host, so the hosts round it at different points, which their ids
+    spread evenly.
     """
 
-    def __init__(self, rows: Sequence[GroupRow], host: int = 0) -> None:
+    def __init__(
+        self, rows: Sequence[GroupRow], host: int = 0, claims: Sequence[tuple[str, float]] = ()
+    ) -> None:
         self._due = dues(rows)
-        self._expected = max((row.expected for row in rows), default=1.0)
+        # claims in the pool for each of this host, by the slots that both had free at the count
+        own_free = max((row.own_free for row in rows), default=0.0) + sum(weight for _, weight in claims)
+        self._expected = max(1.0, rows[0].free / own_free) if rows and own_free > 0.0 else 1.0
         self._quota = {row.name: row.quota for row in rows}
         self._in_use = {row.name: row.in_use for row in rows}
         self._begun = {
@@ -160,6 +167,8 @@ class GroupDues:
         self._last = {row.name for row in rows if row.autoregroup}
         if self._last:
             self._last.add(NONE)
+        for group, weight in claims:
+            self.claimed(group, weight)
 
     def claimed(self, group: str, weight: float) -> None:
         """Count a slot that this host has claimed for a submitter of the group, or given back (negative)."""

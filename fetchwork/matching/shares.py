@@ -62,13 +62,11 @@ class Shares:
     ) -> None:
         """Take rows of ``fetchwork.shares``, and those of ``fetchwork.read_groups`` for a host."""
         self.effective_prio, self.in_use, self.factor, self.group = {}, {}, {}, {}
-        self.dues = GroupDues(groups, host) if groups else None
-        if self.dues is not None:
-            # the count does not have the claims after it
-            counted_at = now - max(row.age_s for row in groups)
-            self._claims = [claim for claim in self._claims if claim[0] > counted_at]
-            for _, group, weight in self._claims:
-                self.dues.claimed(group, weight)
+        # the count does not have the claims after it
+        counted_at = now - max((row.age_s for row in groups), default=0.0)
+        self._claims = [claim for claim in self._claims if groups and claim[0] > counted_at]
+        claims = [claim[1:] for claim in self._claims]
+        self.dues = GroupDues(groups, host, claims) if groups else None
         for row in rows:
             self.factor[row.submitter] = row.prio_factor
             self.effective_prio[row.submitter] = row.effective_prio

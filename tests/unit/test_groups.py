@@ -22,7 +22,8 @@ class Group:
     autoregroup: bool = False
     in_use: float = 0.0
     subtree_in_use: float = 0.0
-    expected: float = 1.0
+    free: float = 0.0
+    own_free: float = 0.0
     age_s: float = 0.0
 
     @property
@@ -154,7 +155,7 @@ def test_hosts_with_the_same_counts_give_no_group_more_than_its_due() -> None:
     """Four hosts fill their 25 slots each at one moment: none of them knows the others' claims."""
     groups = [root(0, 200), Group("a", 16, 200), Group("b", 24, 200), Group("c", 60, 10)]
     for group in groups:
-        group.expected = 4.0
+        group.free, group.own_free = 100.0, 25.0
     got: Counter[str] = Counter()
     for host in range(1, 5):
         counted = GroupDues(groups, host)

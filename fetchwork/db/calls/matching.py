@@ -85,8 +85,9 @@ class GroupFigures(Record):
     subtree_in_use: float
     #: in use and by idle jobs of its own submitters
     requested: float
-    #: claims in the pool to expect for each claim of the host
-    expected: float = 1.0
+    #: slots that were free in the pool when they were counted, and those of the host that are free now
+    free: float = 0.0
+    own_free: float = 0.0
     #: seconds since they were counted
     age_s: float = 0.0
 

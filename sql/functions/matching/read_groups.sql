@@ -1,8 +1,8 @@
 -- The accounting groups with their quotas and use, counted at most a second ago, for the agent of a host, and
 -- those of "<none>", the submitters without a group. No row: there is no group. Figures are weighted slots.
--- expected: so many slots are free in the pool for each free one of the host, so as many claims are to be
--- expected for each of its own. age_s: seconds since they were counted. anew: groups are counted now, so that
--- they know the caller's new slots.
+-- free: slots of the pool that were free when they were counted; own_free: those of the host that are free
+-- now. age_s: seconds since they were counted. anew: groups are counted now, so that they know the caller's
+-- new slots.
 CREATE OR REPLACE FUNCTION fetchwork.read_groups(host_id integer, anew boolean DEFAULT false)
 RETURNS TABLE (
     name text,
@@ -14,7 +14,8 @@ RETURNS TABLE (
     in_use double precision,
     subtree_in_use double precision,
     requested double precision,
-    expected double precision,
+    free double precision,
+    own_free double precision,
     age_s double precision
 )
 LANGUAGE plpgsql
@@ -22,7 +23,7 @@ SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
-    own_free double precision;
+    host_free double precision;
 BEGIN
     PERFORM fetchwork.require_host(read_groups.host_id);
     -- not durable: the next call counts anew
@@ -38,13 +39,13 @@ BEGIN
             FROM fetchwork.run AS r
             WHERE r.host_id = read_groups.host_id
         )
-    INTO own_free;
+    INTO host_free;
     RETURN QUERY
     SELECT
         c.name, CASE WHEN c.name <> '<none>' THEN coalesce(g.parent, '<none>') END,
         coalesce(g.accept_surplus, true), coalesce(g.autoregroup, false),
         c.subtree_quota, c.quota, c.in_use, c.subtree_in_use, c.requested,
-        CASE WHEN own_free > 0 THEN greatest(1, pool.free / own_free) ELSE 1 END,
+        greatest(0, pool.free), greatest(0, host_free),
         extract(epoch FROM clock_timestamp() - c.counted_at)::double precision
     FROM fetchwork.group_count AS c
     LEFT JOIN fetchwork.accounting_group AS g ON g.name = c.name
