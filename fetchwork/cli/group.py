@@ -120,7 +120,7 @@ def set_group(
         raise click.UsageError(
             f"nothing to set for '{name}'; allowed: --quota, --share, --accept-surplus, ..."
         )
-    session.perform("set_group", name=name, changes=changes)
+    _set(session, name, changes)
     _show(session, as_json, name)
 
 
@@ -136,7 +136,9 @@ def remove(session: AnySession, name: str) -> None:
     Example:
       fetchwork group remove physics.atlas
     """
-    session.perform("remove_group", name=name)
+    from fetchwork.db.calls import administration
+
+    options.database_of(session).run(administration.remove_group(name=name))
 
 
 @cli.command("list")
@@ -179,13 +181,19 @@ def import_groups(session: AnySession, dry_run: bool) -> None:
         if dry_run:
             click.echo(f"fetchwork group set {name} " + " ".join(_options(changes)))
         else:
-            session.perform("set_group", name=name, changes=changes)
+            _set(session, name, changes)
     for setting, (harmless, why) in UNLIKE.items():
         value = config.get(setting.lower(), "")
         if value and value.lower() not in (one.lower() for one in harmless):
             click.echo(f"not honoured: {setting} = {value}: {why}", err=True)
     if not dry_run:
         _show(session, False)
+
+
+def _set(session: AnySession, name: str, changes: Json) -> None:
+    from fetchwork.db.calls import administration
+
+    options.database_of(session).run(administration.set_group(name=name, changes=changes))
 
 
 def _config() -> dict[str, str]:

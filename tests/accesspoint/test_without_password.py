@@ -40,6 +40,7 @@ CALLS: dict[str, list[tuple[str, str]]] = {
     "submitters": [("submitters", "nobody")],
     "prio": [("prio", "nobody"), ("prio nobody --factor 5", NEEDS_DATABASE)],
     "limit": [("limit", "MAXIMUM"), ("limit license 5", NEEDS_DATABASE)],
+    "group": [("group list", "REQUESTED"), ("group set a --quota 1", NEEDS_DATABASE)],
     "queues": [("queues", "default"), ("queues default", "default"), ("queues x --pause", NEEDS_DATABASE)],
     "vacate": [("vacate JOB", "JOB")],
     "suspend": [("suspend JOB", "JOB")],
