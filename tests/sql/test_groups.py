@@ -133,6 +133,22 @@ def test_no_quota_bounds_what_competes_for_the_rest(queue: DirectQueue, which: s
     assert len(claim(queue, *names(3))) == 3
 
 
+def test_a_manager_s_open_transaction_holds_up_no_claim(queue: DirectQueue) -> None:
+    group(queue, "physics", quota=1)
+    queue.submit_many(of("physics.alice", 3))
+    other = queue.another(autocommit=False)
+    group(other, "physics", quota=3)
+    group(other, "bio", quota=3)
+    with queue.within(5):
+        assert claim(queue, *names(3)) == ["1.0"]
+        assert {row["name"] for row in queue.call("read_groups", host_id=queue.host(), anew=True)} == {
+            *("<none>", "physics")
+        }
+    other.connection.commit()
+    queue.pass_time(1)
+    assert claim(queue, *names(3, 10)) == ["1.1", "1.2"]
+
+
 def test_a_quota_of_less_than_a_job_lets_one_run(queue: DirectQueue) -> None:
     group(queue, "physics", quota=0.5)
     group(queue, "none", quota=0)

@@ -1,25 +1,24 @@
--- Counts quotas and use of the accounting groups anew, unless that was done within the last 0.3 s or
--- another transaction does it now.
--- Locks: the turn of groups, and the rows of group_count.
+-- Counts quotas and use of the accounting groups anew, unless that was done within the last 0.3 s for all of
+-- them (anew: even then), or another transaction does it now.
+-- Locks: the turn of groups, which it does not wait for, and the rows of group_count. set_group does not call
+-- it: a manager's open transaction would keep all others from counting.
 CREATE OR REPLACE FUNCTION fetchwork.count_groups(anew boolean DEFAULT false)
 RETURNS void
 LANGUAGE plpgsql
 AS $$
 BEGIN
-    IF NOT anew AND (
-        NOT EXISTS (SELECT FROM fetchwork.accounting_group)
-        OR EXISTS (
-            SELECT FROM fetchwork.group_count AS c
-            WHERE c.counted_at BETWEEN clock_timestamp() - interval '300 milliseconds' AND clock_timestamp()
+    IF NOT EXISTS (SELECT FROM fetchwork.accounting_group)
+        OR (
+            NOT anew AND NOT EXISTS (
+                SELECT
+                FROM fetchwork.accounting_group AS g
+                LEFT JOIN fetchwork.group_count AS c ON c.name = g.name
+                    AND c.counted_at BETWEEN clock_timestamp() - interval '0.3 s' AND clock_timestamp()
+                WHERE c.name IS NULL
+            )
         )
-    ) THEN
-        RETURN;
-    END IF;
-    IF anew THEN
-        PERFORM FROM fetchwork.turn AS t
-        WHERE t.name = 'groups'
-        FOR NO KEY UPDATE;
-    ELSIF NOT fetchwork.take_turn('groups') THEN
+        OR NOT fetchwork.take_turn('groups')
+    THEN
         RETURN;
     END IF;
     INSERT INTO fetchwork.group_count AS c (
@@ -35,7 +34,7 @@ BEGIN
         requested = excluded.requested,
         counted_at = excluded.counted_at;
     DELETE FROM fetchwork.group_count AS c
-    WHERE NOT EXISTS (SELECT FROM fetchwork.accounting_group AS g WHERE g.name = c.name)
-        AND (c.name <> '<none>' OR NOT EXISTS (SELECT FROM fetchwork.accounting_group));
+    WHERE c.name <> '<none>'
+        AND NOT EXISTS (SELECT FROM fetchwork.accounting_group AS g WHERE g.name = c.name);
 END
 $$;

@@ -28,7 +28,7 @@ BEGIN
     PERFORM fetchwork.require_host(read_groups.host_id);
     -- not durable: the next call counts anew
     PERFORM set_config('synchronous_commit', 'off', true);
-    PERFORM fetchwork.count_groups(anew AND EXISTS (SELECT FROM fetchwork.accounting_group));
+    PERFORM fetchwork.count_groups(anew);
     SELECT
         (
             SELECT coalesce(sum(s.weight), 0)
@@ -54,6 +54,7 @@ BEGIN
         FROM fetchwork.group_count AS r
         WHERE r.name = '<none>'
     ) AS pool
+    WHERE EXISTS (SELECT FROM fetchwork.accounting_group) AND (c.name = '<none>' OR g.name IS NOT NULL)
     ORDER BY c.name <> '<none>', c.name;
 END
 $$;

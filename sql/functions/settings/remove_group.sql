@@ -23,7 +23,6 @@ BEGIN
         RAISE EXCEPTION 'group % does not exist', quote_nullable(remove_group.name)
             USING ERRCODE = 'FWNOT';
     END IF;
-    PERFORM fetchwork.count_groups(true);
     PERFORM fetchwork.note_action('remove_group', NULL, NULL, remove_group.name, NULL);
     PERFORM fetchwork.notify_agents();
     RETURN removed;

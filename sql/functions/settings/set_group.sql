@@ -95,7 +95,6 @@ BEGIN
             ELSE g.managers
         END
     WHERE g.name = its_name;
-    PERFORM fetchwork.count_groups(true);
     PERFORM fetchwork.note_action('set_group', NULL, NULL, its_name, changes::text);
     PERFORM fetchwork.notify_agents();
 END
