@@ -50,6 +50,7 @@ READS: Mapping[str, tuple[str, bool]] = {
     "/api/v1/queues": ("/api/v1/queues", False),
     "/api/v1/submitters": ("/api/v1/submitters", False),
     "/api/v1/limits": ("/api/v1/limits", False),
+    "/api/v1/groups": ("/api/v1/groups", False),
 }
 #: announces that a change happened among visible jobs, no more; files are public; test_dags tries DAGs,
 #: test_invitations the pages of administrators

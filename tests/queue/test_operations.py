@@ -35,6 +35,8 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     "put_credential": {"owner": OWNER, "name": "box", "key_id": key_id(KEY), "sealed": "AAAA"},
     "seen_by_slot": {"machine": "h1", "slot": "slot1@h1", "autoclusters": [1]},
     "set_submitter": {"name": OWNER, "changes": {"prio_factor": 2}},
+    "set_group": {"name": "physics", "changes": {"quota": 2}},
+    "remove_group": {"name": "physics"},
     "slots_named": {"name": "h1"},
     "standing": {"action": "Hold", "ids": ["1.0", "9.9"]},
     "view": {"name": "slots"},
@@ -45,6 +47,7 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
 def test_an_operation_answers_in_json(queue: Queue, name: str) -> None:
     queue.direct.submit_many([{}] * 2)
     queue.direct.call("publish_credential_key", public_key=KEY)
+    queue.direct.call("set_group", name="physics", changes={"quota": 1})
     session = session_of(queue)
     arguments = ARGUMENTS.get(name, {})
     answer = list(session.items(name, **arguments)) if name in STREAMS else session.perform(name, **arguments)
