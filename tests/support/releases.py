@@ -1,8 +1,8 @@
 """Two releases as installed wheels, for rehearsals of an upgrade: 0.2.0, and a later one (fixtures).
 
-The wheel of 0.2.0 is built of the tag v0.2.0. While there is no such tag, and in a clone without tags, it is
-built of the checkout, which then stands for that release. The later one is the checkout with further
-migrations, and with a function that a client of it calls and 0.2.0's schema lacks.
+The wheel of 0.2.0 is built of the tag v0.2.0, or of the commit ``COMMIT`` if a clone has no tags. In a clone
+without that commit it is built of the checkout, which then stands for that release. The later one is the
+checkout with further migrations, and with a function that a client of it calls and 0.2.0's schema lacks.
 """
 
 import os
@@ -21,6 +21,8 @@ from tests.house.source import ROOT, tracked
 from tests.support.later_schema import MIGRATIONS, later_schema
 
 BASE = "0.2.0"
+#: the commit of that release
+COMMIT = "2a9397ccfccb45c2343415b04f5ffcd626910c85"
 LATER = "999.0"
 
 
@@ -75,8 +77,9 @@ def install_base(directory: Path, repository: Path = ROOT) -> Release:
     """Build and install 0.2.0."""
     source = directory / "source"
     source.mkdir(parents=True)
-    if _git(repository, "tag", "--list", f"v{BASE}"):
-        archive = ["git", "-C", str(repository), "archive", f"v{BASE}"]
+    revisions = _revisions(repository)
+    if revisions:
+        archive = ["git", "-C", str(repository), "archive", revisions[0]]
         files = subprocess.run(archive, check=True, capture_output=True).stdout
         subprocess.run(["tar", "-x", "-C", source], input=files, check=True)
     else:
@@ -105,14 +108,23 @@ def install_later(directory: Path) -> Release:
 
 
 def changed_migrations(repository: Path = ROOT) -> list[str]:
-    """The migrations of all releases' tags that the checkout lacks, or has otherwise."""
+    """The migrations of all releases that the checkout lacks, or has otherwise."""
     changed = []
-    for tag in _git(repository, "tag", "--list", "v[0-9]*").split():
-        for name in _git(repository, "ls-tree", "--name-only", tag, "sql/migrations/").split():
+    for release in _revisions(repository):
+        for name in _git(repository, "ls-tree", "--name-only", release, "sql/migrations/").split():
             path = repository / name
-            if not path.is_file() or path.read_text() != _git(repository, "show", f"{tag}:{name}"):
-                changed.append(f"{tag}: {name}")
+            if not path.is_file() or path.read_text() != _git(repository, "show", f"{release}:{name}"):
+                changed.append(f"{release}: {name}")
     return changed
+
+
+def _revisions(repository: Path) -> list[str]:
+    """The releases of a repository, 0.2.0 first: their tags, or the commit of 0.2.0 in a clone without tags."""
+    tags = _git(repository, "tag", "--list", "--sort=version:refname", "v[0-9]*").split()
+    known = ["git", "-C", repository, "cat-file", "-e", f"{COMMIT}^{{commit}}"]
+    if not tags and subprocess.run(known, check=False, capture_output=True).returncode == 0:
+        return [COMMIT]
+    return tags
 
 
 def _copy_checkout(target: Path) -> None:
