@@ -141,7 +141,7 @@ class SlotReports:
             await session.database.run(
                 hosts.report_slots(host_id=greeting.host_id, slots=rows), timeout_s=CALL_S
             )
-        if self._fetches:
+        if any(owner is session for owner, _ in self._fetches):
             session.slots_are_known = True
         for fetch, row in due:
             fetch.reported, fetch.reported_at = _status(row), now

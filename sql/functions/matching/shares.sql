@@ -59,7 +59,10 @@ BEGIN ATOMIC
         CROSS JOIN constant
         LEFT JOIN live ON live.submitter = s.name
         LEFT JOIN ended ON ended.submitter = s.name
-        LEFT JOIN fetchwork.accounting_group AS g ON g.name = fetchwork.group_of(s.name)
+        LEFT JOIN fetchwork.accounting_group AS g ON g.name = CASE
+            -- without a group, nothing is looked up for each submitter
+            WHEN EXISTS (SELECT FROM fetchwork.accounting_group) THEN fetchwork.group_of(s.name)
+        END
     )
     SELECT
         u.name, u.factor, u.used, greatest(0.5, u.used * ln(2) / u.halflife),
