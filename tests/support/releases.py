@@ -22,7 +22,7 @@ from tests.support.later_schema import MIGRATIONS, later_schema
 
 BASE = "0.2.0"
 #: the commit of that release
-COMMIT = "2a9397ccfccb45c2343415b04f5ffcd626910c85"
+COMMIT = "e5ec2fe337f44bdc1b4a88f0dffc0cb994fedf7c"
 LATER = "999.0"
 
 
