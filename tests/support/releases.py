@@ -121,7 +121,7 @@ def changed_migrations(repository: Path = ROOT) -> list[str]:
 def _revisions(repository: Path) -> list[str]:
     """The releases of a repository: their tags, or the commit of 0.2.0 in a clone without tags."""
     tags = _git(repository, "tag", "--list", "--sort=version:refname", "v[0-9]*").split()
-    known = ["git", "-C", repository, "cat-file", "-e", f"{COMMIT}^{{commit}}"]
+    known = ["git", "-C", str(repository), "cat-file", "-e", f"{COMMIT}^{{commit}}"]
     if not tags and subprocess.run(known, check=False, capture_output=True).returncode == 0:
         return [COMMIT]
     return tags
