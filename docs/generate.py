@@ -76,7 +76,9 @@ def commands() -> dict[str, click.Command]:
 
 def _help(words: str, command: click.Command) -> str:
     *before, name = words.split()
-    parent = click.Context(main_group, info_name=" ".join(before), help_option_names=["-h", "-help"])
+    # click keeps a command's option with the first names that it was asked with
+    names = main_group.context_settings["help_option_names"]
+    parent = click.Context(main_group, info_name=" ".join(before), help_option_names=names)
     return command.get_help(command.context_class(command, parent, name, terminal_width=_HELP_WIDTH))
 
 
