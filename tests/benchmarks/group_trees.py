@@ -244,14 +244,12 @@ async def _hold_slots(
                 raise SystemExit(f"not within {PATIENCE_S} s: slots are known")
             await asyncio.sleep(0.5)
         _submit(connection, groups)
-        vacated = 0
         end = time.monotonic() + PATIENCE_S
-        while time.monotonic() < end and vacated < 3 * SLOTS:
+        ended = "SELECT count(*) FROM fetchwork.runs WHERE outcome = 'vacated'"
+        while time.monotonic() < end and frame.value(connection, ended) < 3 * SLOTS:
             await asyncio.sleep(0.5)
-            vacated += frame.value(
-                connection,
-                "SELECT coalesce(sum(fetchwork.vacate(ARRAY[v.jobid])), 0)"
-                " FROM (SELECT r.jobid FROM fetchwork.runs AS r"
+            connection.execute(
+                "SELECT fetchwork.vacate(ARRAY[v.jobid]) FROM (SELECT r.jobid FROM fetchwork.runs AS r"
                 " WHERE r.outcome IS NULL AND r.started_at IS NOT NULL ORDER BY random() LIMIT %s) AS v",
                 [SLOTS // 30],
             )
