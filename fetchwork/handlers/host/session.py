@@ -259,5 +259,5 @@ class HostSession:
                 host = (await self.hello(timeout_s)).host_id
                 asked = matching.read_groups(host_id=host, anew=anew)
                 groups = await self.database.run(asked, timeout_s=timeout_s)
-                self._slots_are_counted = self.slots_are_known
+                self._slots_are_counted |= anew
             self.shares.update(shares, now, groups, host)
