@@ -6,6 +6,7 @@
 
 -- migrations: types, tables, constraints, indexes, and the rows that come with them. Each is applied once.
 \ir migrations/0001_base.sql
+\ir migrations/0002_limits_of_groups.sql
 
 -- views: the one that functions read.
 \ir views/known_job.sql

@@ -1,4 +1,4 @@
-"""``fetchwork group``: quotas of accounting groups."""
+"""``fetchwork group``: quotas and ceilings of accounting groups."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ UNLIKE = {
 
 @click.group()
 def cli() -> None:
-    """Show and set quotas of accounting groups.
+    """Show and set quotas and ceilings of accounting groups.
 
     A group's jobs are those with accounting_group = GROUP, of any user. Quotas count slots by their
     SlotWeight, and divide the pool as HTCondor's negotiator does with GROUP_NAMES.
@@ -65,6 +65,18 @@ def cli() -> None:
     help="It may use slots that other groups leave, or not (GROUP_ACCEPT_SURPLUS_<name>).",
 )
 @click.option(
+    "--max-idle",
+    metavar="N",
+    help="Refuse submissions with which more jobs of it and of the groups below it would be idle; 'none' for"
+    " no ceiling.",
+)
+@click.option(
+    "--max-autoclusters",
+    metavar="N",
+    help="Refuse submissions and edits with which jobs of it and of the groups below it would have more"
+    " autoclusters; 'none' for no ceiling.",
+)
+@click.option(
     "--autoregroup/--no-autoregroup",
     default=None,
     help="Beyond its quota it competes with all other groups for free slots (GROUP_AUTOREGROUP_<name>).",
@@ -90,6 +102,8 @@ def set_group(
     quota: float | None,
     share: float | None,
     accept_surplus: bool | None,
+    max_idle: str | None,
+    max_autoclusters: str | None,
     autoregroup: bool | None,
     factor: str | None,
     managers: tuple[str, ...],
@@ -102,6 +116,7 @@ def set_group(
       fetchwork group set physics --quota 300
       fetchwork group set physics.atlas --share 0.4 --accept-surplus
       fetchwork group set bio --autoregroup --factor 500
+      fetchwork group set physics --max-idle 100000 --max-autoclusters 2000
     """
     given = {
         "quota": quota,
@@ -110,6 +125,10 @@ def set_group(
         "autoregroup": autoregroup,
     }
     changes: Json = {key: value for key, value in given.items() if value is not None}
+    if max_idle is not None:
+        changes["max_idle"] = options.number_or_none("--max-idle", max_idle)
+    if max_autoclusters is not None:
+        changes["max_autoclusters"] = options.number_or_none("--max-autoclusters", max_autoclusters)
     if factor is not None:
         changes["prio_factor"] = options.number_or_none("--factor", factor, whole=False)
     if managers:
@@ -148,7 +167,8 @@ def list_groups(session: AnySession, as_json: bool) -> None:
     """Show the groups with their quotas and use.
 
     QUOTA is what the group's own setting is of the pool now; IN_USE counts the whole group, REQUESTED its own
-    users' idle and running jobs. '<none>' are the users without a group.
+    users' idle and running jobs. MAX_IDLE and MAX_AUTOCLUSTERS are its ceilings. '<none>' are the users
+    without a group.
 
     \b
     Example:
@@ -269,8 +289,13 @@ def _show(session: AnySession, as_json: bool, name: str | None = None) -> None:
             output.number(ad["SubtreeQuota"]),
             output.number(ad["SubtreeInUse"]),
             output.number(ad["Requested"]),
+            ad.get("MaxIdle"),
+            ad.get("MaxAutoclusters"),
         ]
         for ad in groups
     ]
-    heading = ("GROUP", "SET", "SHARE", "SURPLUS", "AUTOREGROUP", "QUOTA", "IN_USE", "REQUESTED")
-    output.table(heading, lines, right=(1, 2, 5, 6, 7))
+    heading = (
+        *("GROUP", "SET", "SHARE", "SURPLUS", "AUTOREGROUP", "QUOTA", "IN_USE", "REQUESTED", "MAX_IDLE"),
+        "MAX_AUTOCLUSTERS",
+    )
+    output.table(heading, lines, right=(1, 2, 5, 6, 7, 8, 9))

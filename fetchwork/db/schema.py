@@ -84,22 +84,21 @@ class Status:
     @property
     def before_release(self) -> bool:
         """Whether a checkout from before the first release made the database; its migrations are gone."""
-        return self.newer and self.names.get(max(self.installed)) in _BEFORE_RELEASE
+        return not _BEFORE_RELEASE.isdisjoint(self.names.values())
 
     @property
     def problem(self) -> str | None:
         """The reason that no upgrade helps this database, and the remedy; None if an upgrade helps."""
-        if not self.newer:
-            return None
-        version = max(self.installed)
         if self.before_release:
             return (
-                f"schema version {version} was made by a checkout from before the first release, which has no"
-                " upgrade: make a new database, and run `fetchwork db init` there"
+                f"schema version {max(self.installed)} was made by a checkout from before the first release,"
+                " which has no upgrade: make a new database, and run `fetchwork db init` there"
             )
+        if not self.newer:
+            return None
         return (
-            f"the database has schema version {version}, this fetchwork speaks up to {max(self.known)}:"
-            " upgrade fetchwork on this host"
+            f"the database has schema version {max(self.installed)}, this fetchwork speaks up to"
+            f" {max(self.known)}: upgrade fetchwork on this host"
         )
 
 

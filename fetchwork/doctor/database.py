@@ -147,17 +147,17 @@ def _schema(name: str, database: Database) -> Iterator[Line]:
         yield failed("schema", f"{name}: the database has no schema 'fetchwork'", "fetchwork db init")
         return
     version = max(state.installed, default=0)
-    if version < wanted:
-        yield failed(
-            "schema",
-            f"{name}: version {version}, this fetchwork speaks {wanted}",
-            "fetchwork db upgrade, by its administrator",
-        )
-    elif state.before_release:
+    if state.before_release:
         yield failed(
             "schema",
             f"{name}: version {version} of a checkout from before the first release, which has no upgrade",
             "make a new database, and run fetchwork db init there",
+        )
+    elif version < wanted:
+        yield failed(
+            "schema",
+            f"{name}: version {version}, this fetchwork speaks {wanted}",
+            "fetchwork db upgrade, by its administrator",
         )
     elif version > wanted:
         yield failed(

@@ -303,13 +303,13 @@ class Queue:
     def groups(self, constraint: ConstraintSpec = None, projection: Sequence[str] = ()) -> list[ClassAd]:
         """An ad for each accounting group with a quota, and for the submitters without one ("<none>").
 
-        ConfigQuota or DynamicQuota is the group's own; SubtreeQuota what that is of the pool now,
+        ConfigQuota or DynamicQuota, MaxIdle and MaxAutoclusters are as set; SubtreeQuota is the quota now,
         EffectiveQuota the part for its own submitters, who have WeightedInUse and ask for Requested.
         """
         return self._list(_ad, "view", **_view("groups", constraint, projection))
 
     def set_group(self, /, group: str, **changes: float | bool | list[str] | None) -> None:
-        """Make an accounting group with a quota, or change one: ``quota``, ``dynamic_quota``, and so on.
+        """Make an accounting group with a quota, or change one: ``quota``, ``max_idle``, and so on.
 
         For administrators and managers of a group above it; see SQL's ``set_group``.
         """

@@ -1,5 +1,6 @@
 -- The accounting groups with quotas, in weighted slots: a quota or a part of the parent's, what that is now,
--- and how much is in use and asked for, in the group's whole subtree and by its own submitters.
+-- and how much is in use and asked for, in the group's whole subtree and by its own submitters. Ceilings are
+-- those that are set.
 CREATE OR REPLACE VIEW fetchwork.groups AS
 SELECT
     f.name,
@@ -14,6 +15,8 @@ SELECT
     f.quota AS effectivequota,
     f.in_use AS weightedinuse,
     f.subtree_in_use AS subtreeinuse,
-    f.requested
+    f.requested,
+    g.max_idle AS maxidle,
+    g.max_autoclusters AS maxautoclusters
 FROM fetchwork.group_figures() AS f
 LEFT JOIN fetchwork.accounting_group AS g ON g.name = f.name;

@@ -29,12 +29,15 @@ async def test_host_that_is_later_than_the_schema_is_told_what_to_do_and_goes_on
     hooks: Hooks, conninfo: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hooks.submit()
+    was = schema.latest()
     later = later_schema(tmp_path, MIGRATIONS[0])
     monkeypatch.setattr(schema, "sql_directory", lambda: later)
     answer = await hooks.ask("fetch_work", b'Name = "slot1@vm"\nState = "Unclaimed"\nActivity = "Idle"\n')
     assert (answer.reply.code, answer.reply.body) == ("unavailable", b"")
-    assert answer.reply.message.endswith("has schema 1, this fetchwork needs 2: run 'fetchwork db upgrade'")
-    assert schema.upgrade(conninfo) == [2]
+    assert answer.reply.message.endswith(
+        f"has schema {was}, this fetchwork needs {was + 1}: run 'fetchwork db upgrade'"
+    )
+    assert schema.upgrade(conninfo) == [was + 1]
     assert await hooks.fetch()
 
 
@@ -46,7 +49,8 @@ async def test_installed_agent_of_a_later_release_waits_for_the_upgrade_and_goes
     agent = make_agent()
     await agent.start()
     assert (await agent.status())["version"] == LATER
-    told = "has schema 1, this fetchwork needs 3: run 'fetchwork db upgrade'"
+    was = schema.latest()
+    told = f"has schema {was}, this fetchwork needs {was + 2}: run 'fetchwork db upgrade'"
     await until_async(lambda: told in agent.log.read_text(), "its line")
     later_release.run("--dsn", conninfo, "db", "upgrade")
     await until_async(lambda: client.status(agent.socket, PATIENCE_S)["databases"]["main"]["state"] == "up")

@@ -112,6 +112,8 @@ def test_jobs_run_once_while_database_access_point_and_host_are_upgraded(
 ) -> None:
     old, later = old_release, later_release
     pool, dsn = upgraded.pool, upgraded.dsn
+    was, becomes = (int(release.run("--version").split()[-1]) for release in (old, later))
+    to_do = ", ".join(str(version) for version in range(was + 1, becomes + 1))
     running = upgraded.begun(old, 2)
 
     # the later release on the schema of the old one
@@ -120,16 +122,18 @@ def test_jobs_run_once_while_database_access_point_and_host_are_upgraded(
     assert "submit_ads_later" in told
     assert told.endswith("'fetchwork db status' says which of the two to upgrade")
     status = later.run(*dsn, "db", "status", fails=True)
-    assert status.endswith("schema version 1; to do: 2, 3; run `fetchwork db upgrade`")
+    assert status.endswith(f"schema version {was}; to do: {to_do}; run `fetchwork db upgrade`")
     assert running in later.run(*dsn, "q", "--json")
 
     # first the database, while jobs run, begin and end
     waiting = upgraded.begin(old, 4)
     upgraded.let_end(waiting)
-    assert "migrations: 2, 3" in later.run(*dsn, "db", "upgrade", "--plan")
+    assert f"migrations: {to_do}" in later.run(*dsn, "db", "upgrade", "--plan")
     later.run(*dsn, "db", "upgrade")
     upgraded.works(old, later)
-    refusal = "has schema version 3, this fetchwork speaks up to 1: upgrade fetchwork on this host"
+    refusal = (
+        f"has schema version {becomes}, this fetchwork speaks up to {was}: upgrade fetchwork on this host"
+    )
     for words in (("db", "upgrade"), ("db", "init"), ("db", "upgrade", "--plan"), ("db", "status")):
         assert old.run(*dsn, *words, fails=True).endswith(refusal)
 

@@ -49,7 +49,8 @@ def condor_config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_groups_are_set_shown_and_removed(fetchwork: Run) -> None:
     told = fetchwork("group", "set", "physics", "--quota", "300")
     assert told.status == 0 and told.out.splitlines()[0].split() == [
-        *("GROUP", "SET", "SHARE", "SURPLUS", "AUTOREGROUP", "QUOTA", "IN_USE", "REQUESTED")
+        *("GROUP", "SET", "SHARE", "SURPLUS", "AUTOREGROUP", "QUOTA", "IN_USE", "REQUESTED", "MAX_IDLE"),
+        "MAX_AUTOCLUSTERS",
     ]
     fetchwork("group", "set", "physics.atlas", "--share", "0.4", "--accept-surplus", "--factor", "20")
     lines = [line.split() for line in fetchwork("group", "list").out.splitlines()[1:]]
@@ -58,6 +59,23 @@ def test_groups_are_set_shown_and_removed(fetchwork: Run) -> None:
     assert '"DynamicQuota": 0.4' in fetchwork("group", "list", "--json").out
     assert fetchwork("group", "remove", "physics").status == 0
     assert fetchwork("group", "list").out.splitlines()[1:] == []
+
+
+def test_ceilings_of_a_group_are_set_shown_met_and_removed(fetchwork: Run, tmp_path: Path) -> None:
+    fetchwork("group", "set", "physics", "--quota", "3", "--max-idle", "2", "--max-autoclusters", "1")
+    line = fetchwork("group", "list").out.splitlines()[-1]
+    assert line.split()[-2:] == ["2", "1"]
+    file = tmp_path / "a.sub"
+    file.write_text("executable = /bin/true\naccounting_group = physics\nqueue 3\n")
+    told = fetchwork("submit", str(file), "--owner", "alice")
+    assert (told.status, told.out) == (1, "")
+    assert told.err == (
+        "fetchwork: error: group 'physics' would have 3 idle jobs in the queue; allowed: 2 (max_idle of this"
+        " group; an administrator may raise it)\n"
+    )
+    fetchwork("group", "set", "physics", "--max-idle", "none", "--max-autoclusters", "none")
+    assert "MaxIdle" not in fetchwork("group", "list", "--json").out
+    assert fetchwork("submit", str(file), "--owner", "alice").status == 0
 
 
 @pytest.mark.parametrize(
@@ -117,7 +135,9 @@ def test_without_the_global_setting_no_group_is_regrouped(
 
 def test_groups_in_python(queue: Queue, conninfo: str) -> None:
     queue.set_group("physics", quota=7, accept_surplus=True)
-    queue.set_group("physics", quota=8)
+    queue.set_group("physics", quota=8, max_idle=5, max_autoclusters=4)
+    (none, physics) = queue.groups()
+    assert (physics["MaxIdle"], physics["MaxAutoclusters"]) == (5, 4)
     (none, physics) = queue.groups(projection=["Name", "ConfigQuota", "AcceptSurplus"])
     assert (none["Name"], physics["ConfigQuota"], physics["AcceptSurplus"]) == ("<none>", 8, True)
 

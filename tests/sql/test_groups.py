@@ -206,7 +206,7 @@ def test_changes_leave_the_rest_as_it_is(queue: DirectQueue) -> None:
     group(queue, "PHYSICS", dynamic_quota=0.5)
     group(queue, "physics", autoregroup=True)
     assert queue.rows("SELECT * FROM fetchwork.accounting_group") == [
-        ("Physics", None, None, 0.5, True, True, 9, [])
+        ("Physics", None, None, 0.5, True, True, 9, [], None, None)
     ]
 
 
@@ -241,10 +241,11 @@ def test_a_manager_sets_the_groups_below_its_own(queue: DirectQueue) -> None:
         group(queue, "physics", quota=10, managers=["fw_lead"])
         group(queue, "bio", quota=10)
         connection.execute("SET ROLE fw_lead")
-        group(queue, "physics.atlas", quota=4, accept_surplus=True)
+        group(queue, "physics.atlas", quota=4, accept_surplus=True, max_idle=100, max_autoclusters=5)
         group(queue, "physics.atlas.higgs", dynamic_quota=0.5)
         assert queue.scalar("remove_group", name="physics.atlas.higgs") == 1
         refused: list[tuple[str, dict[str, Any], str]] = [
+            ("physics", {"max_idle": 0}, "may not set group 'physics'"),
             ("physics", {"quota": 50}, "may not set group 'physics'; allowed: administrators and managers"),
             ("bio.x", {"quota": 5}, "may not set group 'bio.x'"),
             ("new", {"quota": 5}, "may not set group 'new'"),

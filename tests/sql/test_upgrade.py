@@ -143,6 +143,10 @@ def test_the_second_of_two_that_make_the_schema_finds_nothing_to_do(empty_databa
     assert schema.init(conninfo) == []
 
 
+#: the versions of the two further migrations
+LATER = [schema.latest() + 1, schema.latest() + 2]
+
+
 @pytest.fixture
 def later_fetchwork(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """Let this fetchwork have two migrations more than the database."""
@@ -164,7 +168,7 @@ def test_two_upgrades_at_once_apply_a_migration_once(
     queue.submit()
     run = queue.started()
     results = at_once(lambda: schema.upgrade(conninfo), lambda: schema.upgrade(conninfo))
-    assert sorted(results, key=str) == [[2, 3], []]
+    assert sorted(results, key=str) == sorted([LATER, []], key=str)
     assert pending(conninfo) == ()
     assert queue.finish(run) == "completed"
     queue.check()
@@ -177,8 +181,8 @@ def test_migrations_apply_to_a_database_that_is_full_of_jobs(
     queue.submit_many([{} for _ in range(50)])
     queue.finish(queue.started("slot1@h1"), **EXITED, ExitCode=0)
     run = queue.started("slot2@h1")
-    assert pending(conninfo) == (2, 3)
-    assert schema.upgrade(conninfo) == [2, 3]
+    assert pending(conninfo) == tuple(LATER)
+    assert schema.upgrade(conninfo) == LATER
     assert pending(conninfo) == ()
     assert queue.rows("SELECT name FROM fetchwork.rack") == [("of h1",)]
     assert queue.finish(run) == "completed"
@@ -187,7 +191,7 @@ def test_migrations_apply_to_a_database_that_is_full_of_jobs(
 
 def test_a_new_database_gets_all_migrations(empty_database: MakeDatabase, later_fetchwork: Path) -> None:
     conninfo = empty_database()
-    assert schema.init(conninfo) == [1, 2, 3]
+    assert schema.init(conninfo) == list(range(1, LATER[-1] + 1))
     assert pending(conninfo) == ()
 
 
@@ -214,15 +218,16 @@ def test_an_upgrade_begins_again_when_it_and_a_query_wait_for_each_other(
         held.execute("SELECT pg_advisory_unlock(1)")
 
     results = at_once(lambda: schema.upgrade(conninfo), read_jobs, let_go)
-    assert sorted(results, key=str) == [None, None, [2, 3]]
+    assert sorted(results, key=str) == sorted([None, None, LATER], key=str)
     assert pending(conninfo) == ()
 
 
 def test_a_migration_that_is_missing_in_between_is_applied(
     conninfo: str, connect: Connect, later_fetchwork: Path
 ) -> None:
-    connect().execute("INSERT INTO fetchwork.migration (version, name) VALUES (3, 'by hand')")
-    assert schema.upgrade(conninfo) == [2]
+    (later_fetchwork / f"migrations/{LATER[1]:04}_of_tests.sql").write_text("SELECT 1 / 0;")
+    connect().execute("INSERT INTO fetchwork.migration (version, name) VALUES (%s, 'by hand')", [LATER[1]])
+    assert schema.upgrade(conninfo) == [LATER[0]]
 
 
 def test_an_upgrade_replaces_views(conninfo: str, connect: Connect, later_fetchwork: Path) -> None:
@@ -237,12 +242,11 @@ def test_an_upgrade_replaces_views(conninfo: str, connect: Connect, later_fetchw
 def test_a_migration_that_fails_takes_those_before_it_back(
     conninfo: str, connect: Connect, later_fetchwork: Path
 ) -> None:
-    (later_fetchwork / "migrations/0003_of_tests.sql").write_text("SELECT 1 / 0;")
-    with pytest.raises(
-        DatabaseRefused, match=r"^cannot apply 'migrations/0003_of_tests.sql': .*division by zero$"
-    ):
+    second = f"migrations/{LATER[1]:04}_of_tests.sql"
+    (later_fetchwork / second).write_text("SELECT 1 / 0;")
+    with pytest.raises(DatabaseRefused, match=rf"^cannot apply '{second}': .*division by zero$"):
         schema.upgrade(conninfo)
-    assert pending(conninfo) == (2, 3)
+    assert pending(conninfo) == tuple(LATER)
     assert (
         DirectQueue(connect()).rows(
             "SELECT column_name FROM information_schema.columns WHERE table_schema = 'fetchwork' AND column_name = 'rack'"
@@ -260,14 +264,15 @@ def test_a_schema_of_a_later_fetchwork_is_left_alone(conninfo: str, connect: Con
 
 
 @pytest.mark.parametrize("apply", [schema.init, schema.upgrade])
+@pytest.mark.parametrize("names", [["attributes"], ["attributes", "event_logs", "restore"]])
 def test_a_database_of_an_earlier_checkout_is_told_from_a_later_one(
-    conninfo: str, connect: Connect, apply: Callable[[str], object]
+    conninfo: str, connect: Connect, apply: Callable[[str], object], names: list[str]
 ) -> None:
-    connect().execute(
-        "INSERT INTO fetchwork.migration (version, name)"
-        " VALUES (2, 'attributes'), (3, 'event_logs'), (4, 'restore')"
-    )
-    told = "schema version 4 was made by a checkout from before the first release, which has no upgrade: make a new"
+    connection = connect()
+    connection.execute("DELETE FROM fetchwork.migration WHERE version > 1")
+    for version, name in enumerate(names, 2):
+        connection.execute("INSERT INTO fetchwork.migration (version, name) VALUES (%s, %s)", [version, name])
+    told = f"schema version {1 + len(names)} was made by a checkout from before the first release, which has no upgrade: make a new"
     with pytest.raises(SchemaMismatch, match=told):
         apply(conninfo)
     assert str(schema.status(conninfo).problem).startswith(told)

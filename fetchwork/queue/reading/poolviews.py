@@ -151,6 +151,8 @@ GROUPS = View(
         "WeightedInUse": "real",
         "SubtreeInUse": "real",
         "Requested": "real",
+        "MaxIdle": "integer",
+        "MaxAutoclusters": "integer",
     },
     order=("name",),
 )

@@ -1,10 +1,11 @@
--- Raises FWDEN if jobs that were just put into autoclusters, or released, make their submitter exceed a
--- ceiling: max_idle (Idle jobs) or max_autoclusters (autoclusters with jobs in the queue). A null of the
--- submitter stands for the setting, 0 for no ceiling. Submissions, edit() and the releases of people call it
--- after the jobs are counted (tally_change). added: the number of jobs that each autocluster got; idle: the
--- number of Idle jobs that its submitter has more. A submitter above a lowered ceiling is refused further
--- Idle jobs, and autoclusters that have no other jobs, but nothing else. Jobs of the scheduler universe take
--- no slot and do not count.
+-- Raises FWDEN if jobs that were just put into autoclusters, or released, make their submitter, or a group
+-- that it belongs to, exceed a ceiling: max_idle (Idle jobs) or max_autoclusters (autoclusters with jobs in
+-- the queue). A null of the submitter stands for the setting, a null of the group and any 0 for no ceiling.
+-- Jobs count in the group of their submitter and in each group above it. Submissions, edit() and the releases
+-- of people call it after the jobs are counted (tally_change). added: the number of jobs that each
+-- autocluster got; idle: the number of Idle jobs that it has more, or, below 0, less. A submitter or group
+-- above a lowered ceiling is refused further Idle jobs, and autoclusters that have no other jobs, but nothing
+-- else. Jobs of the scheduler universe take no slot and do not count.
 -- Reads sums by autocluster and locks nothing, as check_owner: several submissions at the same moment may
 -- pass a ceiling, each by the jobs and autoclusters that it adds; all later ones are refused. STABLE: all
 -- sums are of one snapshot.
@@ -32,26 +33,54 @@ BEGIN
             SELECT FROM fetchwork.submitter AS s
             WHERE s.max_idle > 0 OR s.max_autoclusters > 0
         )
+        AND NOT EXISTS (
+            SELECT FROM fetchwork.accounting_group AS g
+            WHERE g.max_idle > 0 OR g.max_autoclusters > 0
+        )
     THEN
         RETURN;
     END IF;
     usual_idle := fetchwork.setting_value('max_idle_per_submitter');
     usual_autoclusters := fetchwork.setting_value('max_autoclusters_per_submitter');
     FOR ceiling IN
+        WITH changed AS (
+            SELECT a.submitter, sum(g.added) AS added, sum(g.idle) AS idle
+            FROM unnest(autoclusters, check_ceilings.added, check_ceilings.idle)
+                AS g (autocluster_id, added, idle)
+            JOIN fetchwork.autocluster AS a ON a.autocluster_id = g.autocluster_id
+            WHERE a.access_point IS NULL
+            GROUP BY a.submitter
+        )
         SELECT
-            a.submitter, sum(g.idle) > 0 AS more_idle,
-            s.max_idle AS own_idle, coalesce(s.max_idle, usual_idle) AS max_idle,
-            s.max_autoclusters AS own_autoclusters,
-            coalesce(s.max_autoclusters, usual_autoclusters) AS max_autoclusters
-        FROM unnest(autoclusters, idle) AS g (autocluster_id, idle)
-        JOIN fetchwork.autocluster AS a ON a.autocluster_id = g.autocluster_id
-        LEFT JOIN fetchwork.submitter AS s ON s.name = a.submitter
-        WHERE a.access_point IS NULL
+            'submitter' AS scope, c.submitter AS name, NULL AS prefix, c.idle > 0 AS more_idle,
+            coalesce(s.max_idle, usual_idle) AS max_idle,
+            coalesce(s.max_autoclusters, usual_autoclusters) AS max_autoclusters,
+            CASE
+                WHEN s.max_idle IS NULL THEN 'setting max_idle_per_submitter'
+                ELSE 'max_idle of this submitter'
+            END AS idle_set_by,
+            CASE
+                WHEN s.max_autoclusters IS NULL THEN 'setting max_autoclusters_per_submitter'
+                ELSE 'max_autoclusters of this submitter'
+            END AS autoclusters_set_by
+        FROM changed AS c
+        LEFT JOIN fetchwork.submitter AS s ON s.name = c.submitter
+        WHERE (c.added > 0 OR c.idle > 0)
             AND (
                 coalesce(s.max_idle, usual_idle) > 0
                 OR coalesce(s.max_autoclusters, usual_autoclusters) > 0
             )
-        GROUP BY a.submitter, s.max_idle, s.max_autoclusters
+        UNION ALL
+        SELECT
+            'group', g.name, lower(g.name) || '.', sum(c.idle) > 0, g.max_idle, g.max_autoclusters,
+            'max_idle of this group', 'max_autoclusters of this group'
+        FROM changed AS c
+        JOIN fetchwork.accounting_group AS g ON lower(g.name) = ANY (fetchwork.group_path(c.submitter))
+        WHERE g.max_idle > 0 OR g.max_autoclusters > 0
+        GROUP BY g.name
+        HAVING sum(c.added) > 0 OR sum(c.idle) > 0
+        -- the ceiling that is nearest to the submitter is the first to be named
+        ORDER BY scope DESC, prefix DESC, name
     LOOP
         SELECT
             count(*) FILTER (WHERE n.jobs > 0),
@@ -63,14 +92,25 @@ BEGIN
             FROM (
                 -- OFFSET 0: each row is looked up by its key, also with a plan of empty tables
                 SELECT a.autocluster_id, t.jobs, t.held, 0 AS added
-                FROM fetchwork.autocluster AS a
+                FROM (
+                    SELECT a.autocluster_id, a.access_point
+                    FROM fetchwork.autocluster AS a
+                    WHERE ceiling.scope = 'submitter' AND a.submitter = ceiling.name
+                    UNION ALL
+                    SELECT a.autocluster_id, a.access_point
+                    FROM fetchwork.autocluster AS a
+                    WHERE ceiling.scope = 'group'
+                        AND lower(a.submitter) COLLATE "C" >= ceiling.prefix
+                        -- "/" is the character behind "."
+                        AND lower(a.submitter) COLLATE "C" < rtrim(ceiling.prefix, '.') || '/'
+                ) AS a
                 CROSS JOIN LATERAL (
                     SELECT t.jobs, t.held
                     FROM fetchwork.tally AS t
                     WHERE t.autocluster_id = a.autocluster_id
                     OFFSET 0
                 ) AS t
-                WHERE a.submitter = ceiling.submitter AND a.access_point IS NULL
+                WHERE a.access_point IS NULL
                 UNION ALL
                 SELECT c.autocluster_id, c.jobs, c.held, 0
                 FROM fetchwork.tally_change AS c
@@ -80,7 +120,10 @@ BEGIN
                     WHERE a.autocluster_id = c.autocluster_id
                     OFFSET 0
                 ) AS a
-                WHERE a.submitter = ceiling.submitter
+                WHERE CASE ceiling.scope
+                        WHEN 'group' THEN starts_with(lower(a.submitter), ceiling.prefix)
+                        ELSE a.submitter = ceiling.name
+                    END
                     AND a.access_point IS NULL
                     AND (c.jobs <> 0 OR c.held <> 0)
                 UNION ALL
@@ -103,28 +146,24 @@ BEGIN
                     JOIN fetchwork.job AS j ON j.cluster_id = b.cluster_id AND j.proc_id = b.proc_id
                 ) AS r
                 JOIN fetchwork.autocluster AS a ON a.autocluster_id = r.autocluster_id
-                WHERE a.submitter = ceiling.submitter AND a.access_point IS NULL
+                WHERE CASE ceiling.scope
+                        WHEN 'group' THEN starts_with(lower(a.submitter), ceiling.prefix)
+                        ELSE a.submitter = ceiling.name
+                    END
+                    AND a.access_point IS NULL
             );
             IF found_idle > ceiling.max_idle THEN
-                RAISE EXCEPTION 'submitter % would have % idle jobs in the queue; allowed: % (%; an '
-                    'administrator may raise it)',
-                    quote_nullable(ceiling.submitter), found_idle, ceiling.max_idle,
-                    CASE
-                        WHEN ceiling.own_idle IS NULL THEN 'setting max_idle_per_submitter'
-                        ELSE 'max_idle of this submitter'
-                    END
-                    USING ERRCODE = 'FWDEN';
+                RAISE EXCEPTION '% % would have % idle jobs in the queue; allowed: % (%; an administrator '
+                    'may raise it)',
+                    ceiling.scope, quote_nullable(ceiling.name), found_idle, ceiling.max_idle,
+                    ceiling.idle_set_by USING ERRCODE = 'FWDEN';
             END IF;
         END IF;
         IF is_new AND ceiling.max_autoclusters > 0 AND found_autoclusters > ceiling.max_autoclusters THEN
-            RAISE EXCEPTION 'submitter % would have % autoclusters in the queue; allowed: % (%; an '
-                'administrator may raise it)',
-                quote_nullable(ceiling.submitter), found_autoclusters, ceiling.max_autoclusters,
-                CASE
-                    WHEN ceiling.own_autoclusters IS NULL THEN 'setting max_autoclusters_per_submitter'
-                    ELSE 'max_autoclusters of this submitter'
-                END
-                USING ERRCODE = 'FWDEN';
+            RAISE EXCEPTION '% % would have % autoclusters in the queue; allowed: % (%; an administrator '
+                'may raise it)',
+                ceiling.scope, quote_nullable(ceiling.name), found_autoclusters, ceiling.max_autoclusters,
+                ceiling.autoclusters_set_by USING ERRCODE = 'FWDEN';
         END IF;
     END LOOP;
 END

@@ -259,17 +259,18 @@ BEGIN
     PERFORM fetchwork.move_jobs(clusters, procs, old_autoclusters, old_batches, old_prios);
     PERFORM fetchwork.check_ceilings(array_agg(g.autocluster_id), array_agg(g.added), array_agg(g.idle))
     FROM (
-        SELECT
-            j.autocluster_id, count(*) AS added,
-            -- a submitter has more Idle jobs if they were another's before
-            count(*) FILTER (WHERE j.job_status = 1 AND a.submitter <> b.submitter) AS idle
+        SELECT m.autocluster_id, sum(m.added) AS added, sum(m.idle) AS idle
         FROM unnest(clusters, procs, old_autoclusters) AS k (cluster_id, proc_id, autocluster_id)
         CROSS JOIN LATERAL fetchwork.job_of(k.cluster_id, k.proc_id) AS j
-        JOIN fetchwork.autocluster AS a ON a.autocluster_id = j.autocluster_id
-        JOIN fetchwork.autocluster AS b ON b.autocluster_id = k.autocluster_id
+        CROSS JOIN LATERAL (
+            VALUES
+                (j.autocluster_id, 1, (j.job_status = 1)::integer),
+                -- a submitter or group that had the job before does not get one more by it
+                (k.autocluster_id, 0, -(j.job_status = 1)::integer)
+        ) AS m (autocluster_id, added, idle)
         -- an ended job no longer counts
         WHERE j.autocluster_id <> k.autocluster_id AND j.job_status <> 4
-        GROUP BY j.autocluster_id
+        GROUP BY m.autocluster_id
     ) AS g;
     IF timed THEN
         -- a job gets a new time, unless a slot has it; one that waits for a delay gets it afterwards (wake)

@@ -1,8 +1,9 @@
 -- Makes an accounting group with a quota, or changes one: quota (weighted slots) or dynamic_quota (0 to 1, of
--- what quotas leave of the parent's), accept_surplus, autoregroup, prio_factor, managers (roles that may set
--- the groups below it). A new group needs one of the quotas; the others are false, and none. The name of a
--- group below another begins with its name and a dot. A manager of a group above sets quotas and
--- accept_surplus. Errors: FWDEN, FWINV, FWNOT (the group above, or a role of managers).
+-- what quotas leave of the parent's), accept_surplus, max_idle and max_autoclusters (check_ceilings; null or
+-- 0: no ceiling), autoregroup, prio_factor, managers (roles that may set the groups below it). A new group
+-- needs one of the quotas; the others are false, and none. The name of a group below another begins with its
+-- name and a dot. A manager of a group above sets quotas, accept_surplus and ceilings. Errors: FWDEN, FWINV,
+-- FWNOT (the group above, or a role of managers).
 CREATE OR REPLACE FUNCTION fetchwork.set_group(name text, changes jsonb DEFAULT '{}')
 RETURNS void
 LANGUAGE plpgsql
@@ -19,7 +20,7 @@ BEGIN
     SELECT k.key
     INTO unknown
     FROM jsonb_object_keys(changes) AS k (key)
-    WHERE k.key NOT IN ('quota', 'dynamic_quota', 'accept_surplus')
+    WHERE k.key NOT IN ('quota', 'dynamic_quota', 'accept_surplus', 'max_idle', 'max_autoclusters')
         AND (
             k.key NOT IN ('autoregroup', 'prio_factor', 'managers')
             OR NOT fetchwork.is_admin(fetchwork.invoker())
@@ -28,8 +29,8 @@ BEGIN
     IF unknown IN ('autoregroup', 'prio_factor', 'managers') THEN
         RAISE EXCEPTION 'only an administrator sets % of a group', unknown USING ERRCODE = 'FWDEN';
     ELSIF unknown IS NOT NULL THEN
-        RAISE EXCEPTION 'group % has no setting %; allowed: quota, dynamic_quota, accept_surplus, '
-            'autoregroup, prio_factor, managers',
+        RAISE EXCEPTION 'group % has no setting %; allowed: quota, dynamic_quota, accept_surplus, max_idle, '
+            'max_autoclusters, autoregroup, prio_factor, managers',
             quote_nullable(set_group.name), quote_nullable(unknown) USING ERRCODE = 'FWINV';
     END IF;
     IF coalesce(length(set_group.name), 0) NOT BETWEEN 1 AND 200
@@ -43,9 +44,11 @@ BEGIN
         OR (changes ->> 'quota')::double precision NOT BETWEEN 0 AND 1e9
         OR (changes ->> 'dynamic_quota')::double precision NOT BETWEEN 0 AND 1
         OR (changes ->> 'prio_factor')::double precision NOT BETWEEN 1 AND 1e12
+        OR (changes ->> 'max_idle')::integer < 0
+        OR (changes ->> 'max_autoclusters')::integer < 0
     THEN
         RAISE EXCEPTION 'group %: %; allowed: a quota from 0 or a dynamic_quota from 0 to 1, a prio_factor '
-            'from 1',
+            'from 1, ceilings from 0',
             quote_nullable(set_group.name), changes USING ERRCODE = 'FWINV';
     END IF;
     IF changes ? 'managers' THEN
@@ -93,6 +96,14 @@ BEGIN
         managers = CASE
             WHEN changes ? 'managers' THEN ARRAY(SELECT jsonb_array_elements_text(changes -> 'managers'))
             ELSE g.managers
+        END,
+        max_idle = CASE
+            WHEN changes ? 'max_idle' THEN (changes ->> 'max_idle')::integer
+            ELSE g.max_idle
+        END,
+        max_autoclusters = CASE
+            WHEN changes ? 'max_autoclusters' THEN (changes ->> 'max_autoclusters')::integer
+            ELSE g.max_autoclusters
         END
     WHERE g.name = its_name;
     PERFORM fetchwork.note_action('set_group', NULL, NULL, its_name, changes::text);
