@@ -60,11 +60,12 @@ class Group:
     jobs: dict[str, int]
 
 
-def tree(seed: int) -> list[Group]:
+def tree(seed: int, *, bounded: bool = True) -> list[Group]:
     """A tree of up to 3 levels and 4 to 12 groups, with more jobs than slots, mostly.
 
-    Groups have no more quota together than the group above, and users only where no group is below: otherwise
-    the negotiator gives slots that it has not, and who holds them depends on the order of names.
+    If ``bounded``, groups have no more quota together than the group above, and users only where no group is
+    below: otherwise the negotiator gives slots that it has not, and who holds them depends on the order of
+    names.
     """
     dice = random.Random(seed)
     autoregroup = dice.random() < 0.2
@@ -78,7 +79,8 @@ def tree(seed: int) -> list[Group]:
     for name in names:
         parent = name.rpartition(".")[0]
         static = dice.random() < 0.6
-        quota = float(int(left[parent] * dice.uniform(0.0, 0.6))) if static else None
+        most = left[parent] if bounded else SLOTS
+        quota = float(int(most * dice.uniform(0.0, 0.6))) if static else None
         if quota is not None:
             left[parent] -= quota
         siblings = sum(1 for other in names if other.rpartition(".")[0] == parent)
@@ -86,7 +88,7 @@ def tree(seed: int) -> list[Group]:
         left[name] = quota if quota is not None else 0.0
         is_leaf = not any(other.startswith(f"{name}.") for other in names)
         regroups = autoregroup and dice.random() < 0.5
-        jobs = _jobs(dice, 0) if is_leaf else {}
+        jobs = _jobs(dice, 0) if is_leaf or not bounded else {}
         groups.append(Group(name, quota, dynamic, dice.random() < 0.6, regroups, jobs))
     return groups
 
@@ -94,6 +96,22 @@ def tree(seed: int) -> list[Group]:
 def _jobs(dice: random.Random, least: int) -> dict[str, int]:
     users = [f"u{number}" for number in range(dice.randint(least, 2))]
     return {user: dice.choice([dice.randint(1, 12), dice.randint(10, 60), SLOTS]) for user in users}
+
+
+def settings(groups: list[Group]) -> str:
+    """The negotiator's configuration of a tree."""
+    lines = ["GROUP_NAMES = " + ", ".join(group.name for group in groups if group.name != NONE)]
+    lines.append(f"GROUP_AUTOREGROUP = {any(group.autoregroup for group in groups)}")
+    for group in groups:
+        if group.name == NONE:
+            continue
+        if group.quota is not None:
+            lines.append(f"GROUP_QUOTA_{group.name} = {group.quota:g}")
+        else:
+            lines.append(f"GROUP_QUOTA_DYNAMIC_{group.name} = {group.dynamic:g}")
+        lines.append(f"GROUP_ACCEPT_SURPLUS_{group.name} = {group.accept_surplus}")
+        lines.append(f"GROUP_AUTOREGROUP_{group.name} = {group.autoregroup}")
+    return "\n".join(lines) + "\n"
 
 
 class Negotiator:
@@ -105,7 +123,7 @@ class Negotiator:
     def hold_slots(self, groups: list[Group]) -> Counter[str]:
         """Let the jobs of a tree run; return the slots of each group."""
         self._run("condor_off", "-negotiator")
-        self._configure(groups)
+        (self.pool.condor.directory / "config.local").write_text(settings(groups))
         wanted: Counter[str] = Counter()
         for group in groups:
             for user, jobs in group.jobs.items():
@@ -121,20 +139,6 @@ class Negotiator:
         self._run("condor_rm", "-all", "-forcex")
         self._run("condor_vacate", "-all", "-fast")
         self._until("slots are free", lambda: not self._held())
-
-    def _configure(self, groups: list[Group]) -> None:
-        lines = ["GROUP_NAMES = " + ", ".join(group.name for group in groups if group.name != NONE)]
-        lines.append(f"GROUP_AUTOREGROUP = {any(group.autoregroup for group in groups)}")
-        for group in groups:
-            if group.name == NONE:
-                continue
-            if group.quota is not None:
-                lines.append(f"GROUP_QUOTA_{group.name} = {group.quota:g}")
-            else:
-                lines.append(f"GROUP_QUOTA_DYNAMIC_{group.name} = {group.dynamic:g}")
-            lines.append(f"GROUP_ACCEPT_SURPLUS_{group.name} = {group.accept_surplus}")
-            lines.append(f"GROUP_AUTOREGROUP_{group.name} = {group.autoregroup}")
-        (self.pool.condor.directory / "config.local").write_text("\n".join(lines) + "\n")
 
     def _submit(self, group: str, user: str, jobs: int) -> None:
         charged = f"accounting_group = {group}\naccounting_group_user = {user}\n" if group != NONE else ""
@@ -194,7 +198,7 @@ def ours(conninfo: str, directory: Path, groups: list[Group]) -> Counter[str]:
         return asyncio.run(_hold_slots(conninfo, directory, groups, connection))
 
 
-def _submit(connection: psycopg.Connection, groups: list[Group]) -> None:
+def submit(connection: psycopg.Connection, groups: list[Group]) -> None:
     """Make the groups, and submit the jobs of their users, in one transaction."""
     with connection.transaction():
         for group in groups:
@@ -243,7 +247,7 @@ async def _hold_slots(
             if time.monotonic() > end:
                 raise SystemExit(f"not within {PATIENCE_S} s: slots are known")
             await asyncio.sleep(0.5)
-        _submit(connection, groups)
+        submit(connection, groups)
         end = time.monotonic() + PATIENCE_S
         ended = "SELECT count(*) FROM fetchwork.runs WHERE outcome = 'vacated'"
         while time.monotonic() < end and frame.value(connection, ended) < 3 * SLOTS:
