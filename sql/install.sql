@@ -447,6 +447,7 @@
 \ir views/queues.sql
 \ir views/limits.sql
 \ir views/groups.sql
+\ir views/accounting.sql
 \ir views/settings.sql
 \ir views/actions.sql
 

@@ -19,6 +19,7 @@ from fetchwork.queue.ask import Memory, Steps, Stream
 from fetchwork.queue.reading import ads as reading
 from fetchwork.queue.reading import dags, prospects, query, summaries
 from fetchwork.queue.reading.poolviews import (
+    ACCOUNTING,
     CHECKPOINTS,
     CREDENTIALS,
     GROUPS,
@@ -45,6 +46,7 @@ VIEWS: Mapping[str, View] = {
     "hosts": HOSTS,
     "queues": QUEUES,
     "submitters": SUBMITTERS,
+    "accounting": ACCOUNTING,
     "limits": LIMITS,
     "groups": GROUPS,
     "checkpoints": CHECKPOINTS,

@@ -8,6 +8,7 @@ from typing import NoReturn
 
 import pytest
 
+from fetchwork.condor import commands
 from fetchwork.condor.invocation import Invocation
 from fetchwork.queue.session import Session
 from tests.commands.oracle import Answer
@@ -34,7 +35,6 @@ def utc(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def run(utc: None) -> Callable[..., Answer]:
     """Runs a command in a folder, without a queue."""
-    from fetchwork.condor import commands
 
     def run(*words: str, directory: Path, stdin: bytes = b"", columns: int = -1) -> Answer:
         out, err = io.BytesIO(), io.BytesIO()
@@ -51,5 +51,27 @@ def run(utc: None) -> Callable[..., Answer]:
         )
         status = commands.run(invocation)
         return Answer(status, out.getvalue().decode("latin-1"), err.getvalue().decode("latin-1"))
+
+    return run
+
+
+@pytest.fixture
+def condor(session: Session, utc: None, tmp_path: Path) -> Callable[..., Answer]:
+    """Runs a command on the test's own database, as alice."""
+
+    def run(*words: str, stdin: str = "", user: str = "alice") -> Answer:
+        out, err = io.BytesIO(), io.BytesIO()
+        invocation = Invocation(
+            words,
+            io.BytesIO(stdin.encode()),
+            out,
+            err,
+            lambda: session,
+            environment={"PATH": ""},
+            directory=tmp_path,
+            user=user,
+        )
+        status = commands.run(invocation)
+        return Answer(status, out.getvalue().decode(), err.getvalue().decode())
 
     return run

@@ -10,7 +10,7 @@ from pathlib import Path
 from fetchwork.condor import historyoptions, qedit, submit, userprio
 from fetchwork.condor.q import qoptions
 from fetchwork.condor.status import command as status
-from tests.commands.options import HISTORIES, QUEUES, SLOTS, cases
+from tests.commands.options import ACCOUNTINGS, HISTORIES, QUEUES, SLOTS, cases
 from tests.commands.oracle import Answer
 
 DOCUMENT = Path(__file__).parents[2] / "fetchwork/condor/OPTIONS.md"
@@ -33,9 +33,13 @@ HEAD = """\
 Every option in the help of HTCondor 23.9 and 25.14 is known: it works as it does there, or it is refused by
 name, with the reason (`tests/commands/test_documented_options.py`).
 
-The output is compared with that of HTCondor's own `condor_q -jobads`, `condor_history -file` and
-`condor_status -ads`, byte for byte (`tests/commands/test_printing.py`): each command line on each file of
-ads. If the two versions differ, ours prints the same as 25.14.
+The output is compared with that of HTCondor's own `condor_q -jobads`, `condor_history -file`,
+`condor_status -ads` and `condor_userprio -inputfile`, byte for byte (`tests/commands/test_printing.py`): each
+command line on each file of ads. If the two versions differ, ours prints the same as 25.14.
+
+`condor_userprio` shows accounting groups with quotas and submitters as HTCondor's does. Submitters have no
+domain here. A floor, a ceiling in weighted slots and the time of the first use are not known, so these
+columns are empty or left out.
 
 `condor_rm`, `condor_hold`, `condor_release` and `condor_vacate_job` are compared with HTCondor's over a
 schedd, for each pair of options that select jobs: the output, and the changed jobs
@@ -53,7 +57,13 @@ end with 1.
 def compared() -> list[tuple[str, int, int, int]]:
     """Return by command the command lines, the files of ads, and the number of comparisons."""
     rows = []
-    for name, files in (("condor_q", QUEUES), ("condor_history", HISTORIES), ("condor_status", SLOTS)):
+    compared_files = {
+        "condor_q": QUEUES,
+        "condor_history": HISTORIES,
+        "condor_status": SLOTS,
+        "condor_userprio": ACCOUNTINGS,
+    }
+    for name, files in compared_files.items():
         numbers = [len(cases(file)) for file in files]
         rows.append((name, numbers[0], len(files), sum(numbers)))
     return rows

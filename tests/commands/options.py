@@ -6,6 +6,7 @@ from pathlib import Path
 QUEUES = ("25.14.1.queue.ads", "23.9.6.queue.ads", "ended.ads", "odd.ads")
 SLOTS = ("25.14.1.slots.ads", "23.9.6.slots.ads", "made.slots.ads")
 HISTORIES = ("25.14.1.history", "23.9.6.history")
+ACCOUNTINGS = ("25.14.1.accounting.ads", "23.9.6.accounting.ads", "made.accounting.ads")
 
 DATA = Path(__file__).parents[1] / "data/jobs"
 
@@ -54,9 +55,15 @@ HISTORY_OF_25_14 = {
     "faulty.format": "RENDERAS is new",
 }
 
+#: options of condor_userprio that choose the columns; those chosen otherwise have the new column of floors
+COLUMNS_OF_USERPRIO = {"-quotas", "-usage", "-priority", "-sortkey", "-surplus", "-groupid", "-order"}
+
 
 def cases(file: str) -> list[tuple[str, list[str]]]:
     """The command lines on a file of ads, each with its options alone."""
     command = ["condor_q", "-jobads"] if file in QUEUES else ["condor_history", "-file"]
     command = ["condor_status", "-ads"] if file in SLOTS else command
+    if file in ACCOUNTINGS:
+        # HTCondor's own reads a file only where it finds a negotiator, which it does not ask then
+        command = ["condor_userprio", "-name", "<127.0.0.1:9>", "-inputfile"]
     return [(line, [*command, file, *shlex.split(line)]) for line in of(command[0])]

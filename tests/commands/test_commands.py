@@ -24,28 +24,6 @@ from tests.support.direct_queue import DirectQueue
 SLEEP = "executable = /bin/sleep\narguments = $(Process)\nrequest_memory = 10\nqueue {}\n"
 
 
-@pytest.fixture
-def condor(session: Session, utc: None, tmp_path: Path) -> Callable[..., Answer]:
-    """Runs a command on the test's own database, as alice."""
-
-    def run(*words: str, stdin: str = "", user: str = "alice") -> Answer:
-        out, err = io.BytesIO(), io.BytesIO()
-        invocation = Invocation(
-            words,
-            io.BytesIO(stdin.encode()),
-            out,
-            err,
-            lambda: session,
-            environment={"PATH": ""},
-            directory=tmp_path,
-            user=user,
-        )
-        status = commands.run(invocation)
-        return Answer(status, out.getvalue().decode(), err.getvalue().decode())
-
-    return run
-
-
 def test_submit_says_what_programs_look_for(condor: Callable[..., Answer], tmp_path: Path) -> None:
     (tmp_path / "sleep.sub").write_text(SLEEP.format(3))
     answer = condor("condor_submit", "sleep.sub")

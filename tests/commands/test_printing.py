@@ -1,7 +1,8 @@
-"""condor_q, condor_history and condor_status print what HTCondor's own print: options x ads, byte for byte.
+"""condor_q, condor_history, condor_status and condor_userprio print what HTCondor's own print, byte for byte.
 
-The ads are those of real schedds and startds (``tests/data/jobs``, of both versions), and made ones: jobs of
-odd values, and slots of many types, full, draining, for backfill, and without this or that attribute.
+The ads are those of real schedds, startds and negotiators (``tests/data/jobs``, of both versions), and made
+ones: jobs of odd values, slots of many types, full, draining, for backfill, and without this or that
+attribute, and users without groups.
 """
 
 import os
@@ -15,7 +16,7 @@ import pytest
 
 from fetchwork.errors import HTCondorUnavailable
 from tests.commands import options
-from tests.commands.options import HISTORIES, QUEUES, SLOTS, cases
+from tests.commands.options import ACCOUNTINGS, HISTORIES, QUEUES, SLOTS, cases
 from tests.commands.oracle import Answer, answers
 from tests.conftest import NOT_TESTED
 
@@ -26,7 +27,7 @@ _NOW = re.compile(r" @ \d\d/\d\d/\d\d \d\d:\d\d:\d\d")
 
 
 def test_hundreds_of_command_lines_are_compared() -> None:
-    assert sum(len(cases(file)) for file in QUEUES + HISTORIES + SLOTS) > LEAST_CASES
+    assert sum(len(cases(file)) for file in QUEUES + HISTORIES + SLOTS + ACCOUNTINGS) > LEAST_CASES
 
 
 def _differs_in_23_9(line: str, command: str) -> bool:
@@ -42,6 +43,10 @@ def _differs_in_23_9(line: str, command: str) -> bool:
             line == known or (known in line.split()) or line.startswith(known) for known in options.OF_25_14
         )
     words = line.split()
+    if command == "condor_userprio":
+        # options that choose columns, without those that choose the new one of floors
+        chosen = any(word in options.COLUMNS_OF_USERPRIO | {"-long", "-l", "-af"} for word in words)
+        return not chosen or "-all" in words or "-most" in words
     table = not any(
         word.startswith(("-af", "-format", "-print", "-l", "-attributes")) and word != "-limit"
         for word in words
@@ -50,7 +55,7 @@ def _differs_in_23_9(line: str, command: str) -> bool:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("file", QUEUES + HISTORIES + SLOTS)
+@pytest.mark.parametrize("file", QUEUES + HISTORIES + SLOTS + ACCOUNTINGS)
 @pytest.mark.parametrize("suite", ["trixie", pytest.param("sid", marks=pytest.mark.all)])
 def test_options_and_ads_print_htcondors_bytes(
     suite: str, file: str, run: Callable[..., Answer], tmp_path: Path

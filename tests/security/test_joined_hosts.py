@@ -57,6 +57,7 @@ VALUES = {
     "bytea": b"x",
     "timestamp with time zone": "now",
     "xid8": "0",
+    "fetchwork.run": None,
 }
 
 

@@ -183,7 +183,7 @@ def test_nobody_alters_functions_views_or_the_schema(busy: Root) -> None:
 
 # the functions that each role may call; all others are forbidden to all roles
 FOR_EVERYONE = {
-    "invoker", "sees_all", "is_admin", "own_owners", "acting_for", "is_joined_point", "invited_owners", "may_act_for", "asker", "job_id", "parse_job_id", "shares", "group_figures", "is_expression", "attribute_of", "integer_of", "memory_use", "vacate_s", "dag_counts", "default_attributes",
+    "invoker", "sees_all", "is_admin", "own_owners", "acting_for", "is_joined_point", "invited_owners", "may_act_for", "asker", "job_id", "parse_job_id", "shares", "group_figures", "is_expression", "attribute_of", "integer_of", "memory_use", "vacate_s", "charged_s", "dag_counts", "default_attributes",
     "can_be_undefined", "event_window", "may_sequence_events", "log_clusters", "dag_clusters", "scheduler_clusters", "is_log_of", "named_jobs", "job_edge", "run_edge", "history_edge", "waiting_autoclusters", "prospects", "first_idle", "recent_failures", "policies_rest", "host_ends", "batch_ends", "watch_output", "sends_notifications", "sealing_key",
 }  # fmt: skip
 OF_SUBMITTERS = {

@@ -157,6 +157,34 @@ GROUPS = View(
     order=("name",),
 )
 
+# the ads of condor_userprio, of groups and submitters
+ACCOUNTING = View(
+    # groups first
+    f"(SELECT *, NOT isaccountinggroup AS is_user, {_NO_AD} FROM fetchwork.accounting) AS accounting",  # noqa: S608
+    "Accounting",
+    {
+        "Name": "string",
+        "IsAccountingGroup": "boolean",
+        "AccountingGroup": "string",
+        "Priority": "real",
+        "PriorityFactor": "real",
+        "ConfigQuota": "real",
+        "EffectiveQuota": "real",
+        "SubtreeQuota": "real",
+        "GroupSortKey": "real",
+        "SurplusPolicy": "string",
+        "Requested": "real",
+        "ResourcesUsed": "integer",
+        "WeightedResourcesUsed": "real",
+        "WeightedAccumulatedUsage": "real",
+        "LastUsageTime": "integer",
+        "LastUpdate": "integer",
+        "MaxRunning": "integer",
+    },
+    order=("is_user", "name"),
+    expressions={"LastUsageTime": epoch("coalesce(used_at, 'epoch')"), "LastUpdate": epoch("now()")},
+)
+
 SETTINGS = View(
     f"(SELECT name, value::float8, unit, meaning, {_NO_AD} FROM fetchwork.settings) AS settings",  # noqa: S608
     "Setting",
