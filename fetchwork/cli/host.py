@@ -93,8 +93,8 @@ def invite(
     if access_point and owners is None:
         owners = "*"
     password = new_password()
-    server = server_for_hosts(conninfo, address, verified=ca is not None)
     with Database(conninfo) as database:
+        server = server_for_hosts(database.settings(), address, verified=ca is not None)
         made = database.run(
             calls.invite_host(
                 verifier=verifier_of(password),

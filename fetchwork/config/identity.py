@@ -15,6 +15,7 @@ import json
 import os
 import re
 import secrets
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -32,16 +33,17 @@ _PREFIX = "fetchwork-invitation:"
 _PASSED_ON = ("host", "hostaddr", "port", "dbname", "sslmode", "channel_binding", "target_session_attrs")
 
 
-def server_for_hosts(conninfo: str, address: str | None, *, verified: bool) -> dict[str, str]:
-    """The settings of libpq by which hosts reach the server of a connection string, or at this address.
+def server_for_hosts(settings: Mapping[str, str], address: str | None, *, verified: bool) -> dict[str, str]:
+    """The settings of libpq by which hosts reach the server of a connection, or at this address.
 
     Raises ConfigError for a server without an address.
     """
-    server = {key: value for key, value in conninfo_text.parse(conninfo).items() if key in _PASSED_ON}
+    server = {key: value for key, value in settings.items() if key in _PASSED_ON}
     if address is not None:
         server = {**server, "host": address}
         server.pop("hostaddr", None)
-    if "host" not in server and "hostaddr" not in server:
+    # a directory is that of a Unix socket, "@" begins an abstract one
+    if "hostaddr" not in server and server.get("host", "/").startswith(("/", "@")):
         raise ConfigError(["hosts can't reach a database of this machine alone; allowed: a server's address"])
     if verified:
         server["sslmode"] = "verify-full"

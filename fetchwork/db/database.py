@@ -77,6 +77,14 @@ class Database:
             cursor = psycopg.Cursor(self._open(), row_factory=dict_row)
             return call.read(cursor.execute(*call.statement(), binary=True).fetchall())
 
+    def settings(self) -> dict[str, str]:
+        """The settings of the connection as libpq found them: in its string, environment and service file.
+
+        Those with libpq's default and the password are not among them.
+        """
+        with self._lock, translated():
+            return self._open().info.get_parameters()
+
     def query(self, sql: str, params: Sequence[object] = (), *, timeout_s: float | None = None) -> list[Row]:
         """The rows of one statement; ``params`` are the values of its ``%s``."""
         with self._lock, translated():

@@ -11,7 +11,6 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
-from fetchwork.config import conninfo as conninfo_text
 from fetchwork.config.identity import InvitationText, new_password, server_for_hosts, verifier_of
 from fetchwork.db.calls import hosts
 from fetchwork.page.acting import ActingSession, Person
@@ -20,7 +19,6 @@ from fetchwork.page.problem import Problem
 from fetchwork.page.signin import SignIn
 from fetchwork.page.workers import Workers
 from fetchwork.queue.reading.views import Json
-from fetchwork.queue.session import default_conninfo
 
 #: change -> what becomes of the host or the invitation
 EFFECTS: Final = {
@@ -47,10 +45,10 @@ def invite(
     session: ActingSession, *, names: str, uses: int, hours: float, owners: str | None, address: str | None
 ) -> Json:
     """Make an invitation; return its number, its ``line``, which is a secret, and whether hosts verify."""
-    conninfo = default_conninfo(session.conninfo)
-    authority = conninfo_text.parse(conninfo).get("sslrootcert")
+    settings = session.database.settings()
+    authority = settings.get("sslrootcert")
     certificate = Path(authority).read_text(encoding="utf-8") if authority not in (None, "system") else None
-    server = server_for_hosts(conninfo, address, verified=certificate is not None)
+    server = server_for_hosts(settings, address, verified=certificate is not None)
     password = new_password()
     call = hosts.invite_host(
         verifier=verifier_of(password), hosts=names, uses=uses, valid_s=3600 * hours, owners=owners

@@ -117,7 +117,7 @@ REASONS = (
     (r"submit: (deferral|cron)", "deferral times are the queue's, which computes the next one at submit"),
     (r"submit: .*INT", "a macro that ends HTCondor's own code ends the submission"),
     (
-        r"submit: (output|error|max_retries|retry_until|success_exit|hold|universe = local|request_memory)",
+        r"submit: (output|error|max_retries|retry_until|success_exit|hold|request_memory)",
         "older bindings of the access point read descriptions, and write fewer defaults",
     ),
     (r"submit: ", "a request that fetched work can't honour is refused by name, with the reason"),

@@ -42,7 +42,7 @@ def test_jobs_that_differ_in_what_matching_does_not_look_at_are_one_autocluster(
         {"Requirements": "/Expr(TARGET.HasGPU)/"},
         {"Rank": "/Expr(TARGET.Mips)/"},
         {"ConcurrencyLimits": "x"},
-        {"JobUniverse": 12},
+        {"JobUniverse": 5},
     ],
     ids=lambda ad: next(iter(ad)),
 )

@@ -30,7 +30,7 @@ def test_a_slot_that_is_free_tells_nothing_of_others(queue: DirectQueue, run: Cl
 
 
 def test_an_accepted_offer_of_a_free_slot_was_a_silent_failure_and_is_counted(queue: DirectQueue) -> None:
-    queue.submit(JobUniverse=12)
+    queue.submit()
     offer = there(queue.claim())
     queue.of(offer, "accept")
     assert queue.scalar("slot_is_free", host_id=queue.host(), slot="slot1@h1") == 1

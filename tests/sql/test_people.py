@@ -354,6 +354,75 @@ def test_a_slot_that_is_too_small_is_not_emptied(contended: DirectQueue) -> None
     assert contended.scalar("preempt") == 0
 
 
+def test_no_job_gives_way_to_one_that_a_limit_would_keep(queue: DirectQueue) -> None:
+    queue.call("set_queue", name="default", changes={"preempt_prio": 10})
+    queue.call("set_limit", name="db", maximum=1)
+    queue.submit()
+    run = queue.started("slot1@h1")
+    # it has all of the limit, and does not give way itself
+    queue.submit(ConcurrencyLimits="db", JobPrio=10)
+    queue.started("slot2@h1")
+    waiting = queue.submit(ConcurrencyLimits="db", JobPrio=10)
+    assert queue.scalar("preempt") == 0
+    queue.call("set_limit", name="db", maximum=2)
+    queue.call("set_starts", scope="owner", name="alice", starts=1, seconds=3600)
+    queue.finish(run)
+    queue.act("hold", waiting)
+    queue.submit()
+    queue.started("slot1@h1")
+    queue.act("release", waiting)
+    assert queue.scalar("preempt") == 0
+    queue.call("set_starts", scope="owner", name="alice", starts=None)
+    assert queue.scalar("preempt") == 1
+
+
+@pytest.mark.parametrize("limit", ["queue", "submitter", "limit"])
+def test_a_job_that_holds_the_last_of_a_limit_gives_way(queue: DirectQueue, limit: str) -> None:
+    queue.call("set_queue", name="default", changes={"preempt_prio": 10})
+    if limit == "queue":
+        queue.call("set_queue", name="default", changes={"max_running": 1})
+    elif limit == "submitter":
+        queue.call("set_submitter", name="alice", changes={"max_running": 1})
+    else:
+        queue.call("set_limit", name="db", maximum=1)
+    ads = {"ConcurrencyLimits": "db"} if limit == "limit" else {}
+    queue.submit(ads)
+    queue.started()
+    waiting = queue.submit(ads, JobPrio=10)
+    assert "1" in queue.call("prospects", cluster=2, proc=0)[0]["blocked"]
+    assert queue.scalar("preempt") == 1
+    assert queue.rows("SELECT count(*), count(end_requested) FROM fetchwork.run") == [(1, 1)]
+    assert queue.status(waiting) == 1
+
+
+def test_no_job_gives_way_to_one_of_another_group_with_a_quota(contended: DirectQueue) -> None:
+    """The slot would go to the group that is next."""
+    contended.call("set_queue", name="default", changes={"preempt_ratio": 2})
+    contended.act("remove", "2.0")
+    contended.call("set_group", name="physics", changes={"quota": 1, "accept_surplus": True})
+    contended.submit(AccountingGroup="physics.alice")
+    assert contended.scalar("preempt") == 0
+    contended.submit(Owner="alice")
+    assert contended.scalar("preempt") == 1
+
+
+def test_no_job_gives_way_to_one_of_a_group_beyond_its_quota(queue: DirectQueue) -> None:
+    queue.call("set_queue", name="default", changes={"preempt_ratio": 2})
+    queue.call("set_group", name="physics", changes={"quota": 2})
+    queue.call("set_group", name="physics.atlas", changes={"quota": 2, "accept_surplus": True})
+    queue.call("read_groups", host_id=queue.host(), anew=True)
+    queue.submit_many([{"AccountingGroup": "physics.atlas.bob", "Owner": "bob"}] * 2)
+    queue.started("slot1@h1")
+    queue.started("slot2@h1")
+    queue.call("set_submitter", name="physics.atlas.bob", changes={"usage": 10_000_000})
+    # a slot of the quota would be too few for it, and one is enough for the other
+    large = queue.submit(AccountingGroup="physics.atlas.alice", RequestCpus=2)
+    assert queue.scalar("preempt") == 0
+    queue.act("remove", large)
+    queue.submit(AccountingGroup="physics.atlas.alice")
+    assert queue.scalar("preempt") == 1
+
+
 def test_two_holders_of_many_jobs_in_any_order_do_not_deadlock(queue: DirectQueue) -> None:
     for _ in range(11):
         queue.submit()

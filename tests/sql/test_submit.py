@@ -60,6 +60,7 @@ REFUSED_IN_A_JOB: list[tuple[dict[str, Any], str]] = [
     ({"Iwd": "/tmp\t"}, 'attribute "Iwd" has a control character'),
     ({"Out": 1}, 'attribute "Out" is 1; allowed: a string'),
     ({"JobUniverse": 9}, 'attribute "JobUniverse" is 9; allowed: 5 (vanilla), 7 (scheduler)'),
+    ({"JobUniverse": 12}, 'attribute "JobUniverse" is 12; allowed: 5 (vanilla), 7 (scheduler)'),
     ({"JobUniverse": 7}, 'attribute "FetchWorkAccessPoint" is missing in a job of the sched'),
     ({"OtherJobRemoveRequirements": "true"}, 'attribute "OtherJobRemoveRequirements" is "tr'),
     ({"JobUniverse": "5"}, 'attribute "JobUniverse" is "5"'),

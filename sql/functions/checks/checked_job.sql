@@ -29,8 +29,9 @@ BEGIN
             'relative to Iwd',
             ad -> 'Cmd' USING ERRCODE = 'FWINV';
     END IF;
-    IF coalesce(ad -> 'JobUniverse', '5') NOT IN ('5', '7', '12') THEN
-        RAISE EXCEPTION 'attribute "JobUniverse" is %; allowed: 5 (vanilla), 7 (scheduler), 12 (local)',
+    -- a startd would run a job of the local universe (12), and not the submit host as that universe says
+    IF coalesce(ad -> 'JobUniverse', '5') NOT IN ('5', '7') THEN
+        RAISE EXCEPTION 'attribute "JobUniverse" is %; allowed: 5 (vanilla), 7 (scheduler)',
             ad -> 'JobUniverse' USING ERRCODE = 'FWINV';
     END IF;
     IF ad -> 'JobUniverse' = '7' AND coalesce(ad ->> 'FetchWorkAccessPoint', '') = '' THEN
