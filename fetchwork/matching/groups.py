@@ -9,6 +9,7 @@ whenever a slot asks. All numbers are weighted slots (SlotWeight).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -19,6 +20,8 @@ NONE = "<none>"
 GOLDEN_RATIO = 0.6180339887498949
 #: a difference that is rounding
 TINY = 1e-6
+#: seconds for which a slot that a run freed counts as its group's, unless it is claimed (count_groups)
+FREED_S = 5.0
 
 
 class GroupRow(Protocol):
@@ -46,6 +49,8 @@ class GroupRow(Protocol):
     def free(self) -> float: ...
     @property
     def own_free(self) -> float: ...
+    @property
+    def own_slots(self) -> float: ...
     @property
     def age_s(self) -> float: ...
 
@@ -141,27 +146,39 @@ def dues(rows: Sequence[GroupRow]) -> dict[str, float]:
 
 
 class GroupDues:
-    """The due and the use of each group, plus the claims since that was counted.
+    """The due and the use of each group, and what this host has claimed and freed since that was counted.
 
-    This host knows its own claims (``claims``: group and weight of those since the count). It takes it that
-    the others, which have the same counts, give their free slots to groups in the same way meanwhile.
-    Otherwise many hosts with free slots would each give a group all that is due to it. A group's due is
-    rarely a whole number of claims of each host, so the hosts round it at different points, which their ids
-    spread evenly.
+    The count has a slot that a run freed within ``FREED_S`` as still in use by the run's group: its host is
+    about to claim for it again. So each host gives the slots that it frees (``freed``: group and weight) to
+    the groups that had them, unless another group is below its due, and leaves alone those of others.
+
+    This host knows its own claims (``claims``) and expects others for each of them: otherwise many hosts with
+    the same counts would each give a group all that is due to it. A group's due is rarely a whole number of
+    claims of each host, so the hosts round it at different points, which their ids spread evenly.
     """
 
     def __init__(
-        self, rows: Sequence[GroupRow], host: int = 0, claims: Sequence[tuple[str, float]] = ()
+        self,
+        rows: Sequence[GroupRow],
+        host: int = 0,
+        claims: Sequence[tuple[str, float]] = (),
+        freed: Sequence[tuple[str, float]] = (),
     ) -> None:
         self._due = dues(rows)
-        # claims in the pool for each of this host, by the slots that both had free at the count
-        own_free = max((row.own_free for row in rows), default=0.0) + sum(weight for _, weight in claims)
-        self._expected = max(1.0, rows[0].free / own_free) if rows and own_free > 0.0 else 1.0
         self._quota = {row.name: row.quota for row in rows}
         self._in_use = {row.name: row.in_use for row in rows}
-        self._begun = {
-            row.name: self._expected * ((host + number) * GOLDEN_RATIO % 1.0) if host else 0.0
-            for number, row in enumerate(rows)
+        #: claims of this host since the count, less the slots that it has freed
+        self._own: dict[str, float] = {}
+        #: the slots of the host that were free at the count, and not freed just before
+        self._idle = max((row.own_free for row in rows), default=0.0)
+        self._idle += sum(weight for _, weight in claims) - sum(weight for _, weight in freed)
+        self._pool_idle = rows[0].free if rows else 0.0
+        own_slots = max((row.own_slots for row in rows), default=0.0)
+        #: slots of the pool for each of this host's
+        self._most = max(1.0, rows[0].subtree_quota / own_slots) if rows and own_slots > 0.0 else 1.0
+        self._freed = 0
+        self._rounding = {
+            row.name: (host + number) * GOLDEN_RATIO % 1.0 if host else 0.0 for number, row in enumerate(rows)
         }
         #: these compete for what is left, as the negotiator lets them at the end of a cycle
         self._last = {row.name for row in rows if row.autoregroup}
@@ -169,14 +186,33 @@ class GroupDues:
             self._last.add(NONE)
         for group, weight in claims:
             self.claimed(group, weight)
+        for group, weight in freed:
+            self.freed(group, weight)
 
     def claimed(self, group: str, weight: float) -> None:
         """Count a slot that this host has claimed for a submitter of the group, or given back (negative)."""
-        self._in_use[group] = max(0.0, self._in_use.get(group, 0.0) + weight * self._expected)
+        self._own[group] = self._own.get(group, 0.0) + weight
+
+    def freed(self, group: str, weight: float) -> None:
+        """Count a slot of this host that a submitter of the group has no longer in use."""
+        self._own[group] = self._own.get(group, 0.0) - weight
+        self._freed += 1
+
+    @property
+    def _expected(self) -> float:
+        """The slots that the pool claims or frees for each of this host."""
+        if self._idle > TINY:
+            return min(self._most, max(1.0, self._pool_idle / self._idle))
+        # a host that frees several slots at once takes it that the others do
+        return self._most if self._freed > 1 else 1.0
+
+    def _used(self, group: str, more: float = 0.0) -> float:
+        own = self._own.get(group, 0.0) + more
+        return max(0.0, self._in_use.get(group, 0.0) + (own * self._expected if own > 0.0 else own))
 
     def figures(self, group: str) -> tuple[float, float]:
         """The weighted slots that the group's own submitters have, and those that are due to them."""
-        return self._in_use.get(group, 0.0), self._due.get(group, 0.0)
+        return self._used(group), self._due.get(group, 0.0)
 
     def turn(self, group: str, more: float = 0.0) -> tuple[int, float]:
         """The group's place in the order of groups, the lowest first; ``more`` is about to be its.
@@ -185,9 +221,13 @@ class GroupDues:
         the least part of its quota in use, then those without a quota, then "<none>". Then come those that
         compete for what is left, and then groups that have more than their due.
         """
-        due, used = self._due.get(group, 0.0), self._in_use.get(group, 0.0) + more * self._expected
-        quota = self._quota.get(group, 0.0)
-        if used + self._begun.get(group, 0.0) >= due - TINY:
+        due, used = self._due.get(group, 0.0), self._used(group, more)
+        quota, own = self._quota.get(group, 0.0), self._own.get(group, 0.0) + more
+        # a slot that this host has freed is not a part of what all hosts have to round
+        rounding = self._rounding.get(group, 0.0) * self._expected if own > -TINY else 0.0
+        # as the negotiator: a slot needs room below the due, unless that is less than one slot
+        if used + rounding >= (math.floor(due + TINY) if due >= 1.0 else due) - TINY:
+            used = max(0.0, self._in_use.get(group, 0.0) + own * self._expected)
             return (3, 0.0) if group in self._last else (4, used / max(due, TINY))
         if group == NONE:
             return 2, used / due

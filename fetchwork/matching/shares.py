@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from fetchwork.classad.values import ClassAd, evaluate, number
-from fetchwork.matching.groups import NONE, GroupDues, GroupRow
+from fetchwork.matching.groups import FREED_S, NONE, GroupDues, GroupRow
 
 #: the factor of a submitter that is not in the table yet (HTCondor's DEFAULT_PRIO_FACTOR)
 DEFAULT_FACTOR = 1000.0
@@ -34,6 +34,17 @@ Turn = tuple[int, float, float]
 
 
 @dataclass(slots=True)
+class _Slot:
+    """A slot with this weight that this host claimed or freed for a group at a monotonic time."""
+
+    at: float
+    group: str
+    weight: float
+    #: of a freed one: when this host claimed a slot again
+    claimed_at: float = float("inf")
+
+
+@dataclass(slots=True)
 class Shares:
     """Each submitter's effective priority and slots in use, plus this host's claims since it last asked.
 
@@ -54,8 +65,10 @@ class Shares:
     #: None: no group has a quota
     dues: GroupDues | None = None
     asked_at: float = float("-inf")
-    #: claims since the groups were counted: monotonic time, group, weight
-    _claims: list[tuple[float, str, float]] = field(default_factory=list)
+    #: claims since the groups were counted
+    _claims: list[_Slot] = field(default_factory=list)
+    #: freed slots that the count has as their groups'
+    _freed: list[_Slot] = field(default_factory=list)
 
     def update(
         self, rows: Iterable[ShareRow], now: float, groups: Sequence[GroupRow] = (), host: int = 0
@@ -64,9 +77,13 @@ class Shares:
         self.effective_prio, self.in_use, self.factor, self.group = {}, {}, {}, {}
         # the count does not have the claims after it
         counted_at = now - max((row.age_s for row in groups), default=0.0)
-        self._claims = [claim for claim in self._claims if groups and claim[0] > counted_at]
-        claims = [claim[1:] for claim in self._claims]
-        self.dues = GroupDues(groups, host, claims) if groups else None
+        self._claims = [claim for claim in self._claims if groups and claim.at > counted_at]
+        self._freed = [
+            slot
+            for slot in self._freed
+            if groups and slot.claimed_at > counted_at and slot.at > counted_at - FREED_S
+        ]
+        self.dues = GroupDues(groups, host, _weights(self._claims), _weights(self._freed)) if groups else None
         for row in rows:
             self.factor[row.submitter] = row.prio_factor
             self.effective_prio[row.submitter] = row.effective_prio
@@ -79,9 +96,20 @@ class Shares:
         """Count a job of ``submitter`` that this host has claimed, or given back (``slots`` -1)."""
         self.in_use[submitter] = max(0.0, self.in_use.get(submitter, 0.0) + slots)
         if self.dues is not None:
-            group = self.group_of(submitter)
+            group, now = self.group_of(submitter), time.monotonic()
             self.dues.claimed(group, slots * weight)
-            self._claims.append((time.monotonic(), group, slots * weight))
+            self._claims.append(_Slot(now, group, slots * weight))
+            # one freed slot is as good as another
+            again = next((slot for slot in self._freed if slot.claimed_at > now), None)
+            if slots > 0.0 and again is not None:
+                again.claimed_at = now
+
+    def freed(self, submitter: str, weight: float = 1.0) -> None:
+        """Count a slot of this host that a job of ``submitter`` had until now."""
+        if self.dues is not None:
+            group = self.group_of(submitter)
+            self.dues.freed(group, weight)
+            self._freed.append(_Slot(time.monotonic(), group, weight))
 
     def group_of(self, submitter: str) -> str:
         """Return the submitter's accounting group with a quota."""
@@ -101,6 +129,10 @@ class Shares:
         # no real priority is below a half
         used = self.effective_prio.get(submitter, 0.5 * factor)
         return used + factor * (self.in_use.get(submitter, 0.0) + more + 1.0)
+
+
+def _weights(slots: Iterable[_Slot]) -> list[tuple[str, float]]:
+    return [(slot.group, slot.weight) for slot in slots]
 
 
 class SlotWeights:

@@ -89,7 +89,7 @@ class SessionHost:
         )
         self._session.signals_jobs = True
         self._free = [f"slot{slot}@h{number}" for slot in range(1, SLOTS + 1)]
-        self._runs: dict[str, matching.Claimed] = {}
+        self._runs: dict[str, offer.Taken] = {}
         self._to_end: list[str] = []
         self._choices: list[Choice] = []
         self._slots_changed = asyncio.Event()
@@ -150,10 +150,11 @@ class SessionHost:
         )
         assert refused is None
         self._free.remove(slot)
-        self._runs[slot] = run
+        self._runs[slot] = taken
 
     async def _finish(self, slot: str) -> None:
-        run = self._runs.pop(slot)
+        taken = self._runs.pop(slot)
+        run = taken.run
         outcome = await self._session.reports.finish(
             run_id=run.run_id,
             token=str(run.token),
@@ -163,6 +164,7 @@ class SessionHost:
             timeout_s=PATIENCE_S,
         )
         assert outcome == "completed"
+        self._session.shares.freed(taken.of.choice.autocluster.submitter, taken.of.weight)
         self._free.append(slot)
 
 

@@ -149,6 +149,35 @@ def test_a_manager_s_open_transaction_holds_up_no_claim(queue: DirectQueue) -> N
     assert claim(queue, *names(3, 10)) == ["1.1", "1.2"]
 
 
+def test_a_freed_slot_counts_as_its_groups_while_its_host_is_about_to_claim_again(queue: DirectQueue) -> None:
+    def counted() -> dict[str, Any]:
+        rows = queue.call("read_groups", host_id=queue.host("pool"), anew=True)
+        figures = {row["name"]: row["in_use"] for row in rows}
+        assert rows[0]["subtree_in_use"] == sum(figures.values())
+        return figures | {name: rows[0][name] for name in ("free", "own_free", "own_slots")}
+
+    pool(queue, 4)
+    group(queue, "physics", quota=3, accept_surplus=True)
+    queue.submit_many([*of("physics.alice", 2), *of("bob", 2)])
+    runs = [queue.started(f"slot{n}@pool") for n in range(3)]
+    own = {"own_slots": 4}
+    assert counted() == own | {"<none>": 1, "physics": 2, "free": 1, "own_free": 1}
+    queue.finish(runs[0])
+    assert counted() == own | {"<none>": 1, "physics": 2, "free": 1, "own_free": 2}
+    # two free slots have one freed of each
+    queue.finish(runs[2])
+    assert counted() == own | {"<none>": 1, "physics": 2, "free": 1, "own_free": 3}
+    for slot in ("slot0@pool", "slot3@pool"):
+        queue.claim_many(queue.host("pool"), slot)
+    queue.submit_many(of("bob", 2))
+    queue.claim_many(queue.host("pool"), "slot2@pool")
+    in_use = queue.rows("SELECT name, weightedinuse FROM fetchwork.groups")
+    now = counted()
+    assert now["own_free"] == 1 and now["free"] == 0 and sum(now[name] for name, _ in in_use) == 4
+    queue.rows("UPDATE fetchwork.run_history SET ended_at = ended_at - interval '6 s' RETURNING 1")
+    assert counted() == own | dict(in_use) | {"free": 1, "own_free": 1}
+
+
 def test_a_quota_of_less_than_a_job_lets_one_run(queue: DirectQueue) -> None:
     group(queue, "physics", quota=0.5)
     group(queue, "none", quota=0)

@@ -24,7 +24,9 @@ class Group:
     subtree_in_use: float = 0.0
     free: float = 0.0
     own_free: float = 0.0
+    own_slots: float = 0.0
     age_s: float = 0.0
+    pool: float = 0.0
 
     @property
     def parent(self) -> str | None:
@@ -32,7 +34,7 @@ class Group:
 
     @property
     def subtree_quota(self) -> float:
-        return self.quota
+        return self.pool or self.quota
 
 
 def root(left: float, requested: float = 0.0, in_use: float = 0.0) -> Group:
@@ -154,8 +156,9 @@ def test_slots_are_dealt_until_each_group_has_its_due() -> None:
 def test_hosts_with_the_same_counts_give_no_group_more_than_its_due() -> None:
     """Four hosts fill their 25 slots each at one moment: none of them knows the others' claims."""
     groups = [root(0, 200), Group("a", 16, 200), Group("b", 24, 200), Group("c", 60, 10)]
+    groups[0].pool = 100.0
     for group in groups:
-        group.free, group.own_free = 100.0, 25.0
+        group.free, group.own_free, group.own_slots = 100.0, 25.0, 25.0
     got: Counter[str] = Counter()
     for host in range(1, 5):
         counted = GroupDues(groups, host)
@@ -170,6 +173,61 @@ def test_hosts_with_the_same_counts_give_no_group_more_than_its_due() -> None:
     due = dues(groups)
     assert got["c"] == 10 and due["a"] == pytest.approx(36) and due["b"] == pytest.approx(54)
     assert abs(got["a"] - 36) <= 3 and abs(got["b"] - 54) <= 3
+
+
+def _first(counted: GroupDues, dealt: Counter[str], *groups: str) -> str:
+    return min((counted.turn(group, dealt[group]), group) for group in groups)[1]
+
+
+def full(**in_use: int) -> list[Group]:
+    """A pool of 100 slots, all in use; a has a quota of 60, b of 30; the host has 25 of the slots."""
+    groups = [
+        root(10, 99),
+        Group("a", 60, 99, accept_surplus=False),
+        Group("b", 30, 99, accept_surplus=False),
+    ]
+    for group in groups:
+        group.in_use, group.own_slots = in_use.get(group.name, 100 - sum(in_use.values())), 25.0
+    groups[0].pool = 100.0
+    return groups
+
+
+def test_a_host_gives_the_slots_that_it_frees_to_the_groups_that_had_them() -> None:
+    for host in range(1, 9):
+        counted = GroupDues(full(a=60, b=30), host)
+        for group in ("a", "b", "b", NONE, "a", NONE):
+            counted.freed(group, 1.0)
+        dealt: Counter[str] = Counter()
+        for _ in range(6):
+            dealt[_first(counted, dealt, "a", "b", NONE)] += 1
+        assert dealt == {"a": 2, "b": 2, NONE: 2}
+
+
+def test_a_freed_slot_of_a_group_beyond_its_due_goes_to_one_below() -> None:
+    for host in range(1, 9):
+        counted = GroupDues(full(a=59, b=30), host)
+        counted.freed(NONE, 1.0)
+        assert _first(counted, Counter(), "a", "b", NONE) == "a"
+        # the next one does not
+        counted.claimed("a", 1.0)
+        counted.freed("b", 1.0)
+        assert _first(counted, Counter(), "a", "b", NONE) == "b"
+
+
+def test_hosts_that_free_many_slots_at_once_do_not_all_fill_the_same_gap() -> None:
+    """The slots of all four hosts become free at one moment; a is four slots below its due."""
+    got: Counter[str] = Counter()
+    for host in range(1, 5):
+        counted = GroupDues(full(a=56, b=30), host)
+        for group, slots in (("a", 14), ("b", 8 - host % 2), (NONE, 3 + host % 2)):
+            for _ in range(slots):
+                counted.freed(group, 1.0)
+        dealt: Counter[str] = Counter()
+        for _ in range(25):
+            dealt[_first(counted, dealt, "a", "b", NONE)] += 1
+        got += dealt
+    # in use were 56, 30 and 14
+    assert abs(got["a"] - 60) <= 2 and abs(got["b"] - 30) <= 2
 
 
 def test_groups_with_a_quota_come_before_those_without_and_these_before_none() -> None:
@@ -221,6 +279,24 @@ def test_claims_after_the_count_are_not_forgotten() -> None:
         group.age_s = 0.0
     shares.update(rows, time.monotonic() + 1, groups)
     assert shares.turn("a.x") == shares.turn("b.y")
+
+
+def test_a_freed_slot_is_its_groups_until_it_is_claimed_again() -> None:
+    shares = Shares()
+    rows = [SubmitterShare(name, 1.0, 0.0, 1.0, 1.0, 0, name[0]) for name in ("a.x", "b.y")]
+    groups = [root(0), Group("a", 10, 99, in_use=10), Group("b", 10, 99, in_use=10)]
+    now = time.monotonic()
+    shares.update(rows, now, groups)
+    shares.freed("b.y")
+    assert shares.turn("b.y") < shares.turn("a.x")
+    # a later count still has it as b's
+    shares.update(rows, now + 1, groups)
+    assert shares.turn("b.y") < shares.turn("a.x")
+    shares.claimed("b.y")
+    assert shares.turn("b.y")[0] == shares.turn("a.x")[0] == 4
+    # and one after the claim has both
+    shares.update(rows, now + 2, groups)
+    assert shares.turn("b.y")[0] == shares.turn("a.x")[0] == 4
 
 
 def test_a_claim_counts_by_its_weight() -> None:

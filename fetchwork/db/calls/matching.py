@@ -81,13 +81,16 @@ class GroupFigures(Record):
     subtree_quota: float
     #: for its own submitters
     quota: float
+    #: slots that were freed within the last seconds and are still free are in it
     in_use: float
     subtree_in_use: float
     #: in use and by idle jobs of its own submitters
     requested: float
-    #: slots that were free in the pool when they were counted, and those of the host that are free now
+    #: slots that were free in the pool when they were counted, and not just freed; those of the host that are
+    #: free now, and all of the host
     free: float = 0.0
     own_free: float = 0.0
+    own_slots: float = 0.0
     #: seconds since they were counted
     age_s: float = 0.0
 

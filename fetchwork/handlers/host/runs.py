@@ -51,6 +51,9 @@ class LiveRun:
     owner: str
     #: the owner's uid on this host, None if unknown
     owner_uid: int | None = None
+    #: its submitter and the weight of its slot, None if unknown; and whether that slot is free again
+    charged: tuple[str, float] | None = None
+    has_freed_slot: bool = False
     state: RunState = "reserved"
     #: why PREPARE_JOB got no answer, or why fetchwork kills the job: its exit then says nothing about the job
     cause: str | None = None
@@ -105,6 +108,12 @@ class LiveRun:
             return False
         self.state, self.cause = state, cause
         return True
+
+    def free_slot(self) -> None:
+        """Note that the slot of a run that started can have another job."""
+        if self.charged is not None and self.started_at is not None and not self.has_freed_slot:
+            self.context.session.shares.freed(*self.charged)
+            self.has_freed_slot = True
 
     @contextlib.contextmanager
     def reporting(self) -> Iterator[None]:
@@ -267,6 +276,7 @@ class Runs:
         """Forget a run that is over."""
         run = self._runs.pop((session, run_id), None)
         if run is not None:
+            run.free_slot()
             run.become("ended")
             run.context.forget_starter_log(run.run_id, run.token)
             run.changed.set()

@@ -100,6 +100,8 @@ class _Next:
     async def answer(self) -> Answer:
         """Record the end, and start the next job if there is one for this chain."""
         task, run = self.task, self.run
+        # the wish for the next job counts this one's slot as free
+        run.free_slot()
         ended = report(read_starter_ad(task.request.body))
         over = self._over
         common = (
@@ -201,7 +203,8 @@ class _Next:
             session.has_unheard_claim = True
             raise
         if pair is not None and row.run_id is not None:
-            session.shares.claimed(self.chain.submitter)
+            weight = self.run.charged[1] if self.run.charged is not None else 1.0
+            session.shares.claimed(self.chain.submitter, weight=weight)
             session.demand.got(pair)
         elif row.ended:
             now = time.monotonic()
@@ -219,7 +222,7 @@ class _Next:
         task, chain = self.task, self.chain
         claimed = Claimed.of_row(row)
         run = offer.live_run(task.context, chain.slot, claimed)
-        run.chain = chain
+        run.chain, run.charged = chain, self.run.charged
         try:
             printed = await offer.print_ad(self._fetch(), run, claimed)
         except CannotExpand as error:

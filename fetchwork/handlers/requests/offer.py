@@ -205,7 +205,7 @@ async def offer(fetch: Fetch, taken: Taken, problem: str | None) -> Answer | Non
     task, context, session = fetch.task, fetch.task.context, fetch.task.context.session
     claimed, submitter = taken.run, taken.of.choice.autocluster.submitter
     run = live_run(context, fetch.slot_name, claimed)
-    run.fetched_by = task.request.body
+    run.fetched_by, run.charged = task.request.body, (submitter, taken.of.weight)
     try:
         if problem is not None:
             raise ClassAdError(problem)
