@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import json
+import math
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 from urllib.parse import quote
 
@@ -57,6 +59,11 @@ QUEUE_EFFECTS: Final = {
     ],
     "open": ["It takes new submissions again."],
 }
+#: effects of the removal of a group
+REMOVED_GROUP: Final = [
+    "Groups below it that are removed too:",
+    "Its jobs stay, and belong to the group above it.",
+]
 # each part is read backwards by its key
 _LAST = """
 SELECT a.*, extract(epoch FROM a.action_at)::float8 AS at
@@ -112,6 +119,7 @@ class Actions:
             Route("/actions", self.actions),
             Route("/jobs/act", self.act, methods=["GET", "POST"]),
             Route("/queues/{name}", self.change_queue, methods=["GET", "POST"]),
+            Route("/groups", self.change_group, methods=["GET", "POST"]),
         ]
 
     async def actions(self, request: Request) -> Response:
@@ -181,6 +189,87 @@ class Actions:
         changes = _QUEUE_CHANGES[change]
         await self._workers.ask(person, questions.set_queue, writes=True, name=name, changes=changes)
         return RedirectResponse("/queues", 303)
+
+    async def change_group(self, request: Request) -> Response:
+        """The settings of an accounting group or of a new one; set them, or remove it after a question."""
+        person: Person = request.state.person
+        form = await checked_form(request, self._sign_in)
+        given = {field: values[0].strip() for field, values in form.items()}
+        name, change = given.get("name", ""), given.get("change", "")
+        if not name or name == "<none>":
+            raise Problem(400, "bad request", "name is missing; allowed: the name of an accounting group")
+        if given.get("confirmed") == "yes" and change == "set":
+            changes = _group_changes(given)
+            await self._workers.ask(person, questions.set_group, writes=True, name=name, changes=changes)
+            return RedirectResponse("/queues", 303)
+        if given.get("confirmed") == "yes" and change == "remove":
+            await self._workers.ask(person, questions.remove_group, writes=True, name=name)
+            return RedirectResponse("/queues", 303)
+        groups = await self._workers.ask(person, questions.listed, of="groups")
+        group = next((ad for ad in groups if ad["Name"].lower() == name.lower()), None)
+        if change == "remove" and group is not None:
+            below = sum(ad["Name"].lower().startswith(f"{name.lower()}.") for ad in groups)
+            effects = [f"{effect} {below}." if "below" in effect else effect for effect in REMOVED_GROUP]
+            return self._render(
+                request, "change.html", subject=f"group {name}", name=name, change=change, effects=effects,
+                action="/groups", back="/queues",
+            )  # fmt: skip
+        shown = _group_fields(group or {})
+        return self._render(request, "accountinggroup.html", name=name, shown=shown, is_new=group is None)
+
+
+def _group_fields(ad: Json) -> dict[str, str]:
+    """The settings of an accounting group as the fields of its form have them."""
+    dynamic = "DynamicQuota" in ad
+    numbers = {
+        "quota": ad.get("DynamicQuota" if dynamic else "ConfigQuota"),
+        "prio_factor": ad.get("PriorityFactor"),
+        "max_idle": ad.get("MaxIdle"),
+        "max_autoclusters": ad.get("MaxAutoclusters"),
+    }
+    return {
+        "unit": "dynamic_quota" if dynamic else "quota",
+        "accept_surplus": "yes" if ad.get("AcceptSurplus") else "",
+        "autoregroup": "yes" if ad.get("AutoRegroup") else "",
+        **{field: "" if number is None else f"{number:.15g}" for field, number in numbers.items()},
+    }
+
+
+def _group_changes(given: Mapping[str, str]) -> Json:
+    """The settings that a person has changed in the form, whose field ``shown`` has them as they were.
+
+    A manager of a group above may set some, and may send others as they are.
+    """
+    try:
+        shown = json.loads(given.get("shown", "{}"))
+    except ValueError:
+        shown = None
+    if not isinstance(shown, dict):
+        raise Problem(400, "bad request", "the form lacks what it showed; load it again")
+    changed = {field for field in _group_fields({}) if given.get(field, "") != shown.get(field, "")}
+    changes: Json = {
+        field: given.get(field) == "yes" for field in changed & {"accept_surplus", "autoregroup"}
+    }
+    for field in changed & {"prio_factor", "max_idle", "max_autoclusters"}:
+        changes[field] = _number(field, given.get(field, "")) if given.get(field) else None
+    if changed & {"quota", "unit"}:
+        unit = given.get("unit", "")
+        if unit not in ("quota", "dynamic_quota"):
+            raise Problem(400, "bad request", f"unit is '{unit}'; allowed: quota, dynamic_quota")
+        changes[unit] = _number("quota", given.get("quota", ""))
+    return changes
+
+
+def _number(field: str, text: str) -> float:
+    whole = field.startswith("max_")
+    try:
+        number = int(text) if whole else float(text)
+    except ValueError:
+        number = -1
+    # also of what is no number for JSON or the database
+    if not 0 <= number < (1 << 31 if whole else math.inf):
+        raise Problem(400, "bad request", f"{field} is '{text[:40]}'; allowed: a number from 0")
+    return number
 
 
 async def checked_form(request: Request, sign_in: SignIn) -> dict[str, list[str]]:

@@ -42,6 +42,9 @@ Projection: TypeAlias = Annotated[
 ]
 Most: TypeAlias = Annotated[int, Query(ge=1, le=1000)]
 Job: TypeAlias = Annotated[str, Path(description="cluster and process: 42.0", pattern=r"^\d{1,9}\.\d{1,9}$")]
+GroupName: TypeAlias = Annotated[
+    str, Path(description="with dots between the names: physics.atlas", pattern=r"^[A-Za-z0-9_.-]{1,200}$")
+]
 JobOrCluster: TypeAlias = Annotated[str, Path(pattern=r"^\d{1,9}(\.\d{1,9})?$")]
 After: TypeAlias = Annotated[
     str | None,
@@ -133,6 +136,35 @@ class Action(_Body):
         return self
 
 
+class Group(_Body):
+    """Settings of an accounting group; those that are not given stay as they are."""
+
+    quota: Annotated[float | None, Field(description="in weighted slots", allow_inf_nan=False)] = None
+    dynamic_quota: Annotated[
+        float | None,
+        Field(description="a part, 0 to 1, of what quotas leave of the group above", allow_inf_nan=False),
+    ] = None
+    accept_surplus: bool | None = None
+    autoregroup: bool | None = None
+    prio_factor: Annotated[
+        float | None, Field(description="null: the pool's default", allow_inf_nan=False)
+    ] = None
+    max_idle: Annotated[int | None, Field(description="null: no ceiling", ge=0, lt=2**31)] = None
+    max_autoclusters: Annotated[int | None, Field(description="null: no ceiling", ge=0, lt=2**31)] = None
+    managers: Annotated[
+        list[str] | None, Field(description="database roles that may set the groups below it")
+    ] = None
+
+    @model_validator(mode="after")
+    def _changes(self) -> Self:
+        if not self.model_fields_set:
+            raise ValueError("there is nothing to set")
+        for name in ("accept_surplus", "autoregroup", "managers"):
+            if name in self.model_fields_set and getattr(self, name) is None:
+                raise ValueError(f"{name} is null")
+        return self
+
+
 class _ProblemBody(BaseModel):
     type: str
     title: str
@@ -171,6 +203,8 @@ class Api:
             ("/jobs/{job}", "PATCH", self.edit),
             ("/jobs/{job}/analysis", "GET", self.analysis),
             ("/actions", "POST", self.act),
+            ("/groups/{name}", "PUT", self.set_group),
+            ("/groups/{name}", "DELETE", self.remove_group),
             ("/totals", "GET", self.totals),
             ("/demand", "GET", self.demand),
             *((f"/{name}", "GET", self._listed(name)) for name in questions.VIEWS),
@@ -255,6 +289,18 @@ class Api:
         """Hold, release, remove, vacate, suspend or continue jobs."""
         return await self._workers.ask(request.state.person, questions.act, writes=True, **body.model_dump())
 
+    async def set_group(self, request: Request, name: GroupName, body: Group) -> Json:
+        """Make an accounting group with a quota, or change one; its ad as in /groups."""
+        changes = body.model_dump(exclude_unset=True)
+        return await self._workers.ask(
+            request.state.person, questions.set_group, writes=True, name=name, changes=changes
+        )
+
+    async def remove_group(self, request: Request, name: GroupName) -> dict[Literal["removed"], int]:
+        """Remove an accounting group and those below it; their jobs belong to the group above."""
+        number = await self._workers.ask(request.state.person, questions.remove_group, writes=True, name=name)
+        return {"removed": number}
+
     async def events(
         self,
         request: Request,
@@ -337,6 +383,8 @@ def _route_class(sign_in: SignIn) -> type[APIRoute]:
                         raise Problem(400, "bad request", detail)
                 if self.body_field is not None:
                     request = await _with_body(request, sign_in)
+                elif request.method not in ("GET", "HEAD") and not sign_in.by_bearer(request):
+                    check_origin(request)
                 return await handle(request)
 
             return checked

@@ -13,7 +13,7 @@ from starlette.routing import Route
 
 from fetchwork.dag import drawing
 from fetchwork.explain.judging import VERDICTS
-from fetchwork.page import charts, dags, groups, machines, questions, timeline
+from fetchwork.page import charts, clusters, dags, machines, questions, timeline
 from fetchwork.page.acting import Person
 from fetchwork.page.actions import Actions
 from fetchwork.page.forms import STATES, constraint_of
@@ -193,8 +193,10 @@ class Pages:
     async def cluster(self, request: Request) -> Response:
         """One cluster: its progress, run times and ends."""
         cluster = request.path_params["cluster"]
-        answer = await self._workers.ask(request.state.person, groups.cluster, cluster=cluster)
-        return self.render(request, "group.html", name=f"Cluster {cluster}", most=groups.MOST_JOBS, **answer)
+        answer = await self._workers.ask(request.state.person, clusters.cluster, cluster=cluster)
+        return self.render(
+            request, "cluster.html", name=f"Cluster {cluster}", most=clusters.MOST_JOBS, **answer
+        )
 
     async def dag(self, request: Request) -> Response:
         """One DAG: its graph, with the states of its nodes."""
@@ -212,15 +214,15 @@ class Pages:
     async def batch(self, request: Request) -> Response:
         """One batch, as a cluster."""
         owner, name = (request.query_params.get(key, "") for key in ("owner", "name"))
-        answer = await self._workers.ask(request.state.person, groups.batch, owner=owner, name=name)
+        answer = await self._workers.ask(request.state.person, clusters.batch, owner=owner, name=name)
         return self.render(
-            request, "group.html", name=f"Batch {name}", most=groups.MOST_JOBS, dag=None, **answer
+            request, "cluster.html", name=f"Batch {name}", most=clusters.MOST_JOBS, dag=None, **answer
         )
 
     async def find(self, request: Request) -> Response:
         """Leads from the search box to the page of what was typed."""
         text = request.query_params.get("text", "").strip()
-        address = await self._workers.ask(request.state.person, groups.find, text=text) if text else "/jobs"
+        address = await self._workers.ask(request.state.person, clusters.find, text=text) if text else "/jobs"
         return RedirectResponse(address, 303)
 
     async def why(self, request: Request) -> Response:

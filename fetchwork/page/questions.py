@@ -222,6 +222,22 @@ def set_queue(session: ActingSession, *, name: str, changes: Mapping[str, bool])
         session.database.run(administration.set_queue(name=name, changes=dict(changes)))
 
 
+def set_group(session: ActingSession, *, name: str, changes: Json) -> Json:
+    """Make an accounting group with a quota, or change one; return its ad."""
+    with session.writing():
+        session.database.run(administration.set_group(name=name, changes=changes))
+    found = [ad for ad in _all(session, GROUPS) if ad["Name"].lower() == name.lower()]
+    if not found:
+        raise Problem(404, "not found", f"group '{name}' was removed meanwhile")
+    return found[0]
+
+
+def remove_group(session: ActingSession, *, name: str) -> int:
+    """Remove an accounting group and those below it; return their number."""
+    with session.writing():
+        return session.database.run(administration.remove_group(name=name))
+
+
 def submit(
     session: ActingSession, *, common: Json, own: list[Json], key: str | None, environment: Mapping[str, str]
 ) -> Json:

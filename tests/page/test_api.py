@@ -12,6 +12,8 @@ from starlette.testclient import TestClient
 from fetchwork.classad.bindings import JobAction
 from fetchwork.queue import Queue
 from tests.page.conftest import Serve
+from tests.security.conftest import Root
+from tests.security.roles import PASSWORD
 from tests.support.direct_queue import DirectQueue
 
 API = "/api/v1"
@@ -221,6 +223,54 @@ def test_who_meets_a_ceiling_is_refused_with_its_number(page: TestClient, root: 
     )
     (submitter,) = get(page, "/submitters")["submitters"]
     assert submitter["MaxAutoclusters"] == 1
+
+
+def test_groups_are_made_changed_and_removed(page: TestClient, root: DirectQueue) -> None:
+    def put(name: str, **changes: Any) -> tuple[int, dict[str, Any]]:
+        answer = page.put(f"{API}/groups/{name}", json=changes)
+        return answer.status_code, answer.json()
+
+    status, ad = put("physics", quota=10, accept_surplus=True, managers=[])
+    assert (status, ad["ConfigQuota"], ad["AcceptSurplus"]) == (200, 10, True)
+    assert put("physics.atlas", dynamic_quota=0.5)[0] == 200
+    # a repeated request changes nothing
+    status, ad = put("physics.ATLAS", dynamic_quota=0.5)
+    assert (status, ad["Name"], ad["Parent"]) == (200, "physics.atlas", "physics")
+    assert put("physics", max_idle=5)[1]["MaxIdle"] == 5
+    assert "MaxIdle" not in put("physics", max_idle=None)[1]
+    assert put("bio.new", quota=1)[0] == 404
+    for wrong in ({}, {"quota": -1}, {"quota": "x"}, {"autoregroup": None}, {"quotas": 1}):
+        assert put("physics", **wrong)[0] in (400, 422), wrong
+    for number in ("Infinity", "NaN", "1e999"):
+        text = f'{{"quota": {number}}}'
+        headers = {"Content-Type": "application/json"}
+        assert page.put(f"{API}/groups/physics", content=text, headers=headers).status_code == 400, number
+    assert put("physics", max_idle=2**31)[0] == 400
+    assert put("new", accept_surplus=True)[0] == 422
+    assert [ad["Name"] for ad in get(page, "/groups")["groups"]] == ["<none>", "physics", "physics.atlas"]
+    assert page.delete(f"{API}/groups/Physics").json() == {"removed": 2}
+    assert page.delete(f"{API}/groups/physics").status_code == 404
+
+
+def test_a_manager_sets_the_groups_below_alone(serve: Serve, busy: Root) -> None:
+    busy.call("set_group", name="physics", changes={"quota": 10, "managers": ["fw_alice"]})
+    page = serve(write=True, at=busy.server.conninfo("kept", user="fw_alice", password=PASSWORD))
+    assert page.put(f"{API}/groups/physics.atlas", json={"quota": 2}).status_code == 200
+    factor = page.put(f"{API}/groups/physics.atlas", json={"prio_factor": 2})
+    assert factor.json()["detail"] == "only an administrator sets prio_factor of a group"
+    for name in ("physics", "bio"):
+        answer = page.put(f"{API}/groups/{name}", json={"quota": 11})
+        assert answer.status_code == 422 and f"may not set group '{name}'" in answer.json()["detail"]
+    assert page.delete(f"{API}/groups/physics").status_code == 422
+    assert page.delete(f"{API}/groups/physics.atlas").json() == {"removed": 1}
+
+
+def test_a_page_of_another_site_can_t_remove_a_group(page: TestClient, root: DirectQueue) -> None:
+    root.call("set_group", name="physics", changes={"quota": 10})
+    page.cookies.set("fetchwork_token", page.headers.pop("Authorization").partition(" ")[2])
+    evil = {"Origin": "http://evil.example"}
+    assert page.delete(f"{API}/groups/physics", headers=evil).status_code == 403
+    assert page.delete(f"{API}/groups/physics").status_code == 200
 
 
 @pytest.mark.parametrize(("method", "path", "body", "status"), BAD)

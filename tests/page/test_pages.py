@@ -102,6 +102,85 @@ def test_groups_are_shown_with_their_quotas(page: TestClient, busy: DirectQueue)
     assert re.search(cells, page.get("/queues").text)
 
 
+def test_a_group_is_made_changed_and_removed_by_forms(page: TestClient, busy: DirectQueue) -> None:
+    assert "There is no group" in page.get("/groups?name=physics").text
+    send(page, "physics", quota="10", unit="quota", accept_surplus="yes")
+    send(page, "physics.atlas", quota="0.5", unit="dynamic_quota")
+    assert groups(busy) == {"physics": (10, None, True, None), "physics.atlas": (None, 0.5, False, None)}
+    send(page, "physics.atlas", quota="2", unit="quota", max_idle="100")
+    send(page, "physics", accept_surplus="")
+    assert groups(busy) == {"physics": (10, None, False, None), "physics.atlas": (2, None, False, 100)}
+    text = page.get("/groups?name=physics&change=remove").text
+    assert "Groups below it that are removed too: 1." in text
+    send(page, "physics", change="remove")
+    assert groups(busy) == {}
+
+
+def test_a_form_of_a_group_sets_only_what_the_person_changed(page: TestClient, busy: DirectQueue) -> None:
+    busy.call("set_group", name="bio", changes={"quota": 5, "prio_factor": 20})
+    form = fields(page, "bio")
+    # another administrator sets something meanwhile
+    busy.call("set_group", name="bio", changes={"quota": 6})
+    answer = page.post("/groups", data={**form, "accept_surplus": "yes"}, follow_redirects=False)
+    assert answer.status_code == 303, answer.text
+    assert groups(busy) == {"bio": (6, None, True, None)}
+    assert busy.value("SELECT priorityfactor FROM fetchwork.groups WHERE name = 'bio'") == 20
+
+
+@pytest.mark.parametrize(
+    ("name", "wrong"),
+    [
+        ("physics", {"quota": ""}),
+        ("physics", {"quota": "many"}),
+        ("physics", {"quota": "-1"}),
+        ("physics", {"quota": "inf"}),
+        ("physics", {"quota": "nan"}),
+        ("physics", {"quota": "2", "max_idle": "9999999999"}),
+        ("physics", {"quota": "2", "unit": "slots"}),
+        ("physics", {"quota": "2", "max_idle": "1.5"}),
+        ("physics", {"quota": "2", "shown": "["}),
+        ("no such", {"quota": "2"}),
+        ("<none>", {"quota": "2"}),
+        ("above.below", {"quota": "2"}),
+    ],
+)
+def test_a_wrong_form_of_a_group_is_refused(
+    page: TestClient, busy: DirectQueue, name: str, wrong: dict[str, str]
+) -> None:
+    form = {**fields(page, "physics"), "name": name, "unit": "quota", **wrong}
+    answer = page.post("/groups", data=form)
+    assert answer.status_code in (400, 404, 422), answer.text
+    assert groups(busy) == {}
+
+
+def fields(page: TestClient, name: str) -> dict[str, str]:
+    """The fields of the form of a group, as a browser sends them."""
+    text = page.get(f"/groups?name={name}").text
+    form = {"change": "set"}
+    for tag in re.findall(r"<input [^>]*>", text):
+        field = there(re.search(r'name="(\w+)"', tag))[1]
+        value = re.search(r'value="([^"]*)"', tag)
+        if 'type="checkbox"' not in tag or " checked" in tag:
+            form[field] = html.unescape(value[1]) if value else ""
+    form["unit"] = "dynamic_quota" if "selected" in text else "quota"
+    return form
+
+
+def send(page: TestClient, name: str, **changed: str) -> None:
+    """Send the form of a group with some fields changed."""
+    answer = page.post("/groups", data={**fields(page, name), **changed}, follow_redirects=False)
+    assert (answer.status_code, answer.headers.get("location")) == (303, "/queues"), answer.text
+
+
+def groups(busy: DirectQueue) -> dict[str, tuple[object, ...]]:
+    """The settings of groups by name."""
+    rows = busy.rows(
+        "SELECT name, configquota, dynamicquota, acceptsurplus, maxidle FROM fetchwork.groups"
+        " WHERE name <> '<none>'"
+    )
+    return {str(name): settings for name, *rest in rows for settings in [tuple(rest)]}
+
+
 def test_counts_of_owners_and_queues_lead_to_their_jobs(page: TestClient, busy: DirectQueue) -> None:
     text = page.get("/").text
     links = [html.unescape(link) for link in re.findall(r'class="number"><a href="([^"]*)">1</a>', text)]

@@ -35,6 +35,7 @@ READS: Mapping[str, tuple[str, bool]] = {
     "/hosts/{name}": ("/hosts/h1", False),
     "/hosts/{name}/hour": ("/hosts/h1/hour", False),
     "/queues": ("/queues", False),
+    "/groups": ("/groups?name=physics&change=remove", False),
     "/submitters": ("/submitters", False),
     "/api/v1/openapi.json": ("/api/v1/openapi.json", False),
     "/api/v1/jobs": ("/api/v1/jobs", True),
@@ -59,7 +60,7 @@ OTHERS = {
     "/invitations/change",
 }  # fmt: skip
 #: changing requests by method and path, about alice's jobs
-CHANGES: Mapping[tuple[str, str], list[tuple[str, dict[str, Any]]]] = {
+CHANGES: Mapping[tuple[str, str], list[tuple[str, Any]]] = {
     ("POST", "/jobs/act"): [
         ("/jobs/act", {"action": "hold", "job": "1.2", "confirmed": "yes"}),
         ("/jobs/act", {"action": "remove", "every": "yes", "constraint": "", "confirmed": "yes"}),
@@ -70,6 +71,17 @@ CHANGES: Mapping[tuple[str, str], list[tuple[str, dict[str, Any]]]] = {
         (f"/queues/default?{change}", {"change": change, "confirmed": "yes"})
         for change in ("pause", "drain", "resume", "open")
     ],
+    ("POST", "/groups"): [
+        ("/groups", {"change": "set", "name": name, "quota": "9", "unit": "quota", "confirmed": "yes"})
+        for name in ("physics", "physics.atlas", "new")
+    ]
+    + [("/groups", {"change": "remove", "name": "physics", "confirmed": "yes"})],
+    ("PUT", "/api/v1/groups/{name}"): [
+        ("/api/v1/groups/physics", {"quota": 9}),
+        ("/api/v1/groups/physics.atlas", {"accept_surplus": True}),
+        ("/api/v1/groups/new", {"dynamic_quota": 0.5}),
+    ],
+    ("DELETE", "/api/v1/groups/{name}"): [("/api/v1/groups/physics", None)],
     ("POST", "/invitations"): [("/invitations", {"names": "*", "uses": "1", "hours": "1"})],
     ("POST", "/invitations/change"): [
         ("/invitations/change", {"change": change, "name": "h1", "confirmed": "yes"})
@@ -109,6 +121,8 @@ def paths(app: Starlette) -> set[tuple[str, str]]:
 def theirs(serve: Serve, busy: DirectQueue) -> TestClient:
     """A service for every person, on a queue with alice's secrets in every possible place."""
     busy.act("hold", "1.2", reason=SECRET)
+    for group in ("physics", "physics.atlas"):
+        busy.call("set_group", name=group, changes={"quota": 3})
     served = serve(write=True, header=HEADER)
     served.get("/jobs/1.1/output", headers={HEADER: "alice"})
     ((run_id, token),) = busy.rows("SELECT run_id, token FROM fetchwork.output_watch")
@@ -157,7 +171,17 @@ def state(busy: DirectQueue) -> list[Any]:
     """All that a person could change."""
     return [
         busy.rows(f"SELECT * FROM fetchwork.{table} ORDER BY 1, 2")
-        for table in ("job", "job_history", "cluster", "run", "queue", "event", "invitation", "host_identity")
+        for table in (
+            "job",
+            "job_history",
+            "cluster",
+            "run",
+            "queue",
+            "event",
+            "invitation",
+            "host_identity",
+            "accounting_group",
+        )
     ]
 
 
@@ -174,7 +198,9 @@ def requests(page: TestClient, person: str, key: str, **more: str) -> Iterator[t
     for (method, path), asked in CHANGES.items():
         for address, given in asked:
             if path.startswith("/api"):
-                answer = page.request(method, address, headers=headers, json=given)
+                answer = page.request(
+                    method, address, headers=headers, **({} if given is None else {"json": given})
+                )
             else:
                 form = {**given, "form_key": key, **more}
                 answer = page.request(method, address, headers=headers, data=form)
