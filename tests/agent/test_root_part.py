@@ -175,6 +175,36 @@ def disk(agent: Agent, starter: Process, **other: int) -> tuple[int, str | None]
     return agent.ask_all([f"disk {starter.pid} {said['start']} {said['uid']}"])[0]
 
 
+def test_processes_of_a_job_are_found_also_those_that_have_left_it(agent: Agent, start: Start) -> None:
+    job = start(["sh", "-c", "sleep 601; :"])
+    until(lambda: len(family(job)) == 2)
+    starter = job.parent
+    assert starter is not None
+    as_user = ["setpriv", f"--reuid={USER}", f"--regid={USER}", "--clear-groups", "--", *SLEEP]
+    left, other = (
+        subprocess.Popen(
+            as_user, env={f"_CONDOR_ANCESTOR_{starter.pid}": f"{pid}:1:1", "PATH": "/usr/bin:/bin"}
+        )
+        for pid in (job.pid, job.pid + 1)
+    )
+    try:
+        until(lambda: all(Process(one.pid, 0).command == SLEEP for one in (left, other)))
+        asked = f"family {job.pid} {job.start_ticks}"
+        ((error, found),) = agent.ask_all([f"{asked} {UID}"])
+        pids = {int(line.partition(":")[0]) for line in (found or "").split()}
+        assert (error, pids) == (0, {*(one.pid for one in family(job)), left.pid})
+        assert agent.ask(f"{asked} {OTHER}") == errno.EPERM
+        assert agent.ask(f"{asked} 0") == errno.EPERM
+        assert agent.ask(f"family {job.pid} {job.start_ticks + 1} {UID}") == errno.ESRCH
+        found_left = there(Process.find(left.pid))
+        # it has no starter, and not the environment of any job
+        assert agent.ask(f"family {found_left.pid} {found_left.start_ticks} {UID}") == errno.EPERM
+    finally:
+        for one in (left, other):
+            one.kill()
+            one.wait()
+
+
 def test_what_is_in_a_starter_s_directory_is_counted_as_the_account(
     agent: Agent, sleeping: Callable[..., Process], scratch: Path
 ) -> None:

@@ -12,6 +12,7 @@ import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -20,10 +21,13 @@ from fetchwork.agent.fetching.notifications import WorkNotifications
 from fetchwork.agent.lease import Lease
 from fetchwork.agent.periodic import every
 from fetchwork.agent.root.signalrights import SignalRights
+from fetchwork.agent.runs import suspensions
 from fetchwork.agent.runs.liveoutput import LiveOutputs, open_as_user
+from fetchwork.agent.runs.suspensions import is_frozen
 from fetchwork.agent.runs.updates import Updates, usage
 from fetchwork.agent.runs.watch import WatchedRuns
 from fetchwork.handlers.host.chains import Chain
+from fetchwork.handlers.host.starterlog import StarterLogs
 from fetchwork.process import Process, family
 from tests.support.waiting import PATIENCE_S, until
 
@@ -86,19 +90,24 @@ def job_process(starter: Process) -> Process:
     return job
 
 
+def stop_all(job: Process, number: int = signal.SIGSTOP) -> None:
+    """Stop a job's processes, or let them go on, as a startd does."""
+    for one in family(job):
+        one.signal(number)
+    until(lambda: {one.stopped for one in family(job)} == {number == signal.SIGSTOP})
+
+
 async def test_usage_is_that_of_the_whole_family(starter_of: StartJob) -> None:
     job = job_process(
         starter_of(["sh", "-c", "head -c 80000000 /dev/zero | tail -c 1 >&2; echo ready; sleep 1000 & wait"])
     )
     until(lambda: usage(job)["NumPids"] == "2")
     told = usage(job)
-    assert (told["JobState"], told["JobPid"]) == ('"Running"', str(job.pid))
+    assert told["JobPid"] == str(job.pid)
     assert int(told["ResidentSetSize"]) > 500
     assert int(told["ImageSize"]) > int(told["ResidentSetSize"])
     # the pipe's processes have ended, and their CPU time counts
     assert float(told["RemoteUserCpu"]) + float(told["RemoteSysCpu"]) > 0
-    job.signal(19)
-    until(lambda: usage(job)["JobState"] == '"Suspended"')
 
 
 async def test_update_is_written_as_if_a_hook_had_brought_it(running: StartRun, jobs: Jobs) -> None:
@@ -108,8 +117,7 @@ async def test_update_is_written_as_if_a_hook_had_brought_it(running: StartRun, 
     (run,) = jobs.database.query("SELECT job_pid, usage FROM fetchwork.run")
     assert run["job_pid"] == job.pid
     assert run["usage"]["NumPids"] == 2
-    job.signal(19)
-    until(lambda: usage(job)["JobState"] == '"Suspended"')
+    stop_all(job)
     await updates.round()
     assert jobs.job_of("1.0")["jobstatus"] == 7
 
@@ -206,6 +214,13 @@ async def test_job_that_is_stopped_hears_its_signal(running: StartRun, jobs: Job
     assert job.wait(PATIENCE_S)
 
 
+@pytest.fixture(autouse=True)
+def patient_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rounds wait for the processes of jobs, however slow the machine is."""
+    for name in ("STOP_S", "FOLLOW_S"):
+        monkeypatch.setattr(suspensions, name, PATIENCE_S)
+
+
 class Suspended:
     """A job of which a person's wishes are followed; no update of it is due within the test."""
 
@@ -227,7 +242,7 @@ class Suspended:
         await self.updates.round()
 
     @property
-    def status(self) -> object:
+    def status(self) -> Any:
         """Its JobStatus."""
         return self.hooks.job_of("1.0")["jobstatus"]
 
@@ -251,11 +266,188 @@ async def test_suspended_job_stays_stopped_until_it_may_go_on(suspended: Suspend
     await suspended.wish("continue")
     until(lambda: not any(one.stopped for one in family(suspended.job)))
     assert suspended.status == 2
-    suspended.job.signal(signal.SIGSTOP)
     # no person asked for this one, so it stays
-    until(lambda: suspended.job.stopped)
+    stop_all(suspended.job)
     await suspended.round()
     assert suspended.job.stopped
+
+
+async def test_job_that_goes_on_by_itself_counts_as_running_until_it_stands_still(
+    suspended: Suspended, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stop_all(suspended.job, signal.SIGCONT)
+    await suspended.round()
+    assert suspended.status == 2
+    assert [one.stopped for one in family(suspended.job)] == [True, True]
+    await suspended.round()
+    assert suspended.status == 2
+    monkeypatch.setattr(suspensions, "STILL_S", 0.0)
+    await suspended.round()
+    assert suspended.status == 7
+
+
+class OfStartd(Suspended):
+    """A job whose startd may suspend it, by its starter's word."""
+
+    @property
+    def _log(self) -> Path:
+        (log,) = self.logs.iterdir()
+        return log
+
+    def __init__(self, hooks: WatchingHooks, job: Process, directory: Path) -> None:
+        super().__init__(hooks, job, directory)
+        self.logs = directory / "logs"
+        self.says("001")
+
+    def says(self, number: str) -> None:
+        """Let the starter write an event."""
+        with self._log.open("a") as log:
+            log.write(f"{number} (001.000.000) 2026-11-28 05:35:13 Job.\n...\n")
+
+    def suspends(self) -> None:
+        """The startd suspends the job."""
+        stop_all(self.job)
+        self.says("010")
+
+    def continues(self) -> None:
+        """The startd lets it go on."""
+        stop_all(self.job, signal.SIGCONT)
+        self.says("011")
+
+
+@pytest.fixture
+async def of_startd(conninfo: str, starter_of: StartJob, tmp_path: Path) -> AsyncIterator[OfStartd]:
+    hooks = WatchingHooks(conninfo, starter_logs=StarterLogs(tmp_path / "logs", of_users=False))
+    hooks.submit()
+    starter = starter_of(SLEEPER)
+    await hooks.begin(starter)
+    yield OfStartd(hooks, job_process(starter), tmp_path)
+    await hooks.close()
+
+
+async def test_startd_s_suspension_is_told_at_once_and_its_end(of_startd: OfStartd) -> None:
+    of_startd.suspends()
+    await of_startd.round()
+    assert of_startd.status == 7
+    of_startd.continues()
+    await of_startd.round()
+    assert of_startd.status == 2
+
+
+async def test_a_person_does_not_end_a_suspension_by_the_startd(of_startd: OfStartd) -> None:
+    of_startd.suspends()
+    await of_startd.round()
+    await of_startd.wish("continue")
+    assert (of_startd.status, of_startd.job.stopped) == (7, True)
+    of_startd.continues()
+    await of_startd.round()
+    assert of_startd.status == 2
+    # the wish is over
+    of_startd.suspends()
+    await of_startd.round()
+    assert of_startd.status == 7
+
+
+async def test_a_startd_does_not_end_a_suspension_by_a_person(of_startd: OfStartd) -> None:
+    await of_startd.wish("suspend")
+    of_startd.suspends()
+    await of_startd.round()
+    of_startd.continues()
+    await of_startd.round()
+    assert [one.stopped for one in family(of_startd.job)] == [True, True]
+    assert of_startd.status == 7
+    # the person's suspension ends before the startd's
+    of_startd.suspends()
+    await of_startd.wish("continue")
+    assert (of_startd.status, of_startd.job.stopped) == (7, True)
+    of_startd.continues()
+    await of_startd.round()
+    assert of_startd.status == 2
+    assert not any(one.stopped for one in family(of_startd.job))
+
+
+async def test_job_that_stops_itself_is_not_suspended(of_startd: OfStartd) -> None:
+    stop_all(of_startd.job)
+    of_startd.updates = updates_of(of_startd.hooks, of_startd.logs, 0.0)
+    await of_startd.round()
+    assert of_startd.status == 2
+    assert of_startd.hooks.database.query("SELECT usage ->> 'JobState' AS said FROM fetchwork.run") == [
+        {"said": "Running"}
+    ]
+
+
+async def test_job_of_a_frozen_cgroup_is_suspended_only_if_its_starter_says_so(
+    of_startd: OfStartd, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    frozen = False
+    monkeypatch.setattr(suspensions, "is_frozen", lambda job: frozen)
+    # a forged entry
+    of_startd.says("010")
+    await of_startd.round()
+    assert of_startd.status == 2
+    frozen = True
+    await of_startd.round()
+    assert of_startd.status == 7
+
+
+def test_state_of_a_cgroup_is_read(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(suspensions, "cgroup_of", lambda job: tmp_path)
+    job = Process(1, 1)
+    assert not is_frozen(job)
+    (tmp_path / "cgroup.events").write_text("populated 1\nfrozen 0\n")
+    assert not is_frozen(job)
+    (tmp_path / "cgroup.events").write_text("populated 1\nfrozen 1\n")
+    assert is_frozen(job)
+
+
+#: starts its job as HTCondor's does, with the variable by which the job's processes are found
+MARKING_STARTER = """
+import os, subprocess, sys
+mark = 'export _CONDOR_ANCESTOR_%d=$$:1:1; exec "$@"' % os.getpid()
+subprocess.Popen(["sh", "-c", mark, "sh", *sys.argv[1:]]).wait()
+"""
+#: leaves a process that is no longer below it, and lets the job go on
+DAEMON = "while sleep 0.05; do kill -CONT $1 || exit; done"
+
+
+async def test_processes_that_left_the_job_are_stopped_too(
+    agent: WatchingHooks, running: StartRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys.modules[__name__], "STARTER", MARKING_STARTER)
+    file = tmp_path / "pid"
+    leave = f"(setsid sh -c '{DAEMON}' daemon $$ & echo $! >{file}); echo ready; sleep 1000"
+    _, starter = await running(["sh", "-c", leave])
+    job = job_process(starter)
+    daemon = Process.find(int(file.read_text()))
+    assert daemon is not None
+    assert daemon not in family(job)
+    try:
+        made = Suspended(agent, job, tmp_path)
+        await made.wish("suspend")
+        assert (made.status, daemon.stopped, job.stopped) == (7, True, True)
+        await made.round()
+        assert made.status == 7
+        await made.wish("continue")
+        assert made.status == 2
+        until(lambda: not daemon.stopped)
+    finally:
+        daemon.signal(signal.SIGKILL)
+
+
+async def test_processes_started_while_the_job_is_stopped_are_stopped(
+    agent: WatchingHooks, running: StartRun, tmp_path: Path
+) -> None:
+    # each child starts the next one, and ends
+    fork = "echo ready; f() { sleep 0.005; f & }; f; while :; do sleep 0.01 & wait $!; done"
+    _, starter = await running(["sh", "-c", fork])
+    made = Suspended(agent, job_process(starter), tmp_path)
+    await made.wish("suspend")
+    for _ in range(200):
+        if made.status == 7:
+            break
+        await made.round()
+    assert {one.stopped for one in family(made.job) if one.alive} == {True}
+    assert made.status == 7
 
 
 async def test_another_agent_follows_the_wish(suspended: Suspended, tmp_path: Path) -> None:

@@ -43,8 +43,8 @@ columns are empty or left out.
 
 `condor_rm`, `condor_hold`, `condor_release` and `condor_vacate_job` are compared with HTCondor's over a
 schedd, for each pair of options that select jobs: the output, and the changed jobs
-(`tests/condor/test_acts_beside_a_schedd.py`); so are `condor_suspend` and `condor_continue` of jobs that
-don't run. `-held` takes only the held ones of the selected jobs;
+(`tests/condor/test_acts_beside_a_schedd.py`); so are `condor_suspend` and `condor_continue`, also of jobs
+that run (`tests/condor/test_suspensions.py`). `-held` takes only the held ones of the selected jobs;
 HTCondor's own takes others too if several jobs are named or a constraint has an `||`. For an empty queue
 HTCondor's commands say so and end with 0; here the queue may have jobs that a person may not see, so they
 end with 1.

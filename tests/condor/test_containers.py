@@ -6,6 +6,7 @@ for jobs that are fetched; and the faults at which HTCondor's starter calls no h
 
 import json
 import shutil
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -192,6 +193,32 @@ def test_a_job_hears_the_signal_in_its_container(jobs: ContainerJobs) -> None:
     until(runs, "the job to run")
     scalar(jobs.database, "vacate", jobs=[job])
     assert jobs.shown(job) == ["heard"]
+
+
+def test_a_suspended_container_stands_still_and_goes_on(jobs: ContainerJobs) -> None:
+    job = jobs.submit(
+        "(setsid sh -c 'while [ ! -e stop ]; do echo >> left; sleep 0.05; done' &)\n"
+        "while [ ! -e stop ]; do echo >> lines; sleep 0.05; done",
+        {"job.sif": image("x")},
+        **SIF,
+    )
+    run = jobs.running(job)
+
+    def sizes() -> dict[str, int]:
+        found = [path for path in files(jobs.pool.condor.directory) if path.name in ("left", "lines")]
+        return {path.name: path.stat().st_size for path in found}
+
+    jobs.wait(lambda: len(sizes()) == 2, "the job at work")
+    assert scalar(jobs.database, "suspend", jobs=[job]) == 1
+    jobs.wait(lambda: jobs.status(job) == 7, "the job suspended")
+    before = sizes()
+    time.sleep(1)
+    assert sizes() == before
+    assert scalar(jobs.database, "continue", jobs=[job]) == 1
+    jobs.wait(lambda: all(size > before[name] for name, size in sizes().items()), "the job at work again")
+    (lines,) = [path for path in files(jobs.pool.condor.directory) if path.name == "lines"]
+    lines.with_name("stop").touch()
+    assert jobs.completed(job)["runid"] == run["runid"]
 
 
 # ---- faults

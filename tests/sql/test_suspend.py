@@ -96,7 +96,36 @@ def test_suspended_time_is_not_charged_and_is_in_the_ad(queue: DirectQueue) -> N
     ad = queue.value("SELECT facts FROM fetchwork.job_history")
     assert ad["TotalSuspensions"] == 2
     assert 150 <= ad["CumulativeSuspensionTime"] < 200
-    assert ad["LastSuspensionTime"] > 0
+    assert ad["CommittedSuspensionTime"] == ad["CumulativeSuspensionTime"]
+    assert ad["LastSuspensionTime"] == 0
+    assert queue.events(job) == [0, 1, 10, 11, 10, 11, 5]
+    # it had gone on before it ended
+    assert ad["LastJobStatus"] == 2
+
+
+def test_a_job_that_is_killed_while_it_is_suspended_has_not_gone_on(queue: DirectQueue) -> None:
+    job = queue.submit()
+    run = queue.started()
+    queue.act("suspend", job)
+    queue.heartbeat(run, JobState="Suspended")
+    queue.finish(run, ExitCode=None, ExitBySignal=True, ExitSignal=9)
+    assert queue.events(job) == [0, 1, 10, 5]
+    assert queue.value("SELECT facts -> 'LastJobStatus' FROM fetchwork.job_history") == 7
+
+
+def test_the_ad_follows_a_suspension_as_a_shadow_s_does(queue: DirectQueue) -> None:
+    job = queue.submit()
+    run = queue.started()
+    facts = "SELECT facts FROM fetchwork.job"
+    queue.act("suspend", job)
+    queue.heartbeat(run, JobState="Suspended")
+    suspended = queue.value(facts)
+    assert (suspended["LastJobStatus"], suspended["TotalSuspensions"]) == (2, 1)
+    assert suspended["LastSuspensionTime"] > 0
+    queue.act("continue", job)
+    queue.heartbeat(run)
+    gone_on = queue.value(facts)
+    assert (gone_on["LastJobStatus"], gone_on["LastSuspensionTime"]) == (7, 0)
 
 
 def test_a_host_that_may_not_signal_jobs_is_named(queue: DirectQueue) -> None:

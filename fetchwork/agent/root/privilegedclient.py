@@ -58,6 +58,14 @@ class PrivilegedClient:
             raise OSError(errno.EPROTO, os.strerror(errno.EPROTO))
         return fd
 
+    def family(self, key: str, uid: int) -> list[str]:
+        """Return the processes, as keys, of the job that has this process ("pid:start"); raises OSError."""
+        fd = self._ask(f"family {key.replace(':', ' ')} {uid}".encode())
+        if fd is None:
+            raise OSError(errno.EPROTO, os.strerror(errno.EPROTO))
+        with os.fdopen(fd) as file:
+            return file.read().split()
+
     def disk_used(self, key: str, uid: int) -> int:
         """Return the bytes of an account's files in a starter's ("pid:start") scratch directory.
 

@@ -4,15 +4,17 @@
 files.
 
 The agent starts as root, and splits in two before it reads anything (``split``): its child keeps root and
-runs ``_serve``. The agent itself drops to its account for good, and can send the child the six requests below
-through a socket pair that both have inherited. No other process can: the socket has no name, and no other
-process inherits it. When one of the two ends, the other ends too.
+runs ``_serve``. The agent itself drops to its account for good, and can send the child the seven requests
+below through a socket pair that both have inherited. No other process can: the socket has no name, and no
+other process inherits it. When one of the two ends, the other ends too.
 
 Each request is one packet that begins with a number, and gets one answer with the same number:
 
 - ``signal PID START UID NUMBER GROUP``: send a signal to the process PID that began at START (clock ticks
   since the boot) and belongs to UID; with GROUP 1 also to the group that it leads. Only to jobs: the process
   descends from a condor_starter that root started, or was started with a job's environment.
+- ``family PID START UID``: list, as UID, the processes of such a process's job (``family_of``). The answer is
+  in a file, "PID:START" one a line.
 - ``end PID START``: send SIGTERM, by which a startd vacates a job, to the condor_starter PID that root
   started and that began at START. Only while the starter has no process of its own: it waits for the time of
   its job.
@@ -48,7 +50,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-from fetchwork.agent.root.described import describe, is_jobs, is_roots_starter
+from fetchwork.agent.root.described import describe, family_of, is_jobs, is_roots_starter, namespace
 from fetchwork.agent.root.privilegedclient import PrivilegedClient
 from fetchwork.sandbox import credentials, diskuse
 
@@ -166,6 +168,8 @@ def _answer(request: bytes) -> tuple[int, int | None]:
             return _answer_end(*map(_number, rest.split(b" "))), None
         if verb == b"disk":
             return _answer_disk(*map(_number, rest.split(b" ")))
+        if verb == b"family":
+            return _answer_family(*map(_number, rest.split(b" ")))
         if verb == b"output":
             return _answer_output(*map(_number, rest.split(b" ")))
         if verb == b"credential":
@@ -224,6 +228,21 @@ def _answer_end(pid: int, began: int) -> int:
         os.close(handle)
 
 
+def _answer_family(pid: int, began: int, uid: int) -> tuple[int, int | None]:
+    found = describe(pid)
+    if found is None or found.began != began:
+        return errno.ESRCH, None
+    if not uid or found.uid != uid or not is_jobs(pid):
+        return errno.EPERM, None
+
+    outside = namespace(found.parent)
+
+    def find() -> int:
+        return _file("family", "".join(f"{one}:{start}\n" for one, start in family_of(pid, outside)))
+
+    return _by_a_process(lambda: _become_wholly(uid), find)
+
+
 def _answer_disk(pid: int, began: int, uid: int) -> tuple[int, int | None]:
     found = describe(pid)
     if found is None or found.began != began:
@@ -239,11 +258,7 @@ def _answer_disk(pid: int, began: int, uid: int) -> tuple[int, int | None]:
             return errno.EPERM, None
 
         def count() -> int:
-            size = diskuse.used(directory, time.monotonic() + TIME_S / 2)
-            answer = os.memfd_create("disk")
-            os.write(answer, b"%d" % size)
-            os.lseek(answer, 0, os.SEEK_SET)
-            return answer
+            return _file("disk", str(diskuse.used(directory, time.monotonic() + TIME_S / 2)))
 
         return _by_a_process(lambda: _become_wholly(uid), count, directory)
     finally:
@@ -296,6 +311,15 @@ def _answer_output(pid: int, began: int, uid: int, stream: int) -> tuple[int, in
         return _open_plain(opened)
 
     return _by_a_process(lambda: _become_wholly(uid), open_it)
+
+
+def _file(name: str, text: str) -> int:
+    """Return a descriptor of a file in memory with this text."""
+    answer = os.memfd_create(name)
+    with os.fdopen(os.dup(answer), "w") as file:
+        file.write(text)
+    os.lseek(answer, 0, os.SEEK_SET)
+    return answer
 
 
 def _open_plain(found: int) -> int:

@@ -21,8 +21,9 @@ from pathlib import Path
 from typing import Literal, NamedTuple, TypeVar
 from weakref import WeakValueDictionary
 
+from fetchwork.agent.root.described import describe, family_of, namespace
 from fetchwork.agent.root.privilegedclient import PrivilegedClient
-from fetchwork.process import Process
+from fetchwork.process import Process, family
 from fetchwork.sandbox import credentials, diskuse
 
 Result = TypeVar("Result")
@@ -66,6 +67,21 @@ class SignalRights:
             return
         with contextlib.suppress(ProcessLookupError):
             await asyncio.to_thread(self._part.signal, process.key, uid, number, group=group)
+
+    async def family(self, job: Process) -> list[Process]:
+        """Return a job's process and all others of the job, also those that are no longer below it.
+
+        Raises OSError.
+        """
+        if self._part is None:
+            found = await asyncio.to_thread(_family, job)
+            keys = [f"{pid}:{start}" for pid, start in found]
+        elif (uid := job.owner) is None:
+            keys = []
+        else:
+            keys = await self._in_turn(uid, self._part.family, job.key, uid)
+        others = [process for process in map(Process.of_key, keys) if process is not None]
+        return list(dict.fromkeys([*family(job), *others]))
 
     async def end_starter(self, starter: Process) -> None:
         """Tell a starter that waits without a process of its own to end, as its startd would.
@@ -176,6 +192,11 @@ def _close(ended: asyncio.Future[Result]) -> None:
     fd = None if ended.cancelled() or ended.exception() else ended.result()
     if isinstance(fd, int):
         os.close(fd)
+
+
+def _family(job: Process) -> list[tuple[int, int]]:
+    process = describe(job.pid)
+    return [] if process is None else family_of(job.pid, namespace(process.parent))
 
 
 class _Size(NamedTuple):

@@ -18,11 +18,13 @@ class RunOrders:
     def __init__(self) -> None:
         self._to_end: set[_Key] = set()
         self._suspensions: dict[_Key, str] = {}
+        self._heard: set[HostSession] = set()
         #: set when there are orders
         self.came = asyncio.Event()
 
     def take(self, session: HostSession, orders: Iterable[RunOrder]) -> None:
         """Note all orders about a session's runs; earlier ones are over."""
+        self._heard.add(session)
         self._to_end = {key for key in self._to_end if key[0] is not session}
         self._suspensions = {key: wish for key, wish in self._suspensions.items() if key[0] is not session}
         for order in orders:
@@ -39,6 +41,10 @@ class RunOrders:
         wanted = key in self._to_end
         self._to_end.discard(key)
         return wanted
+
+    def has_heard(self, session: HostSession) -> bool:
+        """Whether a beat of a session has told the orders."""
+        return session in self._heard
 
     def suspension(self, run: LiveRun) -> str | None:
         """Whether the database wants a run's job to "suspend" or to "continue"; None: neither."""

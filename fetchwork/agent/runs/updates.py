@@ -186,6 +186,10 @@ class Updates:
             return
         ad = {"FetchWorkRunId": str(run.run_id), "FetchWorkToken": f'"{run.token}"'}
         ad |= {"FetchWorkHasPolicy": "true" if run.has_policy else "false", **usage(job)}
+        ad["JobState"] = '"Running"'
+        if self._suspensions.is_suspended(run, job):
+            # event 010 has the number of those that were stopped
+            ad |= {"JobState": '"Suspended"', "NumPids": str(len(self._suspensions.processes(run, job)))}
         if run.disk_used_kib:
             ad["DiskUsage"] = str(run.disk_used_kib)
         body = "".join(f"{name} = {value}\n" for name, value in ad.items())
@@ -220,7 +224,7 @@ class Updates:
     async def _signal(self, run: LiveRun, job: Process, number: int) -> bool:
         """Send a job a signal to end it; return whether that worked."""
         problem = None
-        stopped = [process for process in family(job) if process.stopped]
+        stopped = [process for process in self._suspensions.processes(run, job) if process.stopped]
         try:
             await self._runs.rights.signal(job, number)
             # a stopped process would not receive the signal
@@ -317,7 +321,6 @@ def usage(job: Process) -> dict[str, str]:
     system = sum(int(fields[_SYSTEM]) + int(fields[_ENDED_SYSTEM]) for fields in stats)
     resident = sum(int(fields[_RESIDENT]) for fields in stats) * _PAGE_KIB
     attributes = {
-        "JobState": '"Suspended"' if job.stopped else '"Running"',
         "JobPid": str(job.pid),
         "NumPids": str(len(stats)),
         "ImageSize": str(sum(int(fields[_SIZE]) for fields in stats) // 1024),

@@ -176,12 +176,21 @@ async def _end(
     )
 
 
-def _limit_and_peak(job: Process) -> tuple[int, int] | None:
-    """Return the limit and the peak of the job's cgroup in bytes; None if the kernel sets no limit."""
+def cgroup_of(job: Process) -> Path | None:
+    """Return the directory of a job's cgroup of version 2, None if it has none."""
     try:
         lines = Path(f"/proc/{job.pid}/cgroup").read_text().splitlines()
-        (path,) = [line.removeprefix("0::") for line in lines if line.startswith("0::/")]
-        directory = Path(f"{CGROUPS}{path}")
+    except OSError:
+        return None
+    return next((Path(f"{CGROUPS}{line[3:]}") for line in lines if line.startswith("0::/")), None)
+
+
+def _limit_and_peak(job: Process) -> tuple[int, int] | None:
+    """Return the limit and the peak of the job's cgroup in bytes; None if the kernel sets no limit."""
+    directory = cgroup_of(job)
+    if directory is None:
+        return None
+    try:
         # "max" is no number
         return int((directory / "memory.max").read_text()), int((directory / "memory.peak").read_text())
     except (OSError, ValueError):

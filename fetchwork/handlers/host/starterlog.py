@@ -19,9 +19,10 @@ import os
 import re
 import stat
 import time
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from fetchwork.codes import HoldCode
 from fetchwork.errors import one_line
@@ -62,6 +63,8 @@ _FAULTS = (
         re.compile(r"PREPARE_JOB \([^)]*\) failed \([a-z ]*status (\d{1,5})\):.*"),
     ),
 )
+#: a job executes, its startd has suspended it, its startd has let it go on
+_STANDS = re.compile(rb"^0(01|10|11) \(", re.MULTILINE)
 _IWD = re.compile(r"Cannot access initial working directory [^\n]*: ([^:\n]*)")
 _HOOK_NOT_EXECUTED = "failed to execute PREPARE_JOB ("
 _IMAGE_TEST = "Singularity test failed:"
@@ -84,6 +87,13 @@ class Fault:
     def reason(self, slot: str) -> str:
         """The HoldReason: the shadow names the slot, except for problems that it finds itself."""
         return self.text if self.code in _OF_SHADOW else f"Error from {slot}: {self.text}"
+
+
+class Suspended(NamedTuple):
+    """Whether a job's startd has suspended it, by the starter's log of this size (-1: no log)."""
+
+    is_suspended: bool
+    size: int
 
 
 def fault_of(text: str) -> Fault:
@@ -178,6 +188,23 @@ class StarterLogs:
         except OSError:
             return None
         return data.decode("utf-8", "replace")
+
+    async def suspended(self, runs: Sequence[tuple[int, str, Suspended | None]]) -> list[Suspended]:
+        """Whether their startds have suspended the jobs of runs: ids, tokens and the last answers."""
+        return await asyncio.to_thread(lambda: [self._suspended(*run) for run in runs])
+
+    def _suspended(self, run_id: int, token: str, known: Suspended | None) -> Suspended:
+        for tells_end in (False, True):
+            path = self._path(run_id, token, tells_end)
+            try:
+                size = os.lstat(path).st_size
+                if known is not None and known.size == size:
+                    return known
+                found = _STANDS.findall(_read(path))
+            except OSError:
+                continue
+            return Suspended(found[-1:] == [b"10"], size)
+        return Suspended(False, -1)
 
     async def tell_end(self, run_id: int, token: str) -> bool:
         """Whether this run's file, and not JOB_EXIT, reports how its job ended."""

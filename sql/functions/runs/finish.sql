@@ -8,8 +8,8 @@
 -- - verdict, the result of the policy expressions, which the agent evaluates (follow_verdict): {"action":
 -- "complete" | "requeue" | "hold" | "remove", "reason": text, "code": n, "subcode": n, "delay_s": s}; NULL:
 -- complete.
--- Events: TERMINATED (005), EVICTED (004), HELD (012), ABORTED (009). Locks: the job, then the run
--- (live_run).
+-- Events: TERMINATED (005), EVICTED (004), HELD (012), ABORTED (009), JOB_UNSUSPENDED (011). Locks: the job,
+-- then the run (live_run).
 CREATE OR REPLACE FUNCTION fetchwork.finish(
     run_id bigint,
     token uuid,
@@ -44,6 +44,17 @@ BEGIN
     END IF;
     IF live.state <> 'running' OR NOT did_run THEN
         RETURN fetchwork.finish_not_run(live, finish.report);
+    END IF;
+
+    -- a stopped process does not exit: it had gone on, and ended before an update told that
+    IF live.job_status = 7
+        AND live.end_requested IS NULL
+        AND fetchwork.integer_of(finish.report -> 'ExitCode') IS NOT NULL
+    THEN
+        PERFORM fetchwork.heartbeat(
+            finish.run_id, finish.token, coalesce(live.usage, '{}') || '{"JobState": "Running"}'
+        );
+        live := fetchwork.live_run(finish.run_id, finish.token);
     END IF;
 
     -- most jobs end so

@@ -1,8 +1,8 @@
 -- The common end of many jobs at once: JOB_EXIT reports an exit, no end was requested, no policy decides, and
 -- the host is healthy. Does as finish() would (the run's and the job's row move to history, use is charged,
 -- TERMINATED (005) is written), but touches each row once. Returns their positions in the arrays. finish()
--- must do the others, which stay unchanged: runs that are over, to end, evicted, failed at once, with another
--- token, with files for an access point, or whose rows another transaction holds.
+-- must do the others, which stay unchanged: runs that are over, to end, evicted, suspended, failed at once,
+-- with another token, with files for an access point, or whose rows another transaction holds.
 -- Locks: the jobs and the runs; skips locked ones.
 CREATE OR REPLACE FUNCTION fetchwork.finish_runs(run_ids bigint [], tokens uuid [], reports jsonb [])
 RETURNS integer []
@@ -40,6 +40,8 @@ BEGIN
             AND r.end_requested IS NULL
             AND j.run_id = r.run_id
             AND j.job_status IN (2, 7)
+            -- it has gone on, and finish() tells that first
+            AND NOT (j.job_status = 7 AND a.exit_code IS NOT NULL)
             -- await_files makes such a job wait
             AND NOT EXISTS (
                 SELECT FROM fetchwork.job_file AS f

@@ -82,7 +82,7 @@ BEGIN
         UPDATE fetchwork.job AS j
         SET job_status = CASE WHEN suspended THEN 7 ELSE 2 END,
             status_at = at,
-            facts = j.facts || CASE
+            facts = j.facts || jsonb_build_object('LastJobStatus', j.job_status) || CASE
                 WHEN suspended THEN jsonb_build_object(
                     'TotalSuspensions', coalesce((j.facts -> 'TotalSuspensions')::integer, 0) + 1,
                     'LastSuspensionTime', extract(epoch FROM at)::bigint

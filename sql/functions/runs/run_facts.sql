@@ -16,6 +16,14 @@ RETURN jsonb_strip_nulls(
         'LastRemoteHost', (live).slot,
         'LastRemoteWallClockTime', run_s,
         'CommittedTime', CASE WHEN outcome = 'completed' THEN run_s::bigint END,
+        'CommittedSuspensionTime', CASE
+            WHEN outcome = 'completed' THEN nullif(
+                (
+                    (live).suspended_s + coalesce(extract(epoch FROM at - (live).suspended_at), 0)
+                )::bigint,
+                0
+            )
+        END,
         'CheckpointNumber', (live).transfer -> 'CheckpointNumber',
         'LastCkptTime', (live).transfer -> 'LastCkptTime',
         'ToE', CASE
