@@ -201,6 +201,38 @@ def test_the_rest_is_held_released_and_removed_with_its_cluster(queue: DirectQue
     assert factory(queue) is None
 
 
+def test_the_bytes_of_an_owner_s_items_are_bounded(queue: DirectQueue) -> None:
+    queue.set("max_jobs_per_owner", 10)
+    queue.set("max_job_bytes", 1000)
+    template = {"Args": "MarkOfItem0x"}
+    items = [["a" * 30]] * 40
+    cluster = late(queue, 80, template=template, items=items, most=1)
+    with pytest.raises(
+        psycopg.Error, match=r"late clusters of Owner 'alice' may take .*; allowed: 10000 "
+    ) as no:
+        late(queue, 80, template=template, items=items * 3, most=1)
+    assert no.value.sqlstate == "FWDEN"
+    # no other owner's count, and none that are gone
+    late(queue, 80, template=template, items=items, most=1, Owner="bob")
+    with pytest.raises(psycopg.Error, match="may take"):
+        late(queue, 80, template=template, items=items * 2, most=1)
+    queue.act("remove", str(cluster))
+    late(queue, 80, template=template, items=items * 2, most=1)
+
+
+def test_items_that_are_appended_count_with_those_before_them(queue: DirectQueue) -> None:
+    queue.set("max_jobs_per_owner", 10)
+    queue.set("max_job_bytes", 1000)
+    session = queue.another(autocommit=False)
+    cluster = late(session, 999, template={"Args": "MarkOfItem0x"}, items=[["a"]] * 50, most=1)
+    append = "SELECT fetchwork.submit_cluster(NULL, %s::jsonb[], %s)"
+    more = [json.dumps({"FetchWorkItem": ["a"]})] * 50
+    with pytest.raises(psycopg.Error, match="may take") as no:
+        for _ in range(9):
+            session.rows(append, more, cluster)
+    assert no.value.sqlstate == "FWDEN"
+
+
 @pytest.mark.parametrize("named", [{"jobs": ["1"]}, {"jobs": None, "owner": "alice"}])
 def test_a_cluster_without_jobs_is_removed(queue: DirectQueue, named: dict[str, Any]) -> None:
     late(queue, 10, idle=0)

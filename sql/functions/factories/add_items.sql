@@ -1,5 +1,8 @@
 -- Appends items to a factory: each is {"FetchWorkItem": [TEXT, ...]}, a text for each variable. Called in the
--- transaction that submits the cluster. Errors: FWINV.
+-- transaction that submits the cluster. Errors: FWINV; FWDEN if the items of the owner's late clusters may
+-- take more bytes than its jobs in the queue may have (max_jobs_per_owner times max_job_bytes). They count as
+-- if each were as long as the longest of its cluster. Locks nothing, as check_owner: submissions at the same
+-- moment may pass that bound, each by its own items.
 CREATE OR REPLACE FUNCTION fetchwork.add_items(cluster integer, rows jsonb [])
 RETURNS void
 LANGUAGE plpgsql
@@ -9,6 +12,9 @@ DECLARE
     -- a value of 500 items is read for a few of them
     chunk integer := 500;
     longest bigint;
+    bytes numeric;
+    allowed numeric := fetchwork.setting_value('max_jobs_per_owner')
+        * fetchwork.setting_value('max_job_bytes');
 BEGIN
     SELECT f.*
     INTO maker
@@ -38,6 +44,16 @@ BEGIN
     IF maker.part_bytes > fetchwork.setting_value('max_job_bytes') THEN
         RAISE EXCEPTION 'jobs of cluster % may have % bytes of their own; allowed: % (setting max_job_bytes)',
             cluster, maker.part_bytes, fetchwork.setting_value('max_job_bytes') USING ERRCODE = 'FWINV';
+    END IF;
+    bytes := (maker.rows + cardinality(add_items.rows))::numeric * maker.part_bytes + (
+        SELECT coalesce(sum(f.rows::numeric * f.part_bytes), 0)
+        FROM fetchwork.factory AS f
+        WHERE f.owner = maker.owner AND f.cluster_id <> cluster
+    );
+    IF bytes > allowed THEN
+        RAISE EXCEPTION 'the items of late clusters of Owner % may take % bytes; allowed: % (settings '
+            'max_jobs_per_owner and max_job_bytes, multiplied)',
+            quote_nullable(maker.owner), bytes, allowed USING ERRCODE = 'FWDEN';
     END IF;
     INSERT INTO fetchwork.factory_item (cluster_id, first_row, items)
     SELECT cluster, maker.rows + chunk * c.n, jsonb_agg(c.arguments ORDER BY c.nth)
