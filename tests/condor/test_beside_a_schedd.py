@@ -71,7 +71,7 @@ ABSENT = {
     # without a JOB_EXIT no report has the blocks; and the job ends before the agent reads its memory
     "BlockReads", "BlockWrites", "BlockReadKbytes", "BlockWriteKbytes",
     "MemoryUsage", "ResidentSetSize", "ResidentSetSize_RAW",
-    # a schedd has it for a job whose starter reported before its end, as on a slow machine
+    # a schedd's ad has it only if the starter sent an update while the job ran, as on a slow machine
     "CpusUsage",
     # of the executable, which is on the execute host
     "DiskUsage_RAW", "ExecutableSize_RAW",

@@ -232,7 +232,7 @@ updates._Notes.__init__ = one
 
 
 async def noted(server: PostgresServer, conninfo: str, root: Path, planted: str) -> list[str]:
-    """Trace an agent with three runs; the kills after which its notes are older than one write."""
+    """Trace an agent with three runs; return the power cuts that lose more of its notes than one write."""
     trace = root.parent / f"{root.name}.trace"
     async with Pool(server, conninfo, root) as pool:
         disk = Disk(str(root))

@@ -1,4 +1,4 @@
-"""Reading on in a long view: by the time that its pieces took."""
+"""Reading a long view to its end: the time that its first pieces took decides about the rest."""
 
 from datetime import UTC, datetime
 

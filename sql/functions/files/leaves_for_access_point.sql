@@ -1,5 +1,5 @@
--- The access point that delivers a run's outputs before its job's end counts; NULL if the run has no kept
--- outputs, or the job was not submitted at an access point.
+-- The access point that has to deliver a run's outputs before the job counts as ended. NULL if the run has no
+-- kept outputs, or if the job was not submitted at an access point.
 CREATE OR REPLACE FUNCTION fetchwork.leaves_for_access_point(run_id bigint, cluster integer, proc integer)
 RETURNS text
 LANGUAGE sql
