@@ -27,11 +27,14 @@ from pytest_postgresql.janitor import DatabaseJanitor
 from xdist.scheduler import LoadScopeScheduling
 
 from fetchwork import log
+from fetchwork.pool.personal import DBNAME
 from fetchwork.pool.postgres import SUPERUSER, PostgresServer, server_version, system_programs
 from tests.support.clocks import clock  # noqa: F401 - a fixture
+from tests.support.copies import VARIABLE as ORIGINALS
+from tests.support.copies import begin_as_copy
 from tests.support.direct_queue import DirectQueue
 from tests.support.heavy import mark_further_cases
-from tests.support.kept import TEMPLATE, is_kept, kept_database
+from tests.support.kept import is_kept, kept_database
 from tests.support.leftovers import MEMORY, VARIABLE, in_memory, watch_over_this_run
 from tests.support.load import Load
 from tests.support.nursery import nursery  # noqa: F401 - a fixture
@@ -89,6 +92,9 @@ def pytest_configure(config: pytest.Config) -> None:
     hypothesis.settings.load_profile("all" if config.getoption("--all") else "ci" if in_ci else "test")
     if not hasattr(config, "workerinput"):
         watch_over_this_run()
+        originals = contextlib.ExitStack()
+        os.environ[ORIGINALS] = str(originals.enter_context(_directories(*_for_servers()))())
+        config.add_cleanup(originals.close)
     # one load for all workers
     if config.getoption("--load") and not hasattr(config, "workerinput"):
         config.add_cleanup(Load(config.getoption("--load")).stop)
@@ -244,14 +250,17 @@ def server_directory() -> Iterator[Callable[[], Path]]:
     A test's database is some hundred files that are made and removed, which can take a disk longer than the
     test takes.
     """
-    in_memory_or_not = (MEMORY, in_memory(os.environ[VARIABLE])) if _memory_has_room() else ()
-    with _directories(*in_memory_or_not) as make:
+    with _directories(*_for_servers()) as make:
         yield make
+
+
+def _for_servers() -> tuple[Path, str] | tuple[()]:
+    return (MEMORY, in_memory(os.environ[VARIABLE])) if _memory_has_room() else ()
 
 
 @pytest.fixture(scope="session")
 def _postgres_servers(server_directory: Callable[[], Path]) -> Iterator[Callable[[str], PostgresServer]]:
-    """Each server is started once a session, with the template database in it, when first asked for."""
+    """Each server is started once a session, with the schema in ``DBNAME``, when first asked for."""
     servers: dict[str, PostgresServer] = {}
 
     def start(which: str) -> PostgresServer:
@@ -260,12 +269,8 @@ def _postgres_servers(server_directory: Callable[[], Path]) -> Iterator[Callable
             server = PostgresServer(
                 server_directory() / "postgres", programs=programs, settings=SETTINGS, durable=False
             )
-            servers[which] = server
+            servers[which] = begin_as_copy(server, programs)
             server.start()
-            from fetchwork.db import schema
-
-            server.create_database(TEMPLATE)
-            schema.init(server.conninfo(TEMPLATE))
         return servers[which]
 
     yield start
@@ -314,7 +319,7 @@ def new_database(postgres: PostgresServer) -> Iterator[Callable[[], str]]:
                     host="127.0.0.1",
                     port=postgres.port,
                     dbname=dbname,
-                    template_dbname=TEMPLATE,
+                    template_dbname=DBNAME,
                     password=postgres.password,
                 )
             )

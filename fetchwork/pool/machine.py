@@ -163,7 +163,11 @@ class RootMachine:
             home = self.pool / "home" / name
             home.mkdir(exist_ok=True)
             os.chown(home, *self.root.account_ids(name))
-        _copy_source(self.pool / "src")
+        self._copy_source(self.pool / "src")
+
+    def _copy_source(self, target: Path) -> None:
+        """Copy the package that runs now, and compile it for the root's Python."""
+        _copy_source(target)
         python = [f"{VENV}/bin/python", "-m", "compileall", "-q", SOURCE]
         made = subprocess.run(
             [*self._enter(), *python], check=False, stdin=subprocess.DEVNULL, capture_output=True, text=True

@@ -267,6 +267,7 @@ class PersonalPool:
             if self.has_database:
                 self.postgres.start()
                 self._make_database()
+                self._write_service()
             if not self.condor.running:
                 self._machine = self._find_machine()
                 root = self._machine.kept()
@@ -317,6 +318,8 @@ class PersonalPool:
     def _make_database(self) -> None:
         self.postgres.create_database(DBNAME)
         schema.init(self.conninfo)
+
+    def _write_service(self) -> None:
         words = self.conninfo.replace(" ", "\n")
         _write_private(self.directory / "pg_service.conf", f"[pool]\n{words}\n")
 

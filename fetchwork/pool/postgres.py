@@ -211,7 +211,7 @@ class PostgresServer:
 
     def _create(self) -> None:
         programs = self._programs or wheel_programs()
-        connection = _Connection(free_port(), secrets.token_urlsafe(24), str(programs))
+        password = secrets.token_urlsafe(24)
         if self.data.exists():  # of a start that did not come to its end
             shutil.rmtree(self.data)
         self.directory.mkdir(parents=True, exist_ok=True)
@@ -221,7 +221,7 @@ class PostgresServer:
             os.chown(self.directory, owner.pw_uid, owner.pw_gid)
             _check_reachable(self.directory, owner.pw_name)
         password_file = self.directory / "password"
-        _write_secret(password_file, connection.password)
+        _write_secret(password_file, password)
         if os.geteuid() == 0:
             os.chown(password_file, owner.pw_uid, owner.pw_gid)
         initdb: list[object] = [
@@ -237,6 +237,11 @@ class PostgresServer:
         initdb += ["--auth=scram-sha-256", f"--pwfile={password_file}"]
         self._run(initdb + ([] if self._durable else ["--no-sync"]), "cannot make a PostgreSQL database")
         password_file.unlink()
+        self.configure(programs, password)
+
+    def configure(self, programs: Path, password: str) -> None:
+        """Write the settings of a server whose data are there, with a port of its own."""
+        connection = _Connection(free_port(), password, str(programs))
         settings = {
             "listen_addresses": "127.0.0.1",
             "port": str(connection.port),

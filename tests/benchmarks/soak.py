@@ -33,9 +33,10 @@ from typing import Any, TypeVar
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from fetchwork.db import schema
+from fetchwork.pool.personal import DBNAME
 from fetchwork.pool.postgres import PostgresServer
 from fetchwork.simulate.hookcalls import allow_connections
-from tests.faults.conftest import SETTINGS, TEMPLATE, new_database
+from tests.faults.conftest import SETTINGS, new_database
 from tests.faults.harness import Pool
 from tests.faults.reconnect import lose_and_regain
 from tests.faults.seeded import play
@@ -97,8 +98,8 @@ def _server(**settings: str) -> Iterator[tuple[PostgresServer, Path]]:
         server = PostgresServer(directory / "postgres", settings={**SETTINGS, **settings}, durable=False)
         server.start()
         try:
-            server.create_database(TEMPLATE)
-            schema.init(server.conninfo(TEMPLATE))
+            server.create_database(DBNAME)
+            schema.init(server.conninfo(DBNAME))
             yield server, directory
         finally:
             server.stop("immediate")

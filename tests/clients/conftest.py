@@ -9,7 +9,7 @@ import os
 import subprocess
 import sys
 import tomllib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -20,7 +20,7 @@ from fetchwork.pool.condorroot import VENV
 from fetchwork.process import Process
 
 # the same pools
-from tests.condor.conftest import make_pool, pytest_generate_tests, root, without_htcondor  # noqa: F401
+from tests.condor.conftest import MakePool, make_lasting_pool, pytest_generate_tests, root, without_htcondor  # noqa: F401
 from tests.support.waiting import until
 
 PYPROJECT = Path(__file__).parents[2] / "pyproject.toml"
@@ -118,8 +118,8 @@ class Clients:
 
 
 @pytest.fixture(scope="session")
-def clients(make_pool: Callable[..., PersonalPool]) -> Iterator[Clients]:  # noqa: F811 - the fixture
-    pool = make_pool(slots=4, config=CONFIG)
+def clients(make_lasting_pool: MakePool) -> Iterator[Clients]:  # noqa: F811 - the fixture
+    pool = make_lasting_pool(slots=4, config=CONFIG)
     running = Clients(pool)
     yield running
     running.stop()

@@ -8,6 +8,7 @@ today, the run says so and goes on; a test that fails there is a new finding. Wi
 is tried with compiled hooks as well. The tests of this directory run on five workers (see tests/conftest.py).
 """
 
+import contextlib
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -23,6 +24,7 @@ from tests.condor.compiled_hooks import compile_hooks, hook_directory
 from tests.condor.file_jobs import FileJobs
 from tests.condor.pool_jobs import jobs_in
 from tests.conftest import NOT_TESTED
+from tests.support.copies import CopiedPool
 from tests.support.sandboxes import STORE_PLUGIN
 
 MACHINE = "machine"
@@ -39,6 +41,7 @@ ALSO_WITH_ALL_HOOKS = (
     "test_postgresql_may_crash_while_jobs_run_and_end",
     "test_orphan_is_found_when_all_daemons_were_killed",
 )
+MakePool = Callable[..., PersonalPool]
 #: of an agent that may not signal jobs: HTCondor calls all hooks, for each job
 ALL_HOOKS = {"agent": {"root_part": False}}
 HERE = Path(__file__).parent
@@ -113,14 +116,14 @@ def root(suite: str) -> CondorRoot:
         without_htcondor(suite, reason)
 
 
-@pytest.fixture(scope="session")
-def make_pool(suite: str, public_directory: Callable[[], Path]) -> Iterator[Callable[..., PersonalPool]]:
-    """Starts pools with settings of their own, and stops them at the end of the session."""
+@contextlib.contextmanager
+def _pools(suite: str, directory: Callable[[], Path]) -> Iterator[MakePool]:
+    """Starts pools with settings of their own, and stops them at the end."""
     made: list[PersonalPool] = []
 
     def make(**settings: object) -> PersonalPool:
         of_suite = None if suite == MACHINE else suite
-        pool = PersonalPool(public_directory() / "pool", suite=of_suite, **settings)  # type: ignore[arg-type]
+        pool = CopiedPool(directory() / "pool", suite=of_suite, **settings)  # type: ignore[arg-type]
         made.append(pool)
         try:
             return pool.start()
@@ -132,10 +135,24 @@ def make_pool(suite: str, public_directory: Callable[[], Path]) -> Iterator[Call
         pool.stop()
 
 
+@pytest.fixture(scope="module")
+def make_pool(suite: str, public_directory: Callable[[], Path]) -> Iterator[MakePool]:
+    """Starts pools of one module: a pool without jobs takes processor time too."""
+    with _pools(suite, public_directory) as make:
+        yield make
+
+
 @pytest.fixture(scope="session")
-def pool(pool_mode: str, make_pool: Callable[..., PersonalPool]) -> Iterator[PersonalPool]:
+def make_lasting_pool(suite: str, public_directory: Callable[[], Path]) -> Iterator[MakePool]:
+    """Starts pools of several modules."""
+    with _pools(suite, public_directory) as make:
+        yield make
+
+
+@pytest.fixture(scope="session")
+def pool(pool_mode: str, make_lasting_pool: MakePool) -> Iterator[PersonalPool]:
     """The pool that most tests share: 4 static slots; its jobs are those of many tests."""
-    started = make_pool(host=ALL_HOOKS if pool_mode == "all_hooks" else {}, config=QUICK)
+    started = make_lasting_pool(host=ALL_HOOKS if pool_mode == "all_hooks" else {}, config=QUICK)
     if pool_mode == "compiled":
         compile_hooks(hook_directory(started))
     yield started
@@ -143,10 +160,10 @@ def pool(pool_mode: str, make_pool: Callable[..., PersonalPool]) -> Iterator[Per
 
 
 @pytest.fixture(scope="session")
-def file_pool(suite: str, make_pool: Callable[..., PersonalPool]) -> PersonalPool:
+def file_pool(suite: str, make_lasting_pool: MakePool) -> PersonalPool:
     """A host that shares nothing, and has a plugin of its site's own."""
     plugins = "FILETRANSFER_PLUGINS = $(FILETRANSFER_PLUGINS), /tmp/site_plugin\n"
-    pool = make_pool(config=QUICK + plugins, host={"files": {"shared": []}})
+    pool = make_lasting_pool(config=QUICK + plugins, host={"files": {"shared": []}})
     plugin = pool.directory / "tmp/site_plugin"
     plugin.write_text(STORE_PLUGIN)
     plugin.chmod(0o755)

@@ -53,12 +53,11 @@ OF_ONE_COMMAND = [
 
 
 @pytest.fixture(scope="module")
-def sides(root: CondorRoot, make_pool: Callable[..., PersonalPool]) -> Iterator[Sides]:
+def sides(root: CondorRoot, make_pool: Callable[..., PersonalPool]) -> Sides:
     # 23.9 denies by CLAIMTOBE the requests of its own commands
     config = CONFIG.replace("METHODS = CLAIMTOBE", "METHODS = FS, CLAIMTOBE")
     pool = make_pool(slots=2, config=config, host=HOST)
-    yield Sides(pool, Path(__file__).parent / "beside_schedd.py")
-    pool.stop()
+    return Sides(pool, Path(__file__).parent / "beside_schedd.py")
 
 
 class Ours:

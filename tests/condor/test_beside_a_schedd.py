@@ -1,7 +1,7 @@
 """The same program on a real schedd and on fetchwork, in one pool: their answers are compared."""
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -17,14 +17,13 @@ PROGRAM = Path(__file__).parent / "beside_schedd.py"
 
 
 @pytest.fixture(scope="module")
-def sides(root: CondorRoot, make_pool: Callable[..., PersonalPool]) -> Iterator[Sides]:
+def sides(root: CondorRoot, make_pool: Callable[..., PersonalPool]) -> Sides:
     """A pool with both."""
     pool = make_pool(slots=2, config=CONFIG, host=HOST)
     # the agent reports slots every few seconds, and jobs that start before lack their provisioned resources
     with Database(pool.conninfo) as database:
         until(lambda: database.query("SELECT name FROM fetchwork.slot WHERE name ~ '^slot1@'"), "the slot")
-    yield Sides(pool, PROGRAM)
-    pool.stop()
+    return Sides(pool, PROGRAM)
 
 
 def test_act_and_edit_answer_as_a_schedd_does(sides: Sides) -> None:

@@ -54,7 +54,7 @@ class CheckpointJobs(FileJobs):
         return dict(row["facts"])
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def checkpoint_pool(suite: str, make_pool: Callable[..., PersonalPool]) -> PersonalPool:
     """A host that shares nothing."""
     return make_pool(config=QUICK, host={"files": {"shared": []}})

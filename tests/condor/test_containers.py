@@ -62,7 +62,7 @@ class ContainerJobs(FileJobs):
         return stdout.decode().splitlines()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def container_pool(suite: str, make_pool: Callable[..., PersonalPool]) -> PersonalPool:
     """A host with a container runtime, that shares nothing."""
     pool = make_pool(config=CONFIG, host={"files": {"shared": []}})

@@ -24,7 +24,7 @@ pwd; cat in.txt; mkdir res; tr a-z A-Z < in.txt > res/up; cp big big.$1
 LIMIT_S = 10
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def brief_pool(suite: str, make_pool: Callable[..., PersonalPool]) -> PersonalPool:
     """A host that shares nothing and waits for no plugin."""
     host = {"files": {"shared": [], "plugin_limit_s": LIMIT_S}}

@@ -149,7 +149,6 @@ def both(make_pool: Callable[..., PersonalPool]) -> Iterator[Both]:
     until(lambda: "Total" in both.command("condor_q"), "the schedd")
     with both.queue:
         yield both
-    pool.stop()
 
 
 @pytest.mark.parametrize(

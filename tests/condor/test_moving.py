@@ -4,7 +4,7 @@ import json
 import re
 import shutil
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -111,10 +111,8 @@ class Moving:
 
 
 @pytest.fixture(scope="module")
-def pool_of_both(root: CondorRoot, make_pool: Callable[..., PersonalPool]) -> Iterator[Moving]:
-    pool = make_pool(slots=6, config=SETTINGS, host=HOST)
-    yield Moving(pool)
-    pool.stop()
+def pool_of_both(root: CondorRoot, make_pool: Callable[..., PersonalPool]) -> Moving:
+    return Moving(make_pool(slots=6, config=SETTINGS, host=HOST))
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ does a listed one that does not exist.
 
 import re
 import shutil
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -163,14 +163,13 @@ def _given(sides: Sides, side: str, jobs: dict[str, dict[str, Any]]) -> dict[str
 
 
 @pytest.fixture(scope="module")
-def seen(root: CondorRoot, make_pool: Callable[..., PersonalPool]) -> Iterator[dict[str, tuple[Any, Any]]]:
+def seen(root: CondorRoot, make_pool: Callable[..., PersonalPool]) -> dict[str, tuple[Any, Any]]:
     """By job, the facts about a schedd's and fetchwork's."""
     sides = _sides(make_pool)
     jobs = {**JOBS, **TOGETHER}
     theirs = sides.theirs("jobs", _given(sides, "theirs", jobs))
     ours = sides.ours("jobs", _given(sides, "ours", jobs))
-    yield {name: (theirs.get(name), ours.get(name)) for name in jobs}
-    sides.pool.stop()
+    return {name: (theirs.get(name), ours.get(name)) for name in jobs}
 
 
 def _found(names: Iterable[str], seen: dict[str, tuple[Any, Any]]) -> dict[str, str]:

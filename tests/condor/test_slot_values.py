@@ -1,6 +1,6 @@
 """$$(Attr), $$([expr]) and $$(Attr:default): the values in a schedd's job and in ours, and in their ads."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -49,7 +49,7 @@ UNDEFINED = {
 
 
 @pytest.fixture(scope="module")
-def sides(root: CondorRoot, make_pool: Callable[..., PersonalPool]) -> Iterator[Sides]:
+def sides(root: CondorRoot, make_pool: Callable[..., PersonalPool]) -> Sides:
     """A pool with both, and a program that prints its arguments and environment."""
     # as good without the agent's privileged part
     host = {**HOST, "agent": {"root_part": False}}
@@ -61,8 +61,7 @@ def sides(root: CondorRoot, make_pool: Callable[..., PersonalPool]) -> Iterator[
         directory = tmp / f"slot-values-{side}"
         directory.mkdir()
         directory.chmod(0o777)
-    yield Sides(pool, PROGRAM)
-    pool.stop()
+    return Sides(pool, PROGRAM)
 
 
 def test_job_sees_what_a_schedds_job_sees(sides: Sides) -> None:

@@ -9,7 +9,7 @@ image that does not work (45): the tests show that.
 
 import re
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -117,7 +117,7 @@ FILLING = {
 
 
 @pytest.fixture(scope="module")
-def sides(root: CondorRoot, make_pool: Callable[..., PersonalPool]) -> Iterator[Sides]:
+def sides(root: CondorRoot, make_pool: Callable[..., PersonalPool]) -> Sides:
     """A pool with both, and the faults that the jobs of JOBS meet.
 
     Each job has a slot: a schedd avoids a slot after such a job, that of 25.14 for a minute.
@@ -151,8 +151,7 @@ def sides(root: CondorRoot, make_pool: Callable[..., PersonalPool]) -> Iterator[
         input=prepare,
     )
     assert made.returncode == 0, made.stderr
-    yield Sides(pool, PROGRAM)
-    pool.stop()
+    return Sides(pool, PROGRAM)
 
 
 def test_each_fault_holds_the_job_as_a_shadow_does(sides: Sides, request: pytest.FixtureRequest) -> None:

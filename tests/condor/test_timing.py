@@ -2,7 +2,7 @@
 
 import datetime
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -37,10 +37,9 @@ WEEKDAYS = [
 
 
 @pytest.fixture(scope="module")
-def sides(root: CondorRoot, make_pool: Callable[..., PersonalPool]) -> Iterator[Sides]:
+def sides(root: CondorRoot, make_pool: Callable[..., PersonalPool]) -> Sides:
     pool = make_pool(slots=8, config=CONFIG_OF_HALVES, host=HOST)
-    yield Sides(pool, PROGRAM)
-    pool.stop()
+    return Sides(pool, PROGRAM)
 
 
 def test_schedule_gives_the_times_of_a_schedd(sides: Sides) -> None:

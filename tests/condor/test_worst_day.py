@@ -15,7 +15,7 @@ from tests.condor.worst_day import Job, WorstDay
 
 
 @pytest.fixture(scope="module")
-def broken_pool(pool_mode: str, make_pool: Callable[..., PersonalPool]) -> Iterator[PersonalPool]:
+def broken_pool(pool_mode: str, make_pool: Callable[..., PersonalPool]) -> PersonalPool:
     """One pool for all faults of these tests."""
     more = ALL_HOOKS["agent"] if pool_mode == "all_hooks" else {}
     chains = {"keyword": {"FETCHWORK": {"chain_s": 3600}}} if pool_mode == "chains" else {}
@@ -23,8 +23,7 @@ def broken_pool(pool_mode: str, make_pool: Callable[..., PersonalPool]) -> Itera
     pool = make_pool(slots=2, config=RESTARTS, host=host)
     if pool_mode == "chains":
         compile_hooks(hook_directory(pool))
-    yield pool
-    pool.stop()
+    return pool
 
 
 @pytest.fixture(scope="module")

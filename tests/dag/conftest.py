@@ -16,6 +16,7 @@ from fetchwork.pool.condorroot import DEFAULT_SUITE
 from tests.conftest import NOT_TESTED
 from tests.dag.sides import Point, Queue, Schedd
 from tests.dag.suites import NEWEST, suites
+from tests.support.copies import CopiedPool
 
 HERE = Path(__file__).parent
 CONFIG = """
@@ -79,7 +80,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(scope="session")
 def pool(suite: str, public_directory: Callable[[], Path]) -> Iterator[PersonalPool]:
     """The pool."""
-    started = PersonalPool(
+    started = CopiedPool(
         public_directory() / "pool",
         suite=suite,
         slots=8,

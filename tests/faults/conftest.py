@@ -7,9 +7,10 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from fetchwork.db import schema
+from fetchwork.pool.personal import DBNAME
 from fetchwork.pool.postgres import PostgresServer
 from tests.faults.harness import Pool
+from tests.support.copies import begin_as_copy
 from tests.support.nursery import forked_processes
 
 __all__ = ["forked_processes"]
@@ -18,7 +19,6 @@ __all__ = ["forked_processes"]
 SETTINGS = {"synchronous_commit": "on", "max_connections": "100", "timezone": "UTC", "log_checkpoints": "off"}
 
 _numbers = itertools.count(1)
-TEMPLATE = "faults_template"
 
 
 @pytest.fixture(scope="session")
@@ -26,9 +26,7 @@ def fragile_server(server_directory: Callable[[], Path]) -> Iterator[PostgresSer
     """A PostgreSQL server for these tests only."""
     settings = {**SETTINGS, "max_wal_size": "128MB"}
     server = PostgresServer(server_directory() / "postgres", settings=settings, durable=False)
-    server.start()
-    server.create_database(TEMPLATE)
-    schema.init(server.conninfo(TEMPLATE))
+    begin_as_copy(server).start()
     yield server
     server.stop("immediate")
 
@@ -38,7 +36,7 @@ def new_database(server: PostgresServer) -> str:
     server.start()
     name = f"pool_{next(_numbers)}"
     with psycopg.connect(server.conninfo("postgres"), autocommit=True) as connection:
-        connection.execute(f"CREATE DATABASE {name} TEMPLATE {TEMPLATE}")
+        connection.execute(f"CREATE DATABASE {name} TEMPLATE {DBNAME}")
     return server.conninfo(name)
 
 

@@ -9,10 +9,10 @@ import time
 
 import psycopg
 
+from fetchwork.pool.personal import DBNAME
 from fetchwork.pool.postgres import PostgresServer
 from tests.support.waiting import PATIENCE_S
 
-TEMPLATE = "fetchwork_template"
 #: the folders and modules whose tests leave no process and no table in their database
 _KEPT = {
     "tests.accesspoint", "tests.modules", "tests.page", "tests.queue",
@@ -81,7 +81,7 @@ def kept_database(server: PostgresServer) -> str:
         _end_what_is_left(connection)
         _put_back(connection)
         return server.conninfo("kept")
-    server.query(f'CREATE DATABASE kept TEMPLATE "{TEMPLATE}"')
+    server.query(f'CREATE DATABASE kept TEMPLATE "{DBNAME}"')
     server.query(_SAVE, "kept")
     # an endless wait is a defect
     server.query(f"ALTER DATABASE kept SET statement_timeout = '{PATIENCE_S:.0f}s'")
