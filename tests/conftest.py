@@ -58,6 +58,8 @@ SETTINGS = {
     # PostgreSQL's default; every five seconds would start a process in each database, for tests that have
     # ended by then
     "autovacuum_naptime": "1min",
+    # the system's server would compile a plan for longer than it runs it; the wheel's has no compiler
+    "jit": "off",
 }
 #: free memory that the servers of all workers need
 ROOM = 6 * 1024**3
