@@ -2,6 +2,9 @@
 
 from typing import Any
 
+import psycopg
+import pytest
+
 from tests.support.direct_queue import DirectQueue
 
 POINT = {"access_point": "here", "max_each": 2, "lease_s": 600}
@@ -46,6 +49,16 @@ def test_a_job_that_says_it_is_in_a_dag_counts_as_others_do_unless_that_dag_runs
     assert claimed(queue) == [others]
     said = [dag(queue, around) for around in (others, 4711, 4712)]
     assert claimed(queue) == said[:2]
+
+
+def test_a_dag_is_not_suspended_and_the_refusal_names_its_access_point(queue: DirectQueue) -> None:
+    number = dag(queue)
+    (row,) = queue.call("claim_scheduler_job", **POINT)
+    queue.call("start", run_id=row["run_id"], token=row["token"], slot="here", starter=None)
+    assert queue.status(f"{number}.0") == 2
+    with pytest.raises(psycopg.Error, match=r"its host 'access point here' may not signal jobs") as caught:
+        queue.act("suspend", f"{number}.0")
+    assert caught.value.sqlstate == "FWINV"
 
 
 def test_the_clusters_of_a_dag_are_found_by_what_its_owner_s_say(queue: DirectQueue) -> None:
