@@ -29,7 +29,6 @@ REFUSED = {
     "spool": "input files are kept at submit in any case: say should_transfer_files = YES",
     "remote": "it implies -spool, and there is one queue",
     "interactive": "there is no shadow to talk to",
-    "factory": "attributes that the jobs of a cluster share are kept once anyway",
     "dump": "-dry-run FILE writes the ads",
     "capabilities": "there is no schedd to ask",
 }
@@ -241,6 +240,11 @@ def _most_jobs(asked: _Options, given: Given) -> None:
     asked.most = int(text)
 
 
+def _factory(asked: _Options, given: Given) -> None:
+    # a late cluster without a limit, unless the description has one
+    asked.macros.append("max_materialize = 0")
+
+
 def _unused(asked: _Options, given: Given) -> None:
     asked.warns = not asked.warns
 
@@ -261,6 +265,7 @@ _OPTIONS: OptionTable[_Options] = OptionTable(
     # there is one queue, which FETCHWORK_DSN names
     ("name pool", 1, ignores_value(_ANOTHER)),
     ("addr", 2, ignores_value(_ANOTHER)),
+    ("factory", 2, _factory),
     *((name, 1, refuses(REFUSED, "\nERROR: -{name} is not supported: {why}")) for name in REFUSED),
     ("version", 3, texts.print_version),
     ("help", 1, texts.print_help_on_stderr),

@@ -44,6 +44,15 @@ FROM (
 ) AS j
 LIMIT 1
 """
+# as condor_q -factory shows a late cluster
+_FACTORY = """
+SELECT
+    f.owner, f.totalsubmitprocs AS jobs, f.jobmaterializenextprocid AS materialized,
+    f.jobmaterializelimit AS limit, f.jobmaterializemaxidle AS max_idle, f.jobmaterializepaused AS paused,
+    f.jobmaterializepausereason AS reason
+FROM fetchwork.factories AS f
+WHERE f.clusterid = %s
+"""
 _BATCH = f"SELECT {_COUNTED} FROM fetchwork.batches WHERE owner = %s AND jobbatchname = %s"  # noqa: S608
 _OF_CLUSTER = """
 SELECT
@@ -130,16 +139,20 @@ def cluster(session: ActingSession, *, cluster: str) -> Json:
         raise Problem(400, "bad request", f"'{cluster}' is not a cluster; allowed: a number")
     (queued,) = session.database.query(_CLUSTER, [cluster])
     ended = _ended(session, _OF_CLUSTER, [cluster, MOST_JOBS])
-    owner = queued["owner"] or ended["owner"]
+    factories = session.database.query(_FACTORY, [cluster])
+    factory = dict(factories[0]) if factories else None
+    # of a late cluster there may be no job yet
+    owner = queued["owner"] or ended["owner"] or (factory and factory["owner"])
     if owner is None:
         raise Problem(404, "not found", f"cluster '{cluster}' has no jobs, or is not yours")
-    (of,) = session.database.query(_DAG, [cluster, cluster])
+    dags = session.database.query(_DAG, [cluster, cluster])
     counts = {**queued, "completed": ended["completed"], "removed": ended["removed"]}
     return {
         "constraint": f"ClusterId == {cluster}",
         "owner": owner,
         "batch": queued["batch"] or ended["batch"],
-        "dag": of["dag"],
+        "dag": dags[0]["dag"] if dags else None,
+        "factory": factory,
         "progress": _progress(counts),
         "ended": ended,
     }
@@ -156,6 +169,7 @@ def batch(session: ActingSession, *, owner: str, name: str) -> Json:
         "constraint": f"Owner == {json.dumps(owner)} && JobBatchName == {json.dumps(name)}",
         "owner": owner,
         "batch": name,
+        "factory": None,
         "progress": _progress(rows[0]),
         "ended": _ended(session, ends, parameters),
     }

@@ -94,16 +94,17 @@ A job that has ended stays in the queue as Completed while its `leave_in_queue` 
 out once a minute, and for the setting `left_days` (10) at most. condor_rm takes it out at once, and it is in
 history from then on. A job that is removed before its end leaves in any case.
 
-With `max_materialize` or `max_idle` a cluster is late: it is one row, of which the database makes jobs as
-others start or end. At most `max_materialize` of its jobs are in the queue, and at most `max_idle` of these
-do not run; Held ones count. So a cluster of 10 000 000 jobs is submitted in less than a second, and
-`max_jobs_per_submission` limits only the jobs that it has in the queue. `$(Process)`, `$(Step)`,
-`$(ItemIndex)`, `$(Row)`, `$(Item)` and the variables of the queue statement may stand in values. A macro
-function of one of these (`$INT(Process)`), a condition on one, and `$RANDOM_CHOICE()` are refused by name,
-and so are different input files for its jobs, unless execute hosts share them. If the cluster or its owner is
-named, condor_rm, condor_hold, condor_release and condor_qedit also apply to the jobs that are not made yet.
-`condor_qedit CLUSTER JobMaterializeLimit 500` and `JobMaterializeMaxIdle` change the limits, and `condor_q
--factory` shows the clusters. If its owner may have no more jobs, or the queue drains, they are made later.
+With `max_materialize`, `max_idle` or `condor_submit -factory` a cluster is late: it is one row, of which the
+database makes jobs as others start or end. At most `max_materialize` of its jobs are in the queue, and at
+most `max_idle` of these do not run; Held ones count. So a cluster of 10 000 000 jobs is submitted in less
+than a second, and `max_jobs_per_submission` limits only the jobs that it has in the queue. `$(Process)`,
+`$(Step)`, `$(ItemIndex)`, `$(Row)`, `$(Item)` and the variables of the queue statement may stand in values.
+A macro function of one of these (`$INT(Process)`), a condition on one, and `$RANDOM_CHOICE()` are refused by
+name, and so are different input files for its jobs, unless execute hosts share them. If the cluster or its
+owner is named, condor_rm, condor_hold, condor_release and condor_qedit also apply to the jobs that are not
+made yet. `condor_qedit CLUSTER JobMaterializeLimit 500` and `JobMaterializeMaxIdle` change the limits, and
+`condor_q -factory` shows the clusters. If its owner may have no more jobs, or the queue drains, they are made
+later.
 
 | command | effect | attributes, or reason |
 |---|---|---|

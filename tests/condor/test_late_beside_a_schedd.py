@@ -4,6 +4,7 @@ import io
 import json
 import re
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
@@ -70,10 +71,23 @@ class Both:
             assert commands.run(run) == 0, err.getvalue()
         return out.getvalue().decode()
 
-    def submit(self, text: str) -> "Clusters":
+    def submit_factory(self, text: str) -> "Clusters":
+        """The description by condor_submit -factory, here and there."""
+        file = self._write(text)
+        theirs = self.command("condor_submit", "-factory", "late.sub")
+        ours = self.ours("condor_submit", "-factory", str(file))
+        found = [answer.rstrip(".\n").rpartition(" ") for answer in (theirs, ours)]
+        assert found[0][0] == found[1][0], (theirs, ours)
+        return Clusters(self, found[0][2], found[1][2])
+
+    def _write(self, text: str) -> Path:
         file = self.pool.directory / "tmp/late.sub"
         file.write_text(text)
         file.chmod(0o644)
+        return file
+
+    def submit(self, text: str) -> "Clusters":
+        self._write(text)
         theirs = self.command("condor_submit", "late.sub").rstrip(".\n").rpartition(" ")[2]
         result = self.queue.submit(text, owner="alice")
         return Clusters(self, theirs, str(result.cluster()))
@@ -149,6 +163,15 @@ def both(make_pool: Callable[..., PersonalPool]) -> Iterator[Both]:
     until(lambda: "Total" in both.command("condor_q"), "the schedd")
     with both.queue:
         yield both
+
+
+@pytest.mark.parametrize("limit", ["", "max_idle = 2\n", "max_materialize = 3\n"])
+def test_a_factory_has_the_limits_of_its_description_alone(both: Both, limit: str) -> None:
+    clusters = both.submit_factory(f"{JOB}hold = true\n{limit}queue 5\n")
+    assert len(clusters.agree()) == {"": 5, "max_idle = 2\n": 2, "max_materialize = 3\n": 3}[limit]
+    theirs, ours = clusters.shown()
+    assert theirs == ours
+    clusters.act("rm")
 
 
 @pytest.mark.parametrize(

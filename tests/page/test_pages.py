@@ -423,6 +423,32 @@ def test_names_are_in_the_order_of_their_numbers(page: TestClient, busy: DirectQ
         assert re.findall("<td>part([0-9]+)@h1</td>", page.get(path).text) == numbers[::order]
 
 
+def test_a_late_cluster_shows_its_jobs_that_are_not_made_yet(
+    serve: Serve, busy: DirectQueue, queue: Queue
+) -> None:
+    theirs = serve(header="X-User")
+    text = "executable = /bin/true\nmax_materialize = 3\nmax_idle = 2\nqueue 1200\n"
+    cluster = queue.submit(text, owner="alice").cluster()
+    page = f"/clusters/{cluster}"
+    told = theirs.get(page, headers={"X-User": "alice"}).text
+    for words in (
+        "1,200 jobs in all", "2 materialized", "1,198 left", "as others start or end",
+        "At most 3 are in the queue at once.", "At most 2 of them don't run.",
+    ):  # fmt: skip
+        assert words in html.unescape(told), words
+    busy.act("hold", str(cluster))
+    assert "Paused: the cluster is held" in theirs.get(page, headers={"X-User": "alice"}).text
+    assert theirs.get(page, headers={"X-User": "bob"}).status_code == 404
+    assert "Late" not in theirs.get("/clusters/1", headers={"X-User": "alice"}).text
+
+
+def test_a_late_cluster_without_a_job_has_a_page(page: TestClient, queue: Queue) -> None:
+    cluster = queue.submit("executable = /bin/true\nmax_idle = 0\nqueue 5\n", owner="alice").cluster()
+    assert queue.query(f"ClusterId == {cluster}") == []
+    text = page.get(f"/clusters/{cluster}").text
+    assert "0 materialized" in text and "5 left" in text
+
+
 def test_a_cluster_shows_its_progress_run_times_and_ends(page: TestClient, busy: DirectQueue) -> None:
     busy.connection.execute(
         "UPDATE fetchwork.job_history SET exit_code = 3, wall_s = 100 WHERE cluster_id = 1"
