@@ -29,6 +29,7 @@ ARGUMENTS = {
     "match": "--rounds 2 --share 20 --sizes none --no-fill",
     "page": "--jobs 40000 --history 5000 --rounds 1",
     "simulate": "--hosts 1 --slots 2 --seconds 5 --sleep 1",
+    "starts": "--starts 400 --limit 40 --agents 1 --sessions 3",
     "submit": "--jobs 200 --rounds 1 --without-peers",
     "tracking": "--jobs 1000 --history 2000 --without-condor",
 }
