@@ -7,6 +7,7 @@
 -- migrations: types, tables, constraints, indexes, and the rows that come with them. Each is applied once.
 \ir migrations/0001_base.sql
 \ir migrations/0002_limits_of_groups.sql
+\ir migrations/0003_limit_count.sql
 
 -- views: the one that functions read.
 \ir views/known_job.sql
@@ -163,9 +164,11 @@
 \ir functions/matching/end_demand.sql
 \ir functions/matching/probe_rest.sql
 \ir functions/matching/turned_away.sql
+\ir functions/matching/group_names.sql
 \ir functions/matching/group_path.sql
 \ir functions/matching/group_of.sql
-\ir functions/matching/has_quota.sql
+\ir functions/matching/quotas_of.sql
+\ir functions/matching/limited_autoclusters.sql
 \ir functions/matching/candidates.sql
 \ir functions/matching/read_demand.sql
 \ir functions/matching/autocluster_ads.sql
@@ -176,8 +179,13 @@
 \ir functions/matching/report_faults.sql
 \ir functions/matching/hold_faulty.sql
 \ir functions/matching/lock_limits.sql
+\ir functions/matching/named_limits.sql
+\ir functions/matching/limits_on.sql
+\ir functions/matching/limit_uses.sql
+\ir functions/matching/count_limits.sql
 \ir functions/matching/start_limits_of.sql
-\ir functions/matching/spend_start.sql
+\ir functions/matching/claim_limits.sql
+\ir functions/matching/spend_starts.sql
 \ir functions/matching/blocked_by.sql
 \ir functions/matching/offered_facts.sql
 \ir functions/matching/claim.sql

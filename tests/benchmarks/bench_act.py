@@ -50,7 +50,7 @@ class Others:
                 begin = time.perf_counter()
                 row = connection.execute(
                     "SELECT run_id, token, position FROM fetchwork.claim("
-                    "1, 'slot1@bench', ARRAY[%s::integer], ARRAY[0], ARRAY[%s::bigint], ARRAY[false])",
+                    "1, 'slot1@bench', ARRAY[%s::integer], ARRAY[0], ARRAY[%s::bigint])",
                     [autocluster, position],
                 ).fetchone()
                 if row is None:

@@ -67,7 +67,7 @@ def claim_script(autocluster: int) -> str:
         "\\set slot random(1, 1000000000)\n"
         f"SELECT coalesce(max(position), :{hint}) AS {hint}"
         f" FROM fetchwork.claim(1, 'slot' || :slot, ARRAY[{autocluster}], ARRAY[0],"
-        f" ARRAY[:{hint}]::bigint[], ARRAY[false]) \\gset\n"
+        f" ARRAY[:{hint}]::bigint[]) \\gset\n"
     )
 
 

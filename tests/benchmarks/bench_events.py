@@ -37,7 +37,7 @@ DECLARE
     its record;
 BEGIN
     FOR n IN 1 .. jobs LOOP
-        SELECT * INTO its FROM fetchwork.claim(1, 'slot' || kind || '@bench', ARRAY[kind], ARRAY[0], ARRAY[0::bigint], ARRAY[false]);
+        SELECT * INTO its FROM fetchwork.claim(1, 'slot' || kind || '@bench', ARRAY[kind], ARRAY[0], ARRAY[0::bigint]);
         IF its.run_id IS NULL THEN
             RAISE 'no job is left';
         END IF;

@@ -16,6 +16,9 @@ another value of a resource that expressions use, so that no earlier verdict hol
 Then claims by real agents from a queue of DiracX's shape (dirac_queue.py), from the request to the printed
 ad: one agent, and 32, each with 8 slots that ask all the time (and, without a goal, 32 with one slot each);
 and the time in which a 64-core partitionable slot of a stock host (bench_fill.py) fills.
+
+"claims with limits over without" compares the claims per second of some agents with 50 accounting groups and
+50 concurrency limits to those without (limited_queue.py), in turn.
 """
 
 import argparse
@@ -41,7 +44,7 @@ from fetchwork.matchmaker.messages import Look
 from fetchwork.pool.condorroot import DEFAULT_SUITE, condor_root
 from fetchwork.pool.postgres import PostgresServer
 from fetchwork.queue.submitting.descriptions import from_description
-from tests.benchmarks import frame
+from tests.benchmarks import frame, limited_queue
 from tests.benchmarks.cpu import backends_s, family_s
 from tests.benchmarks.dirac_queue import SETTINGS, DiracQueue, claims_per_second
 from tests.condor.readme_host import readme_host
@@ -268,17 +271,40 @@ def main() -> None:
         "--sizes", default="100000,10000000", help="waiting jobs of the second part; none: leave it out"
     )
     parser.add_argument("--seconds", type=float, default=20.0, help="of each measurement of claims")
+    parser.add_argument(
+        "--limited-jobs",
+        type=int,
+        default=100_000,
+        help="waiting jobs of the part with limits; 0: leave it out",
+    )
+    parser.add_argument("--limited-agents", type=int, default=8)
+    parser.add_argument("--limited-rounds", type=int, default=3)
     parser.add_argument("--fill", action=argparse.BooleanOptionalAction, default=True)
     options = parser.parse_args()
     sizes = sorted(int(size) for size in options.sizes.split(",") if size.isdigit())
     with frame.server(SETTINGS) as (server, directory):
         ratio = asyncio.run(isolation(server, options.rounds, options.share))
         rates = claims(server, directory, sizes, options.seconds) if sizes else None
+        limited = (
+            limited_queue.compare(
+                server,
+                directory,
+                jobs=options.limited_jobs,
+                agents=options.limited_agents,
+                clients=SLOTS,
+                rounds=options.limited_rounds,
+                seconds=options.seconds,
+            )
+            if options.limited_jobs
+            else None
+        )
         filled = fill_seconds(directory) if options.fill else None
     print(f"isolation over one process: {ratio:.3f}")
     if rates is not None:
         print(f"matched claims per second: {rates[0]:.0f}")
         print(f"claims per second of one agent: {rates[1]:.0f}")
+    if limited is not None:
+        print(f"claims with limits over without: {limited:.3f}")
     if filled is not None:
         print(f"fill seconds: {filled:.1f}")
 

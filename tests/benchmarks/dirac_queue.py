@@ -105,7 +105,7 @@ SELECT setval('fetchwork.cluster_id', {last});
 # time
 PUT_BACK = """
 WITH gone AS (
-    DELETE FROM fetchwork.run RETURNING cluster_id, proc_id, autocluster_id
+    DELETE FROM fetchwork.run WHERE state = 'reserved' RETURNING cluster_id, proc_id, autocluster_id
 )
 INSERT INTO fetchwork.waiting (autocluster_id, job_prio, position, cluster_id, proc_id)
 SELECT autocluster_id, 0, nextval('fetchwork.position'), cluster_id, proc_id FROM gone
@@ -115,19 +115,21 @@ SELECT autocluster_id, 0, nextval('fetchwork.position'), cluster_id, proc_id FRO
 class DiracQueue:
     """The queue in one database, and its growth."""
 
-    def __init__(self, conninfo: str) -> None:
+    def __init__(self, conninfo: str, submitters: int = SUBMITTERS) -> None:
         self.conninfo = conninfo
         self.connection = psycopg.connect(conninfo, autocommit=True)
         self._clusters = 0
-        for statement in KINDS.format(
-            autoclusters=AUTOCLUSTERS, sites=SITES, platforms=PLATFORMS, submitters=SUBMITTERS
-        ).split(";\n"):
-            if statement.strip():
-                self.connection.execute(statement)
+        self.run(KINDS, autoclusters=AUTOCLUSTERS, sites=SITES, platforms=PLATFORMS, submitters=submitters)
 
     def close(self) -> None:
         """End its connection."""
         self.connection.close()
+
+    def run(self, statements: str, **numbers: int) -> None:
+        """Execute statements, each of which ends a line with a semicolon."""
+        for statement in statements.format(**numbers).split(";\n"):
+            if statement.strip():
+                self.connection.execute(statement)
 
     def grow(self, jobs: int) -> None:
         """Write rows until so many jobs wait."""
@@ -135,11 +137,7 @@ class DiracQueue:
             last = min(self._clusters + CLUSTERS, jobs // CLUSTER)
             numbers = {"first": self._clusters + 1, "last": last}
             with self.connection.transaction():
-                for statement in JOBS.format(cluster=CLUSTER, autoclusters=AUTOCLUSTERS, **numbers).split(
-                    ";\n"
-                ):
-                    if statement.strip():
-                        self.connection.execute(statement)
+                self.run(JOBS, cluster=CLUSTER, autoclusters=AUTOCLUSTERS, **numbers)
             self._clusters = last
         self.connection.execute("VACUUM ANALYZE")
         # else the checkpoint would happen while claims are measured

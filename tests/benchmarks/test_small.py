@@ -26,7 +26,8 @@ ARGUMENTS = {
     "hostile": "--hostile 50 --jobs 2 --rest 0 --failing 40 --flood 2",
     "join": "--hosts 10 --roles 20 --rounds 1",
     "idle": "--agents 1 --slots 4 --seconds 2",
-    "match": "--rounds 2 --share 20 --sizes none --no-fill",
+    "match": "--rounds 2 --share 20 --sizes none --no-fill"
+    " --limited-jobs 20000 --limited-agents 1 --limited-rounds 1 --seconds 1",
     "page": "--jobs 40000 --history 5000 --rounds 1",
     "simulate": "--hosts 1 --slots 2 --seconds 5 --sleep 1",
     "starts": "--starts 400 --limit 40 --agents 1 --sessions 3",

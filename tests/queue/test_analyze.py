@@ -305,9 +305,7 @@ def test_match_is_what_a_claim_takes(queue: Queue, hosts: Hosts) -> None:
     for prio in (1, 7, 3):
         queue.direct.submit(JobPrio=prio)
     first = match(session_of(queue), "slot1@h1").candidates[0]
-    run = queue.direct.claim(
-        autoclusters=[first.autocluster_id], prios=[first.job_prio], hints=[0], limited=[False]
-    )
+    run = queue.direct.claim(wanted=[(first.autocluster_id, first.job_prio)])
     assert run.job == first.job
 
 

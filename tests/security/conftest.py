@@ -71,7 +71,6 @@ def busy(root: Root) -> Root:
                 autoclusters=[kind["autocluster_id"]],
                 prios=[0],
                 hints=[0],
-                limited=[False],
             )
             of_run = {"run_id": row["run_id"], "token": row["token"]}
             root.call("start", **of_run, starter="1:1")

@@ -49,7 +49,6 @@ def test_the_caller_says_which_autocluster_goes_first(queue: DirectQueue) -> Non
         autoclusters=autoclusters,
         prios=[0, 0],
         hints=[0, 0],
-        limited=[False, False],
     )
     assert (rows[0]["cluster_id"], rows[0]["proc_id"]) == (1, 1)
 

@@ -63,20 +63,13 @@ class Session:
     def claim(self) -> None:
         autoclusters = self.queue.candidates(self.host_id, self.random.choice(self.slots))
         self.random.shuffle(autoclusters)
-        rows = self.queue.call(
-            "claim",
+        run = self.queue.claim(
+            self.random.choice(self.slots),
             host_id=self.host_id,
-            slot=self.random.choice(self.slots),
-            autoclusters=[autocluster["autocluster_id"] for autocluster in autoclusters],
-            prios=[autocluster["job_prio"] for autocluster in autoclusters],
-            hints=[0] * len(autoclusters),
-            limited=[autocluster["limited"] for autocluster in autoclusters],
+            wanted=[(autocluster["autocluster_id"], autocluster["job_prio"]) for autocluster in autoclusters],
         )
-        for row in rows:
-            job = f"{row['cluster_id']}.{row['proc_id']}"
-            self.runs.append(
-                Claimed(row["run_id"], row["token"], job, row["position"], row["ad"], row["autocluster_id"])
-            )
+        if run is not None:
+            self.runs.append(run)
 
     def start(self) -> None:
         if run := self.a_run():

@@ -118,6 +118,19 @@ def test_claims_stop_at_a_quota_and_go_on_when_a_run_has_ended(queue: DirectQueu
     assert claim(queue, *names(2, 20)) == ["1.2"]
 
 
+def test_a_quota_bounds_the_next_jobs_of_chains(queue: DirectQueue) -> None:
+    group(queue, "physics", quota=1)
+    queue.submit_many([*of("bob", 1), *of("physics.alice", 3)])
+    bob = queue.started("slot1@h1")
+    alice = queue.started("slot2@h1")
+    assert (bob.job, alice.job) == ("1.0", "1.1")
+    (answer,) = queue.next_runs(queue.host(), {"slot1@h1": bob})
+    assert (answer["ended"], answer["run_id"]) == (True, None)
+    # in place of the one that ends
+    (answer,) = queue.next_runs(queue.host(), {"slot2@h1": alice})
+    assert (answer["cluster_id"], answer["proc_id"]) == (1, 2)
+
+
 def test_a_quota_above_bounds_the_groups_below(queue: DirectQueue) -> None:
     group(queue, "physics", quota=3)
     for name in ("atlas", "cms"):

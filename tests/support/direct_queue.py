@@ -216,33 +216,42 @@ class DirectQueue:
         return [{**one, "token": one["token"] and UUID(one["token"])} for one in answers]
 
     def claim(
-        self, slot: str = "slot1@h1", *, host_id: int | None = None, hint: int = 0, **arguments: Any
+        self,
+        slot: str = "slot1@h1",
+        *,
+        host_id: int | None = None,
+        hint: int = 0,
+        weight: float | str = 1,
+        exclusive: bool = True,
+        wanted: Sequence[tuple[int, int]] | None = None,
+        **arguments: Any,
     ) -> Claimed | None:
-        """Claim from the first candidate that yields a job: the highest priority, then the oldest kind.
+        """Claim from the first (autocluster, JobPrio) of ``wanted`` that yields a job.
 
+        Without ``wanted``, from the candidates: the highest priority, then the oldest autocluster.
         ``candidates`` has no order of its own; the caller of a claim brings the order.
         """
         host_id = host_id or self.host(slot.partition("@")[2])
-        wanted = sorted(
-            self.candidates(host_id, slot), key=lambda kind: (-kind["job_prio"], kind["autocluster_id"])
-        )
+        if wanted is None:
+            kinds = ((kind["autocluster_id"], kind["job_prio"]) for kind in self.candidates(host_id, slot))
+            wanted = sorted(kinds, key=lambda kind: (-kind[1], kind[0]))
+        choices = list(range(1, len(wanted) + 1))
         rows = self.call(
-            "claim",
-            **{
-                "host_id": host_id,
-                "slot": slot,
-                "autoclusters": [kind["autocluster_id"] for kind in wanted],
-                "prios": [kind["job_prio"] for kind in wanted],
-                "hints": [hint] * len(wanted),
-                "limited": [kind["limited"] for kind in wanted],
-                **arguments,
-            },
+            "claim_many",
+            host_id=host_id,
+            autoclusters=[autocluster for autocluster, _ in wanted],
+            prios=[prio for _, prio in wanted],
+            hints=[hint] * len(wanted),
+            slots=Jsonb([{"slot": slot, "exclusive": exclusive, "choices": choices, "weights": weight}]),
+            **arguments,
         )
-        if not rows:
+        row = next((row for row in rows if row["slot_number"] is not None), None)
+        if row is None:
             return None
-        row = rows[0]
+        assert row["problem"] is None, row["problem"]
         job = f"{row['cluster_id']}.{row['proc_id']}"
-        return Claimed(row["run_id"], row["token"], job, row["position"], row["ad"], row["autocluster_id"])
+        autocluster, _ = wanted[row["choice"] - 1]
+        return Claimed(row["run_id"], row["token"], job, row["position"], row["ad"], autocluster)
 
     def of(self, run: Claimed, function: str, **arguments: Any) -> Any:
         """A function of a run: accept, reject, start, finish, ..."""

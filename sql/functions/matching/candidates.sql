@@ -3,8 +3,8 @@
 -- evaluated by the host. The agent evaluates Requirements, Rank and share on its cached ads. A black hole
 -- gets only a probe now and then. Without a slot: the demand that any slot of the host could serve
 -- (functions/matching/read_demand.sql). With since: only demand that this or a later transaction announced.
--- limited: a claim has to count runs for it (a concurrency limit, a maximum of running jobs, a limit on
--- starts, the quota of a group). A resource that is NULL excludes no autocluster.
+-- limited: a claim has to count for it (limited_autoclusters). A resource that is NULL excludes no
+-- autocluster.
 CREATE OR REPLACE FUNCTION fetchwork.candidates(
     host_id integer,
     slot text,
@@ -31,24 +31,21 @@ SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 BEGIN ATOMIC
     SELECT fetchwork.require_host(candidates.host_id);
+    WITH limited AS MATERIALIZED (
+        SELECT l.autocluster_id
+        FROM fetchwork.limited_autoclusters(ARRAY(
+            SELECT d.autocluster_id
+            FROM fetchwork.demand AS d
+            WHERE d.xid >= candidates.since
+        )) AS l (autocluster_id)
+    )
     SELECT DISTINCT d.autocluster_id, d.job_prio, a.submitter,
-        a.concurrency_limits IS NOT NULL
-            OR q.max_running IS NOT NULL
-            OR s.max_running IS NOT NULL
-            OR EXISTS (
-                SELECT FROM fetchwork.start_limit AS l
-                WHERE (l.scope = 'queue' AND l.name = a.queue) OR (l.scope = 'owner' AND l.name = a.owner)
-            )
-            OR CASE
-                WHEN EXISTS (SELECT FROM fetchwork.accounting_group) THEN fetchwork.has_quota(a.submitter)
-                ELSE false
-            END,
+        a.autocluster_id IN (SELECT l.autocluster_id FROM limited AS l),
         a.request_cpus, a.request_memory_mib, a.request_disk_kib, a.request_gpus
     FROM fetchwork.turned_away(candidates.host_id) AS t
     CROSS JOIN fetchwork.demand AS d
     JOIN fetchwork.autocluster AS a ON a.autocluster_id = d.autocluster_id
     JOIN fetchwork.queue AS q ON q.name = a.queue
-    LEFT JOIN fetchwork.submitter AS s ON s.name = a.submitter
     WHERE d.xid >= candidates.since
         AND a.queue = ANY (candidates.queues)
         AND fetchwork.serves_queue(a.queue)

@@ -1,8 +1,8 @@
 -- Gives a slot the first waiting job of the first of these autoclusters that has one; no row if none has.
 -- choice is the index of that autocluster in the list, from 1.
--- claim_many calls it for each slot. autoclusters, prios, hints and limited are parallel arrays in the order
--- of preference: hints[i] is the position of the last job that the caller got from autoclusters[i] at
--- prios[i], or 0. The returned position is the next hint.
+-- claim_many calls it for each slot, with autoclusters that no limit keeps from one more run. autoclusters,
+-- prios and hints are parallel arrays in the order of preference: hints[i] is the position of the last job
+-- that the caller got from autoclusters[i] at prios[i], or 0. The returned position is the next hint.
 -- Speed: a claim deletes one row of the narrow table "waiting" and inserts one into "run"; it touches no row
 -- of "job" and no counter. A statement that chose among many autoclusters would walk, at each claim, the dead
 -- index entries at the head of each of them, as long as an old snapshot keeps vacuum from them; so the caller
@@ -18,14 +18,13 @@
 -- requests decide its cost.
 -- A claim that leaves nothing behind the job it took notifies the agents that may be about to come for it
 -- (tell_demand), which costs one more search in the index.
--- Locks: the deleted row; the row of limits (lock_limits), if one of the autoclusters is limited.
+-- Locks: the deleted row; skips locked ones.
 CREATE OR REPLACE FUNCTION fetchwork.claim(
     host_id integer,
     slot text,
     autoclusters integer [],
     prios integer [],
     hints bigint [],
-    limited boolean [],
     weight real DEFAULT 1,
     offer_s double precision DEFAULT 60,
     lease_s double precision DEFAULT 1800,
@@ -50,7 +49,6 @@ AS $$
 #variable_conflict use_column
 DECLARE
     i integer;
-    may_count boolean;
     taken record;
 BEGIN
     -- for many slots the first claim does it
@@ -71,12 +69,6 @@ BEGIN
     END IF;
 
     FOR i IN 1 .. coalesce(cardinality(autoclusters), 0) LOOP
-        IF limited[i] THEN
-            may_count := coalesce(may_count, fetchwork.lock_limits());
-            CONTINUE WHEN NOT may_count OR fetchwork.blocked_by(
-                autoclusters[i], coalesce(weights[i], claim.weight)
-            ) IS NOT NULL;
-        END IF;
         WITH first AS (
             DELETE FROM fetchwork.waiting AS w
             WHERE w.ctid = (
@@ -103,10 +95,10 @@ BEGIN
                 make_interval(secs => lease_s),
                 clock_timestamp() + make_interval(secs => offer_s)
             FROM first AS f
-            RETURNING run.run_id, run.token, run.claimed_at
+            RETURNING run.run_id, run.token
         )
         SELECT
-            f.cluster_id, f.proc_id, f.position, m.run_id, m.token, m.claimed_at,
+            f.cluster_id, f.proc_id, f.position, m.run_id, m.token,
             EXISTS (
                 SELECT FROM fetchwork.waiting AS w
                 WHERE w.autocluster_id = autoclusters[i]
@@ -122,9 +114,6 @@ BEGIN
                 PERFORM fetchwork.end_demand(autoclusters[i], prios[i]);
             END IF;
             CONTINUE;
-        END IF;
-        IF limited[i] THEN
-            PERFORM fetchwork.spend_start(autoclusters[i], taken.claimed_at);
         END IF;
         run_id := taken.run_id;
         token := taken.token;

@@ -1,8 +1,8 @@
 -- Gives each of these slots of a host a waiting job of one autocluster at one priority, in the order of the
 -- slots: a row for each slot that got one. Does in one statement what claim does for a single slot
 -- (functions/matching/claim.sql explains hints). claim_many calls it only for slots without an earlier run
--- and autoclusters without a limit. claim does not use it: for a single slot it costs the server 0.05 ms
--- more, of 0.36 on a job's whole way (measured on PostgreSQL 18).
+-- and an autocluster whose limits have room for all of them. claim does not use it: for a single slot it
+-- costs the server 0.05 ms more, of 0.36 on a job's whole way (measured on PostgreSQL 18).
 -- Locks: the deleted rows; skips locked ones.
 CREATE OR REPLACE FUNCTION fetchwork.claim_alike(
     host_id integer,

@@ -12,6 +12,8 @@
 -- black hole gets one job at most, when a probe is due, and of an owner whose jobs failed there one at a time
 -- (functions/matching/turned_away.sql). After a move to another server no slot gets a job before the running
 -- jobs are known (functions/maintenance/may_claim.sql).
+-- The use of limits is counted once (claim_limits). After that the call adds its own runs, since no other
+-- transaction can add limited ones while it holds the lock of lock_limits.
 -- Slots with equal wishes get the first jobs of their first choice together (claim_alike). All others, and
 -- all if that fails, claim one by one. Each slot's claim is a subtransaction: a fault of one slot or job is
 -- that slot's "problem", and the others get their jobs. If the caller never gets the answer, each offer ends
@@ -75,8 +77,19 @@ DECLARE
     its_autoclusters integer[];
     its_prios integer[];
     its_hints bigint[];
-    its_limited boolean[];
     weights double precision[];
+    -- the limits of choices, and what is used of them (claim_limits explains each)
+    firsts integer[];
+    held integer[];
+    takes double precision[];
+    scopes text[];
+    names text[];
+    maxima double precision[];
+    used double precision[];
+    largest double precision[];
+    starts integer[];
+    spent bigint[];
+    its_weight double precision;
     taken record;
     -- slots that claim together, and how many of them have got a job
     alike text[];
@@ -98,21 +111,12 @@ BEGIN
     IF known.black_hole THEN
         slots_left := least(slots_left, 1);
     END IF;
+    WITH limited_ones AS MATERIALIZED (
+        SELECT l.autocluster_id
+        FROM fetchwork.limited_autoclusters(autoclusters) AS l (autocluster_id)
+    )
     SELECT
-        array_agg(
-            a.concurrency_limits IS NOT NULL
-            OR q.max_running IS NOT NULL
-            OR s.max_running IS NOT NULL
-            OR EXISTS (
-                SELECT FROM fetchwork.start_limit AS l
-                WHERE (l.scope = 'queue' AND l.name = a.queue) OR (l.scope = 'owner' AND l.name = a.owner)
-            )
-            OR CASE
-                WHEN EXISTS (SELECT FROM fetchwork.accounting_group) THEN fetchwork.has_quota(a.submitter)
-                ELSE false
-            END
-            ORDER BY c.choice
-        ),
+        array_agg(c.autocluster_id IN (SELECT l.autocluster_id FROM limited_ones AS l) ORDER BY c.choice),
         array_agg(
             a.access_point IS NOT NULL
             OR coalesce(q.paused, true)
@@ -129,8 +133,7 @@ BEGIN
     INTO limited, closed, cores, turns
     FROM unnest(autoclusters) WITH ORDINALITY AS c (autocluster_id, choice)
     LEFT JOIN fetchwork.autocluster AS a ON a.autocluster_id = c.autocluster_id
-    LEFT JOIN fetchwork.queue AS q ON q.name = a.queue
-    LEFT JOIN fetchwork.submitter AS s ON s.name = a.submitter;
+    LEFT JOIN fetchwork.queue AS q ON q.name = a.queue;
 
     busy := ARRAY(
         SELECT r.slot
@@ -165,7 +168,23 @@ BEGIN
                 )
             THEN
                 may_count := fetchwork.lock_limits();
-                IF NOT may_count THEN
+                IF may_count THEN
+                    SELECT l.*
+                    INTO firsts, held, takes, scopes, names, maxima, used, largest, starts, spent
+                    FROM fetchwork.claim_limits(
+                        autoclusters,
+                        ARRAY(
+                            SELECT c.closed OR NOT c.limited
+                            FROM unnest(closed, limited) WITH ORDINALITY AS c (closed, limited, choice)
+                            ORDER BY c.choice
+                        ),
+                        slots_left,
+                        (
+                            SELECT greatest(max((w.value #>> '{}')::double precision), 1)
+                            FROM jsonb_path_query(slots, '$[*].weights[*]') AS w (value)
+                        )
+                    ) AS l;
+                ELSE
                     closed := ARRAY(
                         SELECT c.closed OR c.limited
                         FROM unnest(closed, limited) WITH ORDINALITY AS c (closed, limited, choice)
@@ -175,28 +194,38 @@ BEGIN
             END IF;
             SELECT
                 array_agg(c.choice ORDER BY turns[c.choice], c.number),
-                array_agg(
+                array_agg(c.weight ORDER BY turns[c.choice], c.number),
+                array_agg(autoclusters[c.choice] ORDER BY turns[c.choice], c.number),
+                array_agg(prios[c.choice] ORDER BY turns[c.choice], c.number),
+                array_agg(hints[c.choice] ORDER BY turns[c.choice], c.number)
+            INTO open, weights, its_autoclusters, its_prios, its_hints
+            FROM (
+                SELECT
+                    c.choice, c.number,
                     CASE jsonb_typeof(weighed)
                         WHEN 'array' THEN (weighed ->> (c.number - 1)::integer)::double precision
                         ELSE (weighed #>> '{}')::double precision
-                    END
-                    ORDER BY turns[c.choice], c.number
-                ),
-                array_agg(autoclusters[c.choice] ORDER BY turns[c.choice], c.number),
-                array_agg(prios[c.choice] ORDER BY turns[c.choice], c.number),
-                array_agg(hints[c.choice] ORDER BY turns[c.choice], c.number),
-                array_agg(limited[c.choice] ORDER BY turns[c.choice], c.number)
-            INTO open, weights, its_autoclusters, its_prios, its_hints, its_limited
-            FROM unnest(chosen) WITH ORDINALITY AS c (choice, number)
-            WHERE NOT closed[c.choice];
+                    END AS weight
+                FROM unnest(chosen) WITH ORDINALITY AS c (choice, number)
+            ) AS c
+            WHERE NOT closed[c.choice]
+                AND NOT EXISTS (
+                    SELECT FROM generate_series(firsts[c.choice], firsts[c.choice + 1] - 1) AS k (n)
+                    WHERE used[held[k.n]] + coalesce(takes[k.n], c.weight, 1) > maxima[held[k.n]]
+                        -- as the negotiator: a quota below one job's weight lets one job run
+                        AND NOT (takes[k.n] IS NULL AND used[held[k.n]] = 0 AND maxima[held[k.n]] > 0)
+                );
         END IF;
         CONTINUE WHEN open IS NULL OR want.number <= served;
         IF want.number = 1
             AND slots_left > 1
             AND cardinality(busy) = 0
-            AND NOT its_limited[1]
             AND turns[open[1]] = 0
             AND coalesce(cores[open[1]] * slots_left <= cores_left, true)
+            AND NOT EXISTS (
+                SELECT FROM generate_series(firsts[open[1]], firsts[open[1] + 1] - 1) AS k (n)
+                WHERE used[held[k.n]] + slots_left * coalesce(takes[k.n], weights[1], 1) > maxima[held[k.n]]
+            )
         THEN
             alike := ARRAY(
                 SELECT e.value ->> 'slot'
@@ -224,6 +253,11 @@ BEGIN
                         its_hints[1] := position;
                     END LOOP;
                     hints[choice] := its_hints[1];
+                    its_weight := least(greatest(coalesce(weights[1], 1), 1e-6), 1e9);
+                    FOR n IN coalesce(firsts[choice], 1) .. coalesce(firsts[choice + 1] - 1, 0) LOOP
+                        used[held[n]] := used[held[n]] + served * coalesce(takes[n], its_weight);
+                        anew := true;
+                    END LOOP;
                     slots_left := slots_left - served;
                     cores_left := cores_left - served * cores[choice];
                 EXCEPTION
@@ -240,7 +274,7 @@ BEGIN
             INTO taken
             FROM fetchwork.claim(
                 claim_many.host_id, want.slot,
-                its_autoclusters, its_prios, its_hints, its_limited,
+                its_autoclusters, its_prios, its_hints,
                 offer_s => claim_many.offer_s,
                 lease_s => claim_many.lease_s,
                 exclusive => want.exclusive AND want.slot = ANY (busy),
@@ -292,6 +326,13 @@ BEGIN
         choice := open[got];
         hints[choice] := greatest(hints[choice], taken.position);
         its_hints[got] := hints[choice];
+        its_weight := least(greatest(coalesce(weights[got], 1), 1e-6), 1e9);
+        FOR n IN coalesce(firsts[choice], 1) .. coalesce(firsts[choice + 1] - 1, 0) LOOP
+            used[held[n]] := used[held[n]] + coalesce(takes[n], its_weight);
+            anew := anew OR used[held[n]] + coalesce(
+                largest[held[n]], (SELECT max(coalesce(w.weight, 1)) FROM unnest(weights) AS w (weight))
+            ) > maxima[held[n]];
+        END LOOP;
         IF cores_left IS NOT NULL THEN
             cores_left := cores_left - cores[choice];
             closed := ARRAY(
@@ -320,19 +361,27 @@ BEGIN
         facts := taken.facts;
         RETURN NEXT;
     END LOOP;
-    IF true = ANY (limited) THEN
+    -- limits on starts
+    IF EXISTS (
+        SELECT FROM unnest(starts, used) AS l (starts, used)
+        WHERE l.starts IS NOT NULL AND l.used > 0
+    ) THEN
+        PERFORM fetchwork.spend_starts(scopes, names, starts, spent, used);
+    END IF;
+    IF NOT may_count OR EXISTS (
+        SELECT FROM unnest(starts, used, maxima) AS l (starts, used, maximum)
+        WHERE l.starts IS NOT NULL AND l.used >= l.maximum
+    ) THEN
         RETURN QUERY
         SELECT
             NULL::integer, c.choice::integer, NULL::text, NULL::bigint, NULL::uuid, NULL::integer,
             NULL::integer, NULL::bigint, NULL::text, NULL::boolean, NULL::jsonb, NULL::jsonb,
-            extract(epoch FROM f.free_at - clock_timestamp())::double precision
-        FROM unnest(autoclusters, limited) WITH ORDINALITY AS c (autocluster_id, limited, choice)
-        CROSS JOIN LATERAL (
-            SELECT max(l.free_at) AS free_at
-            FROM fetchwork.start_limits_of(c.autocluster_id) AS l
-        ) AS f
-        WHERE c.limited AND f.free_at > clock_timestamp()
-            AND EXISTS (SELECT FROM fetchwork.start_limit)
+            extract(epoch FROM max(l.free_at) - clock_timestamp())::double precision
+        FROM fetchwork.start_limits_of(autoclusters) AS l
+        JOIN unnest(autoclusters) WITH ORDINALITY AS c (autocluster_id, choice)
+            ON c.autocluster_id = l.autocluster_id
+        GROUP BY c.choice
+        HAVING max(l.free_at) > clock_timestamp()
         ORDER BY c.choice;
     END IF;
     IF must_flush THEN

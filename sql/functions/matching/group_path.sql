@@ -1,13 +1,11 @@
--- The names that a submitter's accounting group can have, from the top, in lower case: {physics,
--- physics.atlas} for "physics.atlas.alice". The part after the last dot is the user, as for HTCondor's
--- negotiator; a name without a dot belongs to no group.
+-- The names that a submitter's accounting group can have (group_names), from the top, as an array; NULL:
+-- none.
 CREATE OR REPLACE FUNCTION fetchwork.group_path(submitter text)
 RETURNS text[]
 LANGUAGE sql
 IMMUTABLE
 PARALLEL SAFE
 BEGIN ATOMIC
-    SELECT array_agg(array_to_string(part.names [1:n], '.') ORDER BY n)
-    FROM string_to_array(lower(split_part(group_path.submitter, '@', 1)), '.') AS part (names)
-    CROSS JOIN generate_series(1, cardinality(part.names) - 1) AS n;
+    SELECT array_agg(p.name ORDER BY length(p.name))
+    FROM fetchwork.group_names(group_path.submitter) AS p;
 END;

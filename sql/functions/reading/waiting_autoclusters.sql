@@ -23,6 +23,11 @@ BEGIN ATOMIC
         FROM fetchwork.demand AS d
         JOIN fetchwork.autocluster AS s ON s.autocluster_id = d.autocluster_id AND s.access_point IS NULL
     ),
+    limited AS MATERIALIZED (
+        SELECT l.autocluster_id
+        FROM fetchwork.limited_autoclusters(ARRAY(SELECT k.autocluster_id FROM wanted AS k))
+            AS l (autocluster_id)
+    ),
     reader AS (
         SELECT
             fetchwork.sees_all(fetchwork.invoker()) AS sees_all,
@@ -41,18 +46,8 @@ BEGIN ATOMIC
     CROSS JOIN reader
     JOIN fetchwork.autocluster AS a ON a.autocluster_id = w.autocluster_id
     JOIN fetchwork.queue AS q ON q.name = a.queue
-    LEFT JOIN fetchwork.submitter AS s ON s.name = a.submitter
     CROSS JOIN LATERAL (
-        SELECT
-            num_nonnulls(a.concurrency_limits, q.max_running, s.max_running) > 0
-            OR EXISTS (
-                SELECT FROM fetchwork.start_limit AS l
-                WHERE (l.scope = 'queue' AND l.name = a.queue) OR (l.scope = 'owner' AND l.name = a.owner)
-            )
-            OR CASE
-                WHEN EXISTS (SELECT FROM fetchwork.accounting_group) THEN fetchwork.has_quota(a.submitter)
-                ELSE false
-            END AS limited
+        SELECT w.autocluster_id IN (SELECT l.autocluster_id FROM limited AS l) AS limited
     ) AS of_it
     -- one search of the index; demand may be there without a waiting job
     CROSS JOIN LATERAL (

@@ -99,18 +99,14 @@ BEGIN
         AND EXISTS (
             SELECT FROM fetchwork.autocluster AS a
             JOIN fetchwork.queue AS q ON q.name = a.queue
-            LEFT JOIN fetchwork.submitter AS s ON s.name = a.submitter
             WHERE a.autocluster_id = autoclusters[first_choice]
-                AND a.concurrency_limits IS NULL
                 AND a.access_point IS NULL
-                AND q.max_running IS NULL
-                AND s.max_running IS NULL
-                AND NOT EXISTS (
-                    SELECT FROM fetchwork.start_limit AS l
-                    WHERE (l.scope = 'queue' AND l.name = a.queue) OR (l.scope = 'owner' AND l.name = a.owner)
-                )
                 AND NOT q.paused
                 AND fetchwork.serves_queue(q.name, free => true)
+        )
+        AND NOT EXISTS (
+            SELECT
+            FROM fetchwork.limited_autoclusters(ARRAY[autoclusters[first_choice]]) AS l (autocluster_id)
         )
     THEN
         wish := claiming -> 0;
@@ -167,22 +163,7 @@ BEGIN
     END IF;
 
     IF served < cardinality(numbers)
-        AND EXISTS (
-            SELECT FROM fetchwork.autocluster AS a
-            JOIN fetchwork.queue AS q ON q.name = a.queue
-            LEFT JOIN fetchwork.submitter AS s ON s.name = a.submitter
-            WHERE a.autocluster_id = ANY (autoclusters)
-                AND (
-                    a.concurrency_limits IS NOT NULL
-                    OR q.max_running IS NOT NULL
-                    OR s.max_running IS NOT NULL
-                    OR EXISTS (
-                        SELECT FROM fetchwork.start_limit AS l
-                        WHERE (l.scope = 'queue' AND l.name = a.queue)
-                            OR (l.scope = 'owner' AND l.name = a.owner)
-                    )
-                )
-        )
+        AND EXISTS (SELECT FROM fetchwork.limited_autoclusters(autoclusters) AS l (autocluster_id))
     THEN
         -- without it the chains end, and the slots' fetches claim
         may_count := fetchwork.lock_limits();
