@@ -133,6 +133,12 @@ def prio(
 )
 @click.option("--queue", "scope", flag_value="queue", help="NAME is a queue, whose starts are limited.")
 @click.option("--owner", "scope", flag_value="owner", help="NAME is an owner, whose starts are limited.")
+@click.option(
+    "--group",
+    "scope",
+    flag_value="group",
+    help="NAME is an accounting group: starts in it and in the groups below it are limited.",
+)
 @options.json_option
 @options.performing
 def limit(
@@ -155,6 +161,7 @@ def limit(
       fetchwork limit license none
       fetchwork limit db --starts 10/1s
       fetchwork limit urgent --queue --starts 500/1m
+      fetchwork limit physics --group --starts 10/1s
     """
     from fetchwork.db.calls import administration
 
@@ -171,8 +178,8 @@ def limit(
         options.database_of(session).run(
             administration.set_limit(name=name, maximum=options.number_or_none("N", maximum, whole=False))
         )
-    # names of concurrency limits are in lower case
-    named = {name, name.lower()} if name is not None and scope is None else {name}
+    # names of concurrency limits and groups are in lower case
+    named = {name, name.lower()} if name is not None and scope in (None, "group") else {name}
     limits = [ad for ad in session.items("view", name="limits") if name is None or ad["Name"] in named]
     if as_json:
         output.print_json(limits)

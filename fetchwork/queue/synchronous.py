@@ -295,7 +295,7 @@ class Queue:
     def limits(self, constraint: ConstraintSpec = None, projection: Sequence[str] = ()) -> list[ClassAd]:
         """An ad for each concurrency limit (Maximum, Used) and limit on starts (MaxStarts, StartsSeconds).
 
-        Scope tells what Name names: 'limit' (a concurrency limit), 'queue' or 'owner'. Started is the
+        Scope tells what Name names: 'limit' (a concurrency limit), 'queue', 'owner', 'group'. Started is the
         number of starts in the last StartsSeconds.
         """
         return self._list(_ad, "view", **_view("limits", constraint, projection))

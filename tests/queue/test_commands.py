@@ -343,11 +343,13 @@ def test_limits_on_starts_are_set_shown_and_removed(fetchwork: Run) -> None:
     assert "500/90s" in fetchwork("limit", "DB", "7", "--starts", "500/1.5m").out
     assert "3/86400s" in fetchwork("limit", "default", "--queue", "--starts", "3/d").out
     assert "1/0.25s" in fetchwork("limit", "alice", "--owner", "--starts", "1/0.25s").out
+    assert "2/1s" in fetchwork("limit", "Physics", "--group", "--starts", "2/s").out
     ads = [
         (ad["Scope"], ad["Name"], ad.get("Maximum"), ad.get("MaxStarts"), ad.get("StartsSeconds"))
         for ad in json.loads(fetchwork("limit", "--json").out)
     ]
     assert sorted(ads, key=str) == [
+        ("group", "physics", None, 2, 1.0),
         ("limit", "db", 7.0, None, None),
         ("limit", "db", None, 500, 90.0),
         ("owner", "alice", None, 1, 0.25),

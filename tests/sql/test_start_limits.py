@@ -33,14 +33,15 @@ def names(count: int, first: int = 1) -> list[str]:
 
 @pytest.mark.parametrize(
     ("scope", "name"),
-    [("limit", "DB"), ("queue", "default"), ("owner", "alice")],
-    ids=["limit", "queue", "owner"],
+    [("limit", "DB"), ("queue", "default"), ("owner", "alice"), ("group", "Physics")],
+    ids=["limit", "queue", "owner", "group"],
 )
 def test_claims_of_one_call_stop_at_the_limit_and_tell_when_the_next_may_be(
     queue: DirectQueue, scope: str, name: str
 ) -> None:
     limit(queue, scope, name, 3)
-    queue.submit_many([{"ConcurrencyLimits": "Db:2, db"}] * 5)
+    of_group = {"AccountingGroup": "physics.atlas.alice"} if scope == "group" else {}
+    queue.submit_many([{"ConcurrencyLimits": "Db:2, db", **of_group}] * 5)
     jobs, closed = claim(queue, *names(5))
     assert jobs == ["1.0", "1.1", "1.2"]
     ((choice, again_s),) = closed
@@ -53,11 +54,27 @@ def test_claims_of_one_call_stop_at_the_limit_and_tell_when_the_next_may_be(
 
 def test_no_limit_counts_what_it_does_not_name(queue: DirectQueue) -> None:
     queue.call("set_queue", name="other")
-    for scope, name in (("limit", "db"), ("queue", "other"), ("owner", "bob"), ("owner", "default")):
+    limits = [("limit", "db"), ("queue", "other"), ("owner", "bob"), ("owner", "default")]
+    groups = [("group", name) for name in ("physics.atlas", "phys", "alice", "physics.alice")]
+    for scope, name in (*limits, *groups):
         limit(queue, scope, name, 1)
-    queue.submit_many([{"ConcurrencyLimits": "dbx, db.x, x:2"}] * 4)
+    queue.submit_many([{"ConcurrencyLimits": "dbx, db.x, x:2", "AccountingGroup": "physics.alice"}] * 4)
     assert claim(queue, *names(4)) == (["1.0", "1.1", "1.2", "1.3"], [])
     assert queue.value("SELECT count(*) FROM fetchwork.start_token") == 0
+
+
+def test_a_claim_keeps_the_limits_of_its_group_and_of_each_above_it(queue: DirectQueue) -> None:
+    limit(queue, "group", "physics", 3)
+    limit(queue, "group", "physics.atlas", 1)
+    groups = [{"AccountingGroup": name} for name in ("physics.atlas.alice", "Physics.bob", "bio.alice")]
+    queue.submit_many([groups[0]] * 2 + [groups[1]] * 3 + [groups[2]] * 2)
+    assert claim(queue, *names(7))[0] == ["1.0", "1.2", "1.3", "1.5", "1.6"]
+    rows = queue.rows("SELECT scope, name, started FROM fetchwork.limits ORDER BY name")
+    assert rows == [("group", "physics", 3), ("group", "physics.atlas", 1)]
+    job = {row["submitter"]: row["blocked"] for row in queue.call("waiting_autoclusters")}
+    assert job["physics.atlas.alice"].startswith('group "physics" allows 3 starts in 60 s: the next in ')
+    queue.pass_time(60)
+    assert claim(queue, *names(7, 10))[0] == ["1.1", "1.4"]
 
 
 def test_a_limit_holds_up_no_other_jobs(queue: DirectQueue) -> None:
@@ -198,8 +215,14 @@ def test_reason_names_the_limit_and_the_time(queue: DirectQueue) -> None:
 @pytest.mark.parametrize(
     ("scope", "name", "starts", "seconds", "message"),
     [
-        ("submitter", "a", 1, 1, "starts of a 'submitter' have no limit; allowed: limit, queue, owner"),
-        (None, "a", 1, 1, "starts of a NULL have no limit; allowed: limit, queue, owner"),
+        (
+            "submitter",
+            "a",
+            1,
+            1,
+            "starts of a 'submitter' have no limit; allowed: limit, queue, owner, group",
+        ),
+        (None, "a", 1, 1, "starts of a NULL have no limit; allowed: limit, queue, owner, group"),
         ("limit", "a b", 1, 1, "'a b' is not the name of a concurrency limit; allowed: letters, digits, _ ."),
         ("owner", "", 1, 1, "'' is not the name of any owner"),
         ("queue", None, 1, 1, "NULL is not the name of any queue"),

@@ -23,7 +23,7 @@ def set_limit(*, name: str, maximum: float | None) -> Call[None]:
 
 
 def set_starts(*, scope: str, name: str, starts: int | None, seconds: float | None) -> Call[None]:
-    """Limit the starts under a concurrency limit ('limit'), of a 'queue' or an 'owner'; None removes it."""
+    """Limit the starts of a concurrency limit ('limit'), 'queue', 'owner' or 'group'; None removes it."""
     return done("set_starts", given(locals()))
 
 

@@ -1,8 +1,9 @@
--- The limits on starts that claims for these autoclusters have to keep: those of their queues, their owners
--- and the concurrency limits that they name; a row for each autocluster and limit. spent is the number of the
--- last start under the limit; 0: none. free_at is the time from which the limit allows the next start; NULL:
--- at any time. It depends on the one token that is as many starts back as the limit allows, so its cost does
--- not grow with the limit. room is the number of starts that the limit allows now, up to most.
+-- The limits on starts that claims for these autoclusters have to keep: those of their queues, their
+-- owners, their accounting groups and each above these, and the concurrency limits that they name; a row
+-- for each autocluster and limit. spent is the number of the last start under the limit; 0: none. free_at
+-- is the time from which the limit allows the next start; NULL: at any time. It depends on the one token
+-- that is as many starts back as the limit allows, so its cost does not grow with the limit. room is the
+-- number of starts that the limit allows now, up to most.
 CREATE OR REPLACE FUNCTION fetchwork.start_limits_of(autoclusters integer [], most integer DEFAULT 1)
 RETURNS TABLE (
     autocluster_id integer,
@@ -26,7 +27,7 @@ BEGIN
     END IF;
     RETURN QUERY
     WITH asked AS MATERIALIZED (
-        SELECT a.autocluster_id, a.queue, a.owner, a.concurrency_limits
+        SELECT a.autocluster_id, a.queue, a.owner, a.submitter, a.concurrency_limits
         FROM fetchwork.autocluster AS a
         WHERE a.autocluster_id = ANY (start_limits_of.autoclusters)
     ),
@@ -36,6 +37,11 @@ BEGIN
         UNION ALL
         SELECT a.autocluster_id, 'owner', a.owner
         FROM asked AS a
+        UNION ALL
+        SELECT a.autocluster_id, 'group', p.name
+        FROM asked AS a
+        CROSS JOIN LATERAL unnest(fetchwork.group_path(a.submitter)) AS p (name)
+        WHERE EXISTS (SELECT FROM fetchwork.start_limit AS l WHERE l.scope = 'group')
         UNION ALL
         -- a job may name a limit twice
         SELECT DISTINCT a.autocluster_id, 'limit', n.name

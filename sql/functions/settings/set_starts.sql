@@ -1,7 +1,9 @@
 -- Limits the starts of jobs: at most so many in any time of so many seconds. scope tells what name names: a
--- concurrency limit of jobs ('limit'), a queue ('queue') or an owner ('owner'). NULL starts removes the
+-- concurrency limit of jobs ('limit'), a queue ('queue'), an owner ('owner') or an accounting group, with a
+-- quota or without, whose limit counts the jobs of the groups below it too ('group'). NULL starts removes the
 -- limit. A limit counts starts from when it is set; a changed one goes on with the starts that count already.
--- Errors: FWDEN, FWINV.
+-- Only administrators set them, also those of groups: until the transaction ends, no claim under any limit
+-- goes on. Errors: FWDEN, FWINV.
 -- Locks: the row of limits (lock_limits), so that no claim counts meanwhile.
 CREATE OR REPLACE FUNCTION fetchwork.set_starts(
     scope text,
@@ -15,11 +17,14 @@ SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
-    its_name text := CASE WHEN scope = 'limit' THEN lower(set_starts.name) ELSE set_starts.name END;
+    its_name text := CASE
+        WHEN scope IN ('limit', 'group') THEN lower(set_starts.name)
+        ELSE set_starts.name
+    END;
 BEGIN
     PERFORM fetchwork.require_admin();
-    IF coalesce(scope NOT IN ('limit', 'queue', 'owner'), true) THEN
-        RAISE EXCEPTION 'starts of a % have no limit; allowed: limit, queue, owner',
+    IF coalesce(scope NOT IN ('limit', 'queue', 'owner', 'group'), true) THEN
+        RAISE EXCEPTION 'starts of a % have no limit; allowed: limit, queue, owner, group',
             quote_nullable(set_starts.scope) USING ERRCODE = 'FWINV';
     END IF;
     IF scope = 'limit' AND coalesce(its_name !~ '^[a-z0-9_.]+$', true) THEN
