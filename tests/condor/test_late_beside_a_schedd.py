@@ -170,7 +170,8 @@ def test_a_factory_has_the_limits_of_its_description_alone(both: Both, limit: st
     clusters = both.submit_factory(f"{JOB}hold = true\n{limit}queue 5\n")
     assert len(clusters.agree()) == {"": 5, "max_idle = 2\n": 2, "max_materialize = 3\n": 3}[limit]
     theirs, ours = clusters.shown()
-    assert theirs == ours
+    # a schedd finds later that all are made, which is known here at once
+    assert [word.replace("Done", "Norm") for word in ours] == theirs
     clusters.act("rm")
 
 
