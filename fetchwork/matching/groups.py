@@ -219,7 +219,7 @@ class GroupDues:
 
         First are groups below their due, in the order of the negotiator (``GROUP_SORT_EXPR``): the one with
         the least part of its quota in use, then those without a quota, then "<none>". Then come those that
-        compete for what is left, and then groups that have more than their due.
+        compete for what is left, "<none>" with all of its own, and then groups that have more than their due.
         """
         due, used = self._due.get(group, 0.0), self._used(group, more)
         quota, own = self._quota.get(group, 0.0), self._own.get(group, 0.0) + more
@@ -230,5 +230,5 @@ class GroupDues:
             used = max(0.0, self._in_use.get(group, 0.0) + own * self._expected)
             return (3, 0.0) if group in self._last else (4, used / max(due, TINY))
         if group == NONE:
-            return 2, used / due
+            return (3, 0.0) if self._last else (2, used / due)
         return (0, used / quota) if quota > 0.0 else (1, used / due)

@@ -191,6 +191,19 @@ def test_a_freed_slot_counts_as_its_groups_while_its_host_is_about_to_claim_agai
     assert counted() == own | dict(in_use) | {"free": 1, "own_free": 1}
 
 
+def test_a_new_group_is_bounded_before_it_is_counted(queue: DirectQueue) -> None:
+    group(queue, "bio", quota=1)
+    queue.submit_many([*of("physics.alice", 3), *of("shared.bob", 2)])
+    assert claim(queue, *names(1)) == ["1.0"]
+    group(queue, "physics", quota=2)
+    group(queue, "shared", dynamic_quota=0.9)
+    other = queue.another(autocommit=False)
+    # a transaction that counts and is not over
+    other.rows("SELECT FROM fetchwork.turn WHERE name = 'groups' FOR NO KEY UPDATE")
+    assert claim(queue, *names(5, 10)) == ["1.1"]
+    other.connection.rollback()
+
+
 def test_a_quota_of_less_than_a_job_lets_one_run(queue: DirectQueue) -> None:
     group(queue, "physics", quota=0.5)
     group(queue, "none", quota=0)

@@ -246,6 +246,9 @@ def test_those_that_compete_for_the_rest_come_before_those_with_more_than_their_
     groups = [root(0, 5), Group("a", 5, 9, in_use=9), Group("b", 5, 9, autoregroup=True, in_use=9)]
     counted = GroupDues(groups)
     assert counted.turn(NONE) == counted.turn("b") < counted.turn("a")
+    # "<none>" is one of them with its first slot
+    counted = GroupDues([root(8, 99), Group("a", 2, 9, autoregroup=True, in_use=2)])
+    assert counted.turn(NONE) == counted.turn("a")
     # without such groups, the others share it in the ratio of what is due to them
     counted = GroupDues([root(3, 9, in_use=6), Group("a", 5, 5, in_use=9)])
     assert counted.turn("a") < counted.turn(NONE)

@@ -45,9 +45,11 @@ BEGIN
     FROM asked AS a
     JOIN fetchwork.submitter AS s ON s.name = a.submitter AND s.max_running IS NOT NULL
     UNION ALL
-    SELECT a.autocluster_id, 'group', c.name, NULL, c.subtree_quota
+    -- a new group may not be counted yet
+    SELECT a.autocluster_id, 'group', g.name, NULL, coalesce(c.subtree_quota, q.quota, 0)
     FROM asked AS a
     JOIN fetchwork.quotas_of(ARRAY(SELECT k.submitter FROM asked AS k)) AS g ON g.submitter = a.submitter
-    JOIN fetchwork.group_count AS c ON c.name = g.name;
+    JOIN fetchwork.accounting_group AS q ON q.name = g.name
+    LEFT JOIN fetchwork.group_count AS c ON c.name = g.name;
 END
 $$;
