@@ -134,11 +134,13 @@ class Negotiator:
         return self._settled(min(SLOTS, wanted.total()))
 
     def clear(self) -> None:
-        """Remove all jobs, and wait until the slots are free."""
+        """Remove all jobs, wait until the slots are free, and forget who used them."""
         self._run("condor_rm", "-all")
         self._run("condor_rm", "-all", "-forcex")
         self._run("condor_vacate", "-all", "-fast")
         self._until("slots are free", lambda: not self._held())
+        # who used slots in one tree would get fewer in the next
+        self._run("condor_userprio", "-resetall")
 
     def _submit(self, group: str, user: str, jobs: int) -> None:
         charged = f"accounting_group = {group}\naccounting_group_user = {user}\n" if group != NONE else ""
