@@ -167,7 +167,7 @@ def both(make_pool: Callable[..., PersonalPool]) -> Iterator[Both]:
 
 @pytest.mark.parametrize("limit", ["", "max_idle = 2\n", "max_materialize = 3\n"])
 def test_a_factory_has_the_limits_of_its_description_alone(both: Both, limit: str) -> None:
-    clusters = both.submit_factory(f"{JOB}hold = true\n{limit}queue 5\n")
+    clusters = both.submit_factory(f"{JOB}requirements = false\n{limit}queue 5\n")
     assert len(clusters.agree()) == {"": 5, "max_idle = 2\n": 2, "max_materialize = 3\n": 3}[limit]
     theirs, ours = clusters.shown()
     # a schedd finds later that all are made, which is known here at once
@@ -179,7 +179,7 @@ def test_a_factory_has_the_limits_of_its_description_alone(both: Both, limit: st
     "limits", ["max_idle = 4", "max_materialize = 7", "max_materialize = 0\nmax_idle = 99"]
 )
 def test_jobs_of_items_have_the_same_ads(both: Both, limits: str) -> None:
-    clusters = both.submit(f"{JOB}\nhold = true\n{limits}\n{ITEMS}")
+    clusters = both.submit(f"{JOB}\nrequirements = false\n{limits}\n{ITEMS}")
     assert len(clusters.agree()) == {"max_idle = 4": 4, "max_materialize = 7": 7}.get(limits, 10)
     assert clusters.present_here(*NAMES) == clusters.present_there(*NAMES)
     clusters.act("rm")
