@@ -56,7 +56,7 @@ COMMANDS: dict[str, dict[str, str]] = {
         "submitters": "Show submitters' usage, and who is next.",
         "prio": "Set a submitter's priority factor or limit.",
         "limit": "Show and set concurrency limits.",
-        "group": "Show and set quotas of accounting groups.",
+        "group": "Show and set quotas and ceilings of accounting groups.",
         "queues": "Show, make and change queues.",
         "pool": "A private pool: PostgreSQL, agent and HTCondor in one directory.",
         "demo": "Run 20 jobs through a private pool.",

@@ -17,14 +17,15 @@ ALTER TABLE fetchwork.limit_count SET (
     fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000
 );
 
--- Functions that others replace. CASCADE drops the functions whose bodies call has_quota, too; the same
--- upgrade makes them again.
+-- Functions that others replace, or that return other columns than before. CASCADE drops the functions whose
+-- bodies call has_quota, too; the same upgrade makes them again.
 DROP FUNCTION IF EXISTS fetchwork.claim(
     integer, text, integer [], integer [], bigint [], boolean [], real, double precision, double precision,
     boolean, double precision []
 );
 DROP FUNCTION IF EXISTS fetchwork.spend_start(integer, timestamptz);
 DROP FUNCTION IF EXISTS fetchwork.start_limits_of(integer);
+DROP FUNCTION IF EXISTS fetchwork.read_groups(integer, boolean);
 DROP FUNCTION IF EXISTS fetchwork.has_quota(text) CASCADE;
 
 INSERT INTO fetchwork.migration (version, name)

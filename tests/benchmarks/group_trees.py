@@ -139,7 +139,7 @@ class Negotiator:
         self._run("condor_rm", "-all", "-forcex")
         self._run("condor_vacate", "-all", "-fast")
         self._until("slots are free", lambda: not self._held())
-        # who used slots in one tree would get fewer in the next
+        # otherwise the users of one tree get fewer slots in the next
         self._run("condor_userprio", "-resetall")
 
     def _submit(self, group: str, user: str, jobs: int) -> None:
