@@ -227,7 +227,8 @@ class GroupDues:
         rounding = self._rounding.get(group, 0.0) * self._expected if own > -TINY else 0.0
         # as the negotiator: a slot needs room below the due, unless that is less than one slot
         if used + rounding >= (math.floor(due + TINY) if due >= 1.0 else due) - TINY:
-            used = max(0.0, self._in_use.get(group, 0.0) + own * self._expected)
+            # all hosts may be here at once: they do not all begin with the same group
+            used = max(0.0, self._in_use.get(group, 0.0) + own * self._expected) + rounding
             return (3, 0.0) if group in self._last else (4, used / max(due, TINY))
         if group == NONE:
             return (3, 0.0) if self._last else (2, used / due)

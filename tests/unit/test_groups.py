@@ -175,6 +175,28 @@ def test_hosts_with_the_same_counts_give_no_group_more_than_its_due() -> None:
     assert abs(got["a"] - 36) <= 3 and abs(got["b"] - 54) <= 3
 
 
+def test_many_hosts_that_fill_their_slots_at_one_moment_begin_with_different_groups() -> None:
+    """32 hosts with four slots each: a due is less than what two hosts could claim for a group."""
+    groups = [
+        root(28, 400),
+        Group("wide", 30, 400),
+        Group("narrow", 10, 400),
+        Group("unused", 24, 0),
+        Group("other", 36, 400),
+    ]
+    groups[0].pool = 128.0
+    for group in groups:
+        group.free, group.own_free, group.own_slots = 128.0, 4.0, 4.0
+    got: Counter[str] = Counter()
+    for host in range(1, 33):
+        counted, dealt = GroupDues(groups, host), Counter[str]()
+        for _ in range(4):
+            dealt[_first(counted, dealt, "wide", "narrow", "other", NONE)] += 1
+        got += dealt
+    due = dues(groups)
+    assert all(abs(got[name] - due[name]) <= 4 for name in got), (got, due)
+
+
 def _first(counted: GroupDues, dealt: Counter[str], *groups: str) -> str:
     return min((counted.turn(group, dealt[group]), group) for group in groups)[1]
 
