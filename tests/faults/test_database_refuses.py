@@ -55,15 +55,15 @@ async def no_connection(pool: Pool) -> AsyncIterator[None]:
     has_begun, over = asyncio.Event(), asyncio.Event()
 
     def hold_all(first: psycopg.Connection) -> bool:
-        first.execute(
-            "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity"
-            " WHERE application_name LIKE 'fetchwork%'"
-        )
+        """Whether all were held before: a session of an agent that begins has no name yet."""
+        before = len(held)
+        ended = first.execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name LIKE 'fetchwork%'"
+        ).fetchall()
         with contextlib.suppress(psycopg.OperationalError):
             while True:
                 held.append(psycopg.connect(pool.conninfo, connect_timeout=int(PATIENCE_S)))
-        left = "SELECT 1 FROM pg_stat_activity WHERE application_name LIKE 'fetchwork%'"
-        return first.execute(left).fetchone() is None
+        return not ended and len(held) == before > 0
 
     async def keep_all(first: psycopg.Connection) -> None:
         while not over.is_set():
