@@ -206,13 +206,13 @@ class GroupDues:
         # a host that frees several slots at once takes it that the others do
         return self._most if self._freed > 1 else 1.0
 
-    def _used(self, group: str, more: float = 0.0) -> float:
-        own = self._own.get(group, 0.0) + more
-        return max(0.0, self._in_use.get(group, 0.0) + (own * self._expected if own > 0.0 else own))
+    def _used(self, group: str, own: float) -> float:
+        return max(0.0, self._in_use.get(group, 0.0) + own)
 
     def figures(self, group: str) -> tuple[float, float]:
         """The weighted slots that the group's own submitters have, and those that are due to them."""
-        return self._used(group), self._due.get(group, 0.0)
+        own = self._own.get(group, 0.0)
+        return self._used(group, own * self._expected if own > 0.0 else own), self._due.get(group, 0.0)
 
     def turn(self, group: str, more: float = 0.0) -> tuple[int, float]:
         """The group's place in the order of groups, the lowest first; ``more`` is about to be its.
@@ -221,15 +221,18 @@ class GroupDues:
         the least part of its quota in use, then those without a quota, then "<none>". Then come those that
         compete for what is left, "<none>" with all of its own, and then groups that have more than their due.
         """
-        due, used = self._due.get(group, 0.0), self._used(group, more)
-        quota, own = self._quota.get(group, 0.0), self._own.get(group, 0.0) + more
+        due, quota = self._due.get(group, 0.0), self._quota.get(group, 0.0)
+        own, expected = self._own.get(group, 0.0) + more, self._expected
+        used = self._used(group, own * expected if own > 0.0 else own)
         # a slot that this host has freed is not a part of what all hosts have to round
-        rounding = self._rounding.get(group, 0.0) * self._expected if own > -TINY else 0.0
+        rounding = self._rounding.get(group, 0.0) * expected if own > -TINY else 0.0
         # as the negotiator: a slot needs room below the due, unless that is less than one slot
-        if used + rounding >= (math.floor(due + TINY) if due >= 1.0 else due) - TINY:
+        is_below = used + rounding < (math.floor(due + TINY) if due >= 1.0 else due) - TINY
+        if group in self._last and (group == NONE or not is_below):
+            return 3, 0.0
+        if not is_below:
             # all hosts may be here at once: they do not all begin with the same group
-            used = max(0.0, self._in_use.get(group, 0.0) + own * self._expected) + rounding
-            return (3, 0.0) if group in self._last else (4, used / max(due, TINY))
+            return 4, (self._used(group, own * expected) + rounding) / max(due, TINY)
         if group == NONE:
-            return (3, 0.0) if self._last else (2, used / due)
+            return 2, used / due
         return (0, used / quota) if quota > 0.0 else (1, used / due)

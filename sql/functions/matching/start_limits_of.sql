@@ -40,7 +40,7 @@ BEGIN
         UNION ALL
         SELECT a.autocluster_id, 'group', p.name
         FROM asked AS a
-        CROSS JOIN LATERAL unnest(fetchwork.group_path(a.submitter)) AS p (name)
+        CROSS JOIN LATERAL fetchwork.group_names(a.submitter) AS p
         WHERE EXISTS (SELECT FROM fetchwork.start_limit AS l WHERE l.scope = 'group')
         UNION ALL
         -- a job may name a limit twice
