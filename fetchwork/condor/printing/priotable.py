@@ -56,7 +56,7 @@ class Table:
     """The columns and rows that are asked for."""
 
     columns: Collection[str] = ()
-    #: users below their groups; None: unless that says nothing
+    #: users below their groups; None: yes, unless only columns of priorities are shown
     hierarchical: bool | None = None
     group_order: bool = False
     #: quotas were asked for by name
@@ -209,7 +209,7 @@ class _Printed:
             if not row.is_group and group is not None:
                 row.group_id, row.order = group.group_id, group.order
                 row.has.add("order")
-        # the order of those that are equal in the order of the table
+        # rows that are equal in the order of the table stay in this order
         self.rows = groups + sorted((row for row in self.rows if not row.is_group), key=self._of_column)
 
     def _order(self, group: _Row) -> float:
